@@ -1,0 +1,59 @@
+"""cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
+
+from cutplane import losses, stopping
+from cutplane.callbacks import Log
+from cutplane.exceptions import (
+    BackendError,
+    CutplaneError,
+    InvalidInputError,
+    MissingCapabilityError,
+    NotConvexError,
+    OracleError,
+)
+from cutplane.masters.select import Backend
+from cutplane.methods import BMRM, OCAS, Kelley, LevelBundle, ProximalBundle
+from cutplane.path import Path
+from cutplane.problem import Problem
+from cutplane.regularizers import (
+    L1,
+    L2,
+    CvxpyRegularizer,
+    ElasticNet,
+    NegativeEntropy,
+    NoRegularizer,
+    QuadraticForm,
+    Regularizer,
+    RelativeEntropy,
+    SquaredGroupNorm,
+)
+from cutplane.result import Result
+from cutplane.risks import (
+    CvxpyRisk,
+    ImagedRisk,
+    LinearObjective,
+    LinearRisk,
+    OracleRisk,
+    Risk,
+    WeightedSum,
+    risk,
+)
+from cutplane.sets import (
+    Box,
+    CappedSimplex,
+    CvxpySet,
+    FeasibleSet,
+    HalfSpace,
+    L1Ball,
+    L2Ball,
+    LinfBall,
+    NonnegativeOrthant,
+    Polyhedron,
+    SeparationOracle,
+    Simplex,
+    WholeSpace,
+    separation_oracle,
+)
+from cutplane.status import Status
+from cutplane.storage import load
+
+__version__ = "0.1.0"

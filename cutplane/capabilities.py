@@ -1,0 +1,42 @@
+"""What a piece of a problem can do, and the error that names what it cannot."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from cutplane.exceptions import MissingCapabilityError
+
+
+class Capability(Enum):
+    """Something a risk, a regularizer or a feasible set may offer; the value is the method that offers it."""
+
+    IMAGE = "image"
+    LINE = "line"
+    PROJECTION = "project"
+    LINEAR_MINIMISATION = "minimise_linear"
+    CONJUGATE = "conjugate_minimiser"
+    QUADRATIC = "quadratic"
+    LINEAR_FORM = "linear_form"
+    CVXPY = "cvxpy_form"
+    SEPARATION = "separate"
+
+
+def offers(piece: Any, capability: Capability) -> bool:
+    """Tell whether `piece` has `capability`.
+
+    A piece offers a capability by having the method of that name; a composite, whose offer depends on its
+    parts, says so in an attribute ``withheld`` (a collection of capabilities it does not offer).
+    """
+    return callable(getattr(piece, capability.value, None)) and capability not in getattr(
+        piece, "withheld", ()
+    )
+
+
+def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> None:
+    """Raise `MissingCapabilityError` unless `piece` offers `capability`."""
+    if not offers(piece, capability):
+        raise MissingCapabilityError(
+            f"{needed_by} needs {capability.name.lower().replace('_', ' ')} from {type(piece).__name__}, "
+            f"which has no method {capability.value!r}. {remedy}"
+        )

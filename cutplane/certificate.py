@@ -1,0 +1,188 @@
+"""The proof of both bounds, and its check from the oracles alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.bound import DualFunction
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL
+from cutplane.engine.evaluator import Evaluator
+from cutplane.exceptions import InvalidInputError
+from cutplane.masters.base import HALF_SPACE
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of `Certificate.verify`.
+
+    Attributes
+    ----------
+    valid : bool
+        Whether both bounds were confirmed.
+    lower_bound, upper_bound : float
+        As recomputed.
+    n_checked : int
+        Rows with a positive multiplier that were asked for again at their query point.
+    aggregated : float
+        Share of the multipliers on aggregates of dropped cuts, which can only be tested at known points; 0
+        without `max_cuts`.
+    problems : tuple of str
+        What did not agree.
+    """
+
+    valid: bool
+    lower_bound: float
+    upper_bound: float
+    n_checked: int
+    aggregated: float
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """Cuts, multipliers and query points that prove ``lower_bound <= optimum <= upper_bound``.
+
+    Attributes
+    ----------
+    slopes : ndarray of shape (K, dim)
+    offsets : ndarray of shape (K,)
+        f(x) >= <slope, x> + offset for a cut of a block, 0 >= <slope, x> + offset on X for a half-space.
+    blocks : ndarray of shape (K,)
+        The block of each cut, -1 for a half-space.
+    queries : ndarray of shape (K,)
+        Key into `points`; -1 for an aggregate of dropped cuts, -2 for a known infimum.
+    multipliers : ndarray of shape (K,)
+        Those of the best lower bound: nonnegative, each block sums to 1.
+    points : dict of int to ndarray of shape (dim,)
+        The query points.
+    x : ndarray of shape (dim,) or None
+        The best feasible point.
+    lower_bound, upper_bound : float
+    risk_value : float
+        f(x) at the best point.
+    problem : Problem or None
+        None if loaded from a file: pass the problem to `verify`.
+    """
+
+    slopes: Array
+    offsets: Array
+    blocks: Array
+    queries: Array
+    multipliers: Array
+    points: dict[int, Array]
+    x: Array | None
+    lower_bound: float
+    upper_bound: float
+    risk_value: float
+    problem: Problem | None = field(default=None, repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the cuts and the query points."""
+        return self.slopes.nbytes + sum(point.nbytes for point in self.points.values())
+
+    def __repr__(self) -> str:
+        used = int((self.multipliers > 0.0).sum())
+        return (
+            f"Certificate({self.lower_bound:.8g} <= optimum <= {self.upper_bound:.8g}, "
+            f"{used} of {len(self.offsets)} cuts in use)"
+        )
+
+    def verify(self, problem: Problem | None = None) -> Verification:
+        """Recompute both bounds from the oracles alone.
+
+        Each cut with a positive multiplier is asked for again at its query point; the lower bound is the
+        conjugate at the multipliers, the upper bound the objective at x, whose feasibility is checked.
+        Nothing a solver printed is used.
+
+        Parameters
+        ----------
+        problem : Problem, optional
+            Needed only if the certificate was loaded from a file.
+
+        Returns
+        -------
+        Verification
+
+        Raises
+        ------
+        InvalidInputError
+            If no problem is known.
+        """
+        problem = problem or self.problem
+        if problem is None:
+            raise InvalidInputError("This certificate was loaded from a file: call verify(problem).")
+        evaluator = Evaluator(problem)
+        problems: list[str] = []
+        upper = self._upper(problem, evaluator, problems)
+        used = np.flatnonzero(self.multipliers > 0.0)
+        checked = 0
+        for row in used:
+            if self.queries[row] == AGGREGATE:
+                self._check_aggregate(row, evaluator, problems)
+            else:
+                checked += 1
+                self._check_row(row, problem, evaluator, problems)
+        lower = -np.inf
+        if used.size:
+            lower, *_ = DualFunction(problem)(
+                self.slopes[used], self.offsets[used], self.blocks[used], self.multipliers[used], upper
+            )
+        if self.lower_bound - lower > 1e-9 * max(1.0, abs(self.lower_bound)):
+            problems.append(f"the multipliers give the lower bound {lower:.10g}, not {self.lower_bound:.10g}")
+        weight = self.multipliers[self.blocks != HALF_SPACE]
+        aggregated = self.multipliers[(self.queries == AGGREGATE) & (self.blocks != HALF_SPACE)].sum()
+        share = float(aggregated / weight.sum()) if weight.sum() > 0 else 0.0
+        return Verification(not problems, float(lower), upper, checked, share, tuple(problems))
+
+    def _upper(self, problem: Problem, evaluator: Evaluator, problems: list[str]) -> float:
+        if self.x is None:
+            return np.inf
+        violation = problem.simple_set.violation(self.x)
+        if violation > _TOLERANCE * max(1.0, float(np.abs(self.x).max())):
+            problems.append(f"x violates {problem.simple_set!r} by {violation:.3g}")
+        if evaluator.separate(self.x):
+            problems.append("a separation oracle cuts x off")
+        upper = evaluator.point(self.x).objective
+        if abs(upper - self.upper_bound) > 1e-9 * max(1.0, abs(upper)):
+            problems.append(f"the objective at x is {upper:.10g}, not {self.upper_bound:.10g}")
+        return upper
+
+    def _check_row(self, row: int, problem: Problem, evaluator: Evaluator, problems: list[str]) -> None:
+        block, query = int(self.blocks[row]), int(self.queries[row])
+        if query == TRIVIAL:
+            if self.slopes[row].any() or self.offsets[row] > problem.risk.infima[block]:
+                problems.append(f"the known infimum of block {block} is not {self.offsets[row]:.6g}")
+            return
+        x = self.points[query]
+        if block == HALF_SPACE:
+            found = [(half_space.normal, -half_space.offset) for half_space in evaluator.separate(x)]
+        else:
+            point = evaluator.point(x)
+            slope = evaluator.slopes(point)[block]
+            found = [(slope, point.values[block] - slope @ x)]
+        if not any(self._same(row, slope, offset) for slope, offset in found):
+            problems.append(f"the oracle gives another answer at query {query} than the one recorded")
+
+    def _same(self, row: int, slope: Array, offset: float) -> bool:
+        size = np.abs(self.slopes[row]).max(initial=1e-300)
+        close = np.abs(slope - self.slopes[row]).max(initial=0.0) <= _TOLERANCE * size
+        return bool(close and abs(offset - self.offsets[row]) <= _TOLERANCE * max(1.0, abs(offset)))
+
+    def _check_aggregate(self, row: int, evaluator: Evaluator, problems: list[str]) -> None:
+        block = int(self.blocks[row])
+        if block == HALF_SPACE or self.x is None:
+            return
+        value = evaluator.point(self.x).values[block]
+        cut = self.slopes[row] @ self.x + self.offsets[row]
+        if cut - value > _TOLERANCE * max(1.0, abs(value)):
+            problems.append(f"an aggregate cut lies above the risk at x by {cut - value:.3g}")

@@ -1,0 +1,359 @@
+"""The same problem by several methods and backends, side by side."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+from cutplane.extras import require_extra
+from cutplane.masters.base import ReducedProblem
+from cutplane.masters.select import Backend, as_backend, refusal_of
+from cutplane.methods.auto import as_method
+from cutplane.methods.base import Method
+from cutplane.parameters import short_repr
+from cutplane.problem import Problem
+from cutplane.result import Result
+from cutplane.status import Status
+from cutplane.validation import as_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_WARM_UP = 3
+_WATCHERS = ("callback", "log", "progress", "stop")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One method with one backend.
+
+    Attributes
+    ----------
+    method, backend : str
+        As asked for.
+    status : str
+        That of the result; "FAILED" if there is none.
+    seconds, oracle_seconds, master_seconds : float
+        The whole solve, the fastest of the repetitions; and its time in the oracles and in the masters.
+    iterations, oracle_calls : int
+    objective, lower_bound, gap : float
+        Of that solve; the gap is relative and certified.
+    objective_error : float
+        Objective minus the least objective of all rows, relative to it.
+    bound_error : float
+        By how much the lower bound exceeds the least objective of all rows, relative to it: 0, or the bound is wrong.
+    method_used, backend_used : str
+        What solved the problem; differs from what was asked for with "auto", or if a backend failed.
+    note : str
+        Why there is no result, or what went wrong and was mended.
+    result : Result or None
+    """
+
+    method: str
+    backend: str
+    status: str
+    seconds: float
+    oracle_seconds: float
+    master_seconds: float
+    iterations: int
+    oracle_calls: int
+    objective: float
+    lower_bound: float
+    gap: float
+    objective_error: float
+    bound_error: float
+    method_used: str
+    backend_used: str
+    note: str
+    result: Result | None = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """Method and backend in a few characters; what was used instead is in brackets."""
+        pairs = ((self.method, self.method_used), (self.backend, self.backend_used))
+        return ", ".join(asked if used in ("", asked) else f"{asked} ({used})" for asked, used in pairs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The table that `compare` returns.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        In the order they were run.
+    tol : float
+        The relative gap asked for.
+    """
+
+    rows: tuple[Row, ...]
+    tol: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+    @property
+    def results(self) -> tuple[Result | None, ...]:
+        """The result of each row; None for a row that failed."""
+        return tuple(row.result for row in self.rows)
+
+    @property
+    def best(self) -> Row | None:
+        """The fastest row that is OPTIMAL, else the one with the smallest gap; None if every row failed."""
+        solved = [row for row in self.rows if row.result is not None]
+        return min(
+            solved,
+            key=lambda row: (row.status != "OPTIMAL", row.seconds if row.status == "OPTIMAL" else row.gap),
+            default=None,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per run (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+        names = [field.name for field in fields(Row) if field.name != "result"]
+        return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot the gap of every run over time and return the axes (needs the extra ``plot``).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Drawn into; new axes by default.
+        """
+        from cutplane.plotting import plot_comparison
+
+        return plot_comparison(self, ax=ax)
+
+    def _cells(self) -> list[list[str]]:
+        return [
+            [row.label, row.status, *([""] * 9 if row.result is None else _numbers(row))] for row in self.rows
+        ]
+
+    def _notes(self) -> list[str]:
+        labels: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.note:
+                labels.setdefault(row.note, []).append(row.label)
+        return [f"{' / '.join(found)}: {note}" for note, found in labels.items()]
+
+    def __repr__(self) -> str:
+        table = [list(_HEADER), *self._cells()]
+        widths = [max(len(line[column]) for line in table) for column in range(len(_HEADER))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in table
+        ]
+        return "\n".join(line.rstrip() for line in [*lines, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        from cutplane.html import grid
+
+        return grid(_HEADER, self._cells(), caption="; ".join(self._notes()))
+
+
+_HEADER = (
+    "method, backend",
+    "status",
+    "seconds",
+    "oracle",
+    "master",
+    "iterations",
+    "calls",
+    "objective",
+    "gap",
+    "objective error",
+    "bound error",
+)
+
+
+def _numbers(row: Row) -> list[str]:
+    return [
+        f"{row.seconds:.3g}",
+        f"{row.oracle_seconds:.3g}",
+        f"{row.master_seconds:.3g}",
+        f"{row.iterations}",
+        f"{row.oracle_calls}",
+        f"{row.objective:.8g}",
+        f"{row.gap:.1e}",
+        f"{row.objective_error:.1e}",
+        f"{row.bound_error:.1e}",
+    ]
+
+
+def compare(
+    problem: Problem,
+    methods: Sequence[Method | Literal["auto"]] = ("auto",),
+    backends: Sequence[str | Backend] = ("auto",),
+    *,
+    tol: float = 1e-4,
+    time_limit: float | None = 60.0,
+    max_iter: int = 10_000,
+    repeat: int = 1,
+    **options: Any,
+) -> Comparison:
+    """Solve one problem with every method and every backend.
+
+    Each combination is first run for 3 iterations that are not timed, so that compiling and importing are charged to none. A
+    combination that cannot solve the problem is a row with the reason, not an error.
+
+    Parameters
+    ----------
+    problem : Problem
+    methods : sequence of Method or "auto", default ("auto",)
+    backends : sequence of str or Backend, default ("auto",)
+    tol : float, default 1e-4
+        Relative certified gap at which a run ends.
+    time_limit : float or None, default 60
+        Seconds for each run.
+    max_iter : int, default 10000
+        Iterations of each run.
+    repeat : int, default 1
+        Number of timed runs of each combination; the fastest counts.
+    **options
+        Passed to `Problem.solve`.
+
+    Returns
+    -------
+    Comparison
+        A table to print or plot; ``to_frame()`` turns it into a DataFrame.
+
+    Raises
+    ------
+    InvalidInputError
+        If a method is neither "auto" nor a `Method`.
+    TypeError
+        If `Problem.solve` has no such option.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+    >>> table = cut.compare(problem, methods=[cut.BMRM(), cut.OCAS()], tol=1e-8)
+    >>> [(row.method, row.status, round(row.objective, 6)) for row in table.rows]
+    [('BMRM', 'OPTIMAL', 0.125), ('OCAS', 'OPTIMAL', 0.125)]
+    """
+    inspect.signature(Problem.solve).bind(problem, **options)
+    as_count("repeat", repeat)
+    for method in methods:
+        as_method(method, problem)
+    limits = {"tol": tol, "time_limit": time_limit, "max_iter": max_iter}
+    trials: list[_Trial] = []
+    for method in methods:
+        for backend in backends:
+            trials.append(_trial(problem, method, backend, repeat, limits | options))
+            result = trials[-1].result
+            if result is not None and result.status is Status.INTERRUPTED and "callback" not in options:
+                return _table(trials, tol)
+    return _table(trials, tol)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    method: str
+    backend: str
+    method_used: str = ""
+    seconds: float = math.nan
+    result: Result | None = None
+    note: str = ""
+
+
+def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: dict[str, Any]) -> _Trial:
+    names = _name(method), backend if isinstance(backend, str) else repr(backend)
+    try:
+        chosen = as_method(method, problem)
+        refusals = _refusals(problem, chosen, as_backend(backend))
+        if all(refusals):
+            return _Trial(*names, note=f"the backend cannot solve these reduced problems: {refusals[0]}")
+        quiet = {name: value for name, value in options.items() if name not in _WATCHERS}
+        problem.solve(chosen, backend, **quiet | {"max_iter": min(_WARM_UP, options["max_iter"])})
+        fastest, best = math.inf, None
+        for _ in range(repeat):
+            start = perf_counter()
+            result = problem.solve(chosen, backend, **options)
+            seconds = perf_counter() - start
+            interrupted = result.status is Status.INTERRUPTED
+            if seconds < fastest or interrupted:
+                fastest, best = seconds, result
+            if interrupted:
+                break
+    except Exception as error:
+        return _Trial(*names, note=f"{type(error).__name__}: {error}")
+    assert best is not None
+    return _Trial(*names, _name(chosen), fastest, best, "; ".join(best.history.notes))
+
+
+def _name(method: Any) -> str:
+    """Return the constructor call of a method without default values, and without empty brackets."""
+    if not isinstance(method, Method):
+        return str(method)
+    return (short_repr(method) if is_dataclass(method) else repr(method)).removesuffix("()")
+
+
+def _refusals(problem: Problem, method: Method, backend: Backend) -> list[str | None]:
+    """Return why the backend itself, not a fallback, cannot solve each kind of reduced problem of the method; None if it can."""
+    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, problem.regularizer, problem.simple_set)
+    return [refusal_of(reduced, kind, backend) for kind in method.stabilizations]
+
+
+def _table(trials: list[_Trial], tol: float) -> Comparison:
+    objectives = [trial.result.objective for trial in trials if trial.result is not None]
+    return Comparison(tuple(_row(trial, min(objectives, default=math.inf)) for trial in trials), tol)
+
+
+def _row(trial: _Trial, best: float) -> Row:
+    result = trial.result
+    if result is None:
+        nan = math.nan
+        return Row(
+            trial.method,
+            trial.backend,
+            "FAILED",
+            nan,
+            nan,
+            nan,
+            0,
+            0,
+            nan,
+            nan,
+            nan,
+            nan,
+            nan,
+            "",
+            "",
+            trial.note,
+            None,
+        )
+    size = max(1e-12, abs(best))
+    known = math.isfinite(best)
+    return Row(
+        method=trial.method,
+        backend=trial.backend,
+        status=str(result.status),
+        seconds=trial.seconds,
+        oracle_seconds=float(result.history.column("oracle_seconds").sum()),
+        master_seconds=float(result.history.column("master_seconds").sum()),
+        iterations=result.n_iter,
+        oracle_calls=result.oracle_calls,
+        objective=result.objective,
+        lower_bound=result.lower_bound,
+        gap=result.gap,
+        objective_error=(result.objective - best) / size if known else math.nan,
+        bound_error=max(0.0, result.lower_bound - best) / size if known else math.nan,
+        method_used=trial.method_used,
+        backend_used=result.backend,
+        note=trial.note,
+        result=result,
+    )

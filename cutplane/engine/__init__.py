@@ -1,0 +1,1 @@
+"""The engine: one loop, the bundle, both bounds."""

@@ -1,0 +1,128 @@
+"""The certified lower bound: multipliers through the conjugate, never a solver's objective."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cutplane.engine.repair import balance
+from cutplane.masters.base import HALF_SPACE
+from cutplane.regularizers.base import Minimum
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.masters.conic import InnerMinimum
+    from cutplane.problem import Problem
+
+_ROUNDING = 1e-12
+_NEGLIGIBLE = 1e-14
+
+
+class DualValue(NamedTuple):
+    """L(multipliers) and the multipliers as they were used: clipped, and normalised per block."""
+
+    value: float
+    multipliers: Array
+    magnitude: float
+    """Size of the terms that `value` is the sum of: rounding errors are relative to it."""
+
+
+class DualFunction:
+    """L(alpha, mu) = <offsets, multipliers> + min over x in X0 of g(x) + <slopes' multipliers, x>.
+
+    For any multipliers >= 0 whose sum over each block is 1, L is at most the optimum.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._inner: InnerMinimum | None = None
+        self._free = _free_coordinates(problem)
+
+    @property
+    def calls_solver(self) -> bool:
+        """Whether the inner minimum has no closed form, so that each evaluation is a small convex solve."""
+        return self._inner is not None
+
+    def __call__(
+        self, slopes: Array, offsets: Array, blocks: Array, multipliers: Array, upper: float
+    ) -> DualValue:
+        """Evaluate L.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (K, dim)
+        offsets, blocks, multipliers : ndarray of shape (K,)
+            Multipliers as a solver found them; negative and non-finite entries count as zero.
+        upper : float
+            A value of the objective at a feasible point: no better point lies where g exceeds ``upper -
+            sum(infima)``.
+        """
+        weights = normalise(multipliers, blocks, self.problem.risk.n_blocks)
+        if weights is None:
+            return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
+        if self._free.size:
+            weights = balance(weights, slopes[:, self._free], blocks)
+        v = _combine(weights, slopes)
+        if self._free.size:
+            size = weights @ np.abs(slopes[:, self._free])
+            rounding = np.abs(v[self._free]) <= _ROUNDING * size
+            v[self._free[rounding]] = 0.0
+        constant = float(weights @ offsets)
+        budget = upper - float(self.problem.risk.infima.sum())
+        minimum = self._minimum(v, budget)
+        magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
+        return DualValue(constant + minimum.value, weights, magnitude)
+
+    def _minimum(self, v: Array, budget: float) -> Minimum:
+        problem = self.problem
+        closed_form = getattr(problem.active_regularizer, "conjugate_minimiser", None)
+        if closed_form is not None:
+            minimum = closed_form(v, problem.simple_set, budget if math.isfinite(budget) else math.inf)
+            if minimum is not None:
+                return minimum
+        if self._inner is None:
+            from cutplane.masters.conic import InnerMinimum
+
+            self._inner = InnerMinimum(problem.active_regularizer, problem.simple_set, problem.dim)
+        return self._inner(v, budget)
+
+
+def _combine(weights: Array, slopes: Array) -> Array:
+    """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
+    support = np.flatnonzero(weights)
+    if 3 * support.size < weights.size:
+        return weights[support] @ slopes[support]
+    return weights @ slopes
+
+
+def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
+    """Clip at zero and make each block sum to 1; None if a block has no positive multiplier.
+
+    If the blocks sum to a common factor (as with a level constraint), half-spaces are divided by it too.
+    """
+    weights = np.where(multipliers > 0.0, multipliers, 0.0)
+    weights[~np.isfinite(weights)] = 0.0
+    weights[weights < _NEGLIGIBLE * weights.max(initial=0.0)] = 0.0
+    cuts = blocks != HALF_SPACE
+    sums = np.bincount(blocks[cuts], weights=weights[cuts], minlength=n_blocks)
+    if not (sums > 0.0).all():
+        return None
+    weights[cuts] /= sums[blocks[cuts]]
+    weights[~cuts] /= sums.mean()
+    return weights
+
+
+def _free_coordinates(problem: Problem) -> Array:
+    quadratic = getattr(problem.active_regularizer, "quadratic", None)
+    form = quadratic(problem.dim) if quadratic else None
+    bounds = problem.simple_set.bounds(problem.dim)
+    if form is None or bounds is None:
+        return np.empty(0, dtype=np.int64)
+    free = (form.weights == 0.0) & np.isinf(bounds[0]) & np.isinf(bounds[1])
+    return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)

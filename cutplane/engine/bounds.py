@@ -1,0 +1,70 @@
+"""The best point and the best lower bound, kept monotone."""
+
+from __future__ import annotations
+
+import math
+
+from cutplane.engine.evaluator import Point
+from cutplane.engine.oracle_checks import show
+from cutplane.engine.proof import Proof
+from cutplane.exceptions import OracleError
+
+_NOISE = 1e-13
+_CONTRADICTION = 1e-9
+
+
+class Bounds:
+    """Both bounds on the optimum, and what proves them.
+
+    Attributes
+    ----------
+    best : Point or None
+        The best feasible point.
+    lower : float
+        The best certified lower bound.
+    proof : Proof
+        The multipliers that give `lower`.
+    """
+
+    def __init__(self) -> None:
+        self.best: Point | None = None
+        self.lower = -math.inf
+        self.proof = Proof()
+        self._magnitude = 0.0
+
+    @property
+    def upper(self) -> float:
+        """The objective at the best feasible point; inf if there is none."""
+        return self.best.objective if self.best is not None else math.inf
+
+    def offer_point(self, point: Point) -> bool:
+        """Keep the point if it is feasible and better; tell whether it is better beyond rounding."""
+        if not (point.feasible and point.objective < self.upper):
+            return False
+        better = not self.upper - point.objective <= _NOISE * abs(self.upper)
+        self.best = point
+        self._settle(self.lower, self._magnitude)
+        return better
+
+    def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
+        """Keep the lower bound if it is better; tell whether it is better beyond rounding.
+
+        `magnitude` is the size of the terms that `value` is the sum of.
+        """
+        if not value > self.lower:
+            return False
+        better = not value - self.lower <= _NOISE * magnitude
+        self._settle(value, magnitude)
+        self.proof = proof
+        return better
+
+    def _settle(self, lower: float, magnitude: float) -> None:
+        """Set the lower bound, which may exceed the upper one by a rounding error at most."""
+        if self.best is not None and lower - self.upper > _CONTRADICTION * (magnitude + abs(self.upper)):
+            raise OracleError(
+                f"The lower bound {lower:.10g} exceeds the objective {self.upper:.10g} at x = "
+                f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "
+                "cutplane.testing.check_risk."
+            )
+        self.lower = min(lower, self.upper)
+        self._magnitude = magnitude

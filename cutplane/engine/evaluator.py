@@ -1,0 +1,186 @@
+"""Calls the user's oracles: times them, counts them, and checks every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.engine.oracle_checks import TOLERANCE, name_of, show
+from cutplane.exceptions import OracleError
+from cutplane.lines import Line
+from cutplane.risks.base import ImagedRisk
+from cutplane.sets.base import HalfSpace, Separator
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """An evaluated point.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,)
+    objective : float
+        f(x) + g(x).
+    values : ndarray of shape (n_blocks,)
+        The blocks of f(x).
+    image : object
+        What the risk's `image` returned; None for a risk without images.
+    slopes : ndarray of shape (n_blocks, dim) or None
+        Subgradients, if they came with the value; `Evaluator.slopes` gives them at any rate.
+    feasible : bool
+        False if a separation oracle cut the point off, so that its objective is no upper bound.
+    """
+
+    x: Array
+    objective: float
+    values: Array
+    image: Any = None
+    slopes: Array | None = None
+    feasible: bool = True
+
+
+class Evaluator:
+    """The only caller of the oracles of a problem."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.risk = problem.risk
+        self.imaged = isinstance(problem.risk, ImagedRisk)
+        self.seconds = 0.0
+        self.calls = 0
+        self.separations = 0
+
+    def point(self, x: Array) -> Point:
+        """Evaluate the objective at x: one pass over the data, or one call of the oracle."""
+        risk, image, slopes = self.risk, None, None
+        if isinstance(risk, ImagedRisk):
+            image = self._call(risk.image, x)
+            values = self._call(risk.values, image)
+        else:
+            self.calls += 1
+            answer = self._call(risk.oracle, x)
+            if not isinstance(answer, Sequence) or len(answer) != 2:
+                raise OracleError(f"{name_of(risk)} must return (value, subgradient), got {answer!r}.")
+            values, slopes = answer
+        values = self._check_values(values, x)
+        if slopes is not None and np.isfinite(values).all():
+            slopes = self._check_slopes(slopes, x)
+        return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image, slopes)
+
+    def between(self, start: Point, end: Point, t: float) -> Point:
+        """Evaluate start + t (end - start): no pass over the data if the risk has images."""
+        x = start.x + t * (end.x - start.x)
+        risk = self.risk
+        if not isinstance(risk, ImagedRisk):
+            return self.point(x)
+        image = self._call(risk.combine, start.image, end.image, t)
+        values = self._check_values(self._call(risk.values, image), x)
+        return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image)
+
+    def slopes(self, point: Point) -> Array:
+        """Return one subgradient per block at an evaluated point, shape (n_blocks, dim)."""
+        if point.slopes is not None:
+            return point.slopes
+        assert isinstance(self.risk, ImagedRisk)
+        self.calls += 1
+        return self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
+
+    def line(self, start: Point, end: Point) -> Line:
+        """Return the objective on the line through two points of a risk with images."""
+        assert isinstance(self.risk, ImagedRisk)
+        line = self._call(self.risk.line, start.image, end.image)
+        return line + self.problem.regularizer.line(start.x, end.x)
+
+    def separate(self, x: Array) -> list[HalfSpace]:
+        """Ask every separation oracle about x; an empty list says that x is inside."""
+        found: list[HalfSpace] = []
+        for separator in self.problem.separators:
+            self.separations += 1
+            answer = self._call(separator.separate, x)
+            found += self._check_half_spaces(separator, answer, x)
+        return found
+
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        start = perf_counter()
+        try:
+            return function(*arguments)
+        except OracleError:
+            raise
+        except Exception as error:
+            raise OracleError(
+                f"{name_of(getattr(function, '__self__', function))} raised {type(error).__name__}: {error}"
+            ) from error
+        finally:
+            self.seconds += perf_counter() - start
+
+    def _check_values(self, values: Any, x: Array) -> Array:
+        shape = (self.risk.n_blocks,)
+        array = _as_floats(values)
+        if array is not None and array.size == 1 and shape == (1,):
+            array = array.reshape(1)
+        if array is None or array.shape != shape:
+            wanted = "a float" if shape == (1,) else f"an array of shape {shape}"
+            raise OracleError(f"The value of {name_of(self.risk)} must be {wanted}, got {_describe(values)}.")
+        if np.isnan(array).any() or (array == -np.inf).any():
+            raise OracleError(
+                f"The value of {name_of(self.risk)} is {array} at x = {show(x)}; it must be a number."
+            )
+        return array
+
+    def _check_slopes(self, slopes: Any, x: Array) -> Array:
+        blocks, dim = self.risk.n_blocks, self.problem.dim
+        array = _as_floats(slopes)
+        if array is not None and blocks == 1 and array.shape == (dim,):
+            array = array.reshape(1, dim)
+        if array is None or array.shape != (blocks, dim):
+            wanted = (dim,) if blocks == 1 else (blocks, dim)
+            raise OracleError(
+                f"The subgradient of {name_of(self.risk)} must have shape {wanted}, got {_describe(slopes)}."
+            )
+        if not np.isfinite(array).all():
+            raise OracleError(
+                f"The subgradient of {name_of(self.risk)} has entries that are not finite at x = {show(x)}."
+            )
+        return array
+
+    def _check_half_spaces(
+        self, separator: Separator, answer: Sequence[HalfSpace], x: Array
+    ) -> list[HalfSpace]:
+        for half_space in answer:
+            if not isinstance(half_space, HalfSpace):
+                raise OracleError(
+                    f"{name_of(separator)} must return HalfSpace objects, got {_describe(half_space)}."
+                )
+            if half_space.normal.shape != x.shape:
+                raise OracleError(
+                    f"{name_of(separator)} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
+                    f"the problem has dimension {x.shape[0]}."
+                )
+            product = float(half_space.normal @ x)
+            size = float(np.abs(half_space.normal) @ np.abs(x)) + abs(half_space.offset)
+            if half_space.offset - product > TOLERANCE * size:
+                raise OracleError(
+                    f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = {product:g} "
+                    f"<= {half_space.offset:g} = offset at x = {show(x)}. "
+                    "Return no half-space for a point inside."
+                )
+        return list(answer)
+
+
+def _as_floats(value: Any) -> Array | None:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _describe(value: Any) -> str:
+    return f"shape {np.shape(value)}" if _as_floats(value) is not None else repr(value)

@@ -1,0 +1,77 @@
+"""Notices answers of oracles that contradict one another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import OracleError
+from cutplane.masters.base import HALF_SPACE
+from cutplane.sets.base import HalfSpace
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.bundle import Bundle
+    from cutplane.engine.evaluator import Point
+    from cutplane.problem import Problem
+
+TOLERANCE = 1e-7
+"""Relative rounding error that an oracle's answer may have."""
+
+
+def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point) -> None:
+    """Raise `OracleError` if a new cut lies above the value at a point already evaluated."""
+    products = slopes @ known.x
+    excess = products + offsets - known.values
+    scale = np.abs(known.values) + np.abs(offsets) + np.abs(products)
+    if (excess > TOLERANCE * scale).any():
+        raise _contradiction(problem, point.x, known.x, float(excess.max()))
+
+
+def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array) -> None:
+    """Raise `OracleError` if an earlier cut lies above the value at a new point, where the model is `models`."""
+    excess = models - point.values
+    suspects = excess > TOLERANCE * np.abs(point.values)
+    if not suspects.any():
+        return
+    products = bundle.slopes @ point.x
+    values = np.append(point.values, np.inf)[bundle.blocks]
+    scale = np.abs(values) + np.abs(bundle.offsets) + np.abs(products)
+    above = (bundle.blocks != HALF_SPACE) & (products + bundle.offsets - values > TOLERANCE * scale)
+    if not above.any():
+        return
+    row = int(np.flatnonzero(above)[0])
+    origin = bundle.points.get(int(bundle.queries[row]))
+    raise _contradiction(problem, origin, point.x, float((products + bundle.offsets - values)[row]))
+
+
+def check_separation(half_spaces: list[HalfSpace], x: Array, inside: Array) -> None:
+    """Raise `OracleError` if a half-space cuts off a point that was found feasible before."""
+    for half_space in half_spaces:
+        product = half_space.normal @ inside
+        size = np.abs(half_space.normal) @ np.abs(inside) + abs(half_space.offset)
+        if product - half_space.offset > TOLERANCE * size:
+            raise OracleError(
+                f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "
+                f"called inside: <normal, point> = {product:g} > {half_space.offset:g}. "
+                "Check the oracle with cutplane.testing.check_separation."
+            )
+
+
+def name_of(piece: Any) -> str:
+    """Return the name of a user's function or the class of a piece."""
+    return getattr(piece, "__name__", None) or type(piece).__name__
+
+
+def show(x: Array) -> str:
+    """Return a point as a short string."""
+    return np.array2string(x, precision=6, threshold=8)
+
+
+def _contradiction(problem: Problem, origin: Array | None, x: Array, excess: float) -> OracleError:
+    at = "an earlier point" if origin is None else f"x = {show(origin)}"
+    return OracleError(
+        f"The cut of {name_of(problem.risk)} at {at} lies {excess:.3g} above its value at x = {show(x)}: "
+        "the subgradient is wrong or the risk is not convex. Check it with cutplane.testing.check_risk."
+    )

@@ -1,0 +1,353 @@
+"""One run of a method on a problem: everything a method may ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.certificate import Certificate
+from cutplane.engine.bound import DualFunction
+from cutplane.engine.bounds import Bounds
+from cutplane.engine.bundle import TRIVIAL, Bundle
+from cutplane.engine.evaluator import Evaluator, Point
+from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
+from cutplane.engine.proof import Proof
+from cutplane.engine.ray import search_ray
+from cutplane.engine.solver import ReducedSolver
+from cutplane.exceptions import OracleError
+from cutplane.masters.base import (
+    HALF_SPACE,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Stabilization,
+)
+from cutplane.masters.select import Backend
+from cutplane.sets.base import HalfSpace
+from cutplane.status import Status
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.methods.base import Method
+    from cutplane.problem import Problem
+
+_RETREATS = 60
+_PULLS = 40
+_DIVERGED = 1e20
+_NOISE = 1e-13
+
+
+class Ended(Exception):
+    """Raised inside an iteration when the run cannot go on; carries the status and the reason."""
+
+    def __init__(self, status: Status, reason: str):
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The solution of a reduced problem.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,)
+        The minimiser, in X0.
+    objective : float
+        f_t(x) + g(x), without the stabilisation.
+    models : ndarray of shape (n_blocks,)
+        The blocks of f_t(x).
+    """
+
+    x: Array
+    objective: float
+    models: Array
+
+
+class Run:
+    """The workspace of one solve.
+
+    Methods call `reduced`, `query` (= `evaluate` + `add_cut`), `between` and `line_search`; the loop reads
+    the bounds.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : Method
+    backend : Backend
+    max_cuts : int or None
+    tol, tol_abs : float
+        The gap asked for, relative and absolute.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        backend: Backend,
+        *,
+        max_cuts: int | None = None,
+        tol: float = 1e-4,
+        tol_abs: float = 0.0,
+    ):
+        method.check(problem)
+        self.problem = problem
+        self.method = method
+        self.tol = tol
+        self.tol_abs = tol_abs
+        self.evaluator = Evaluator(problem)
+        self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
+        reduced = ReducedProblem(
+            problem.dim, problem.risk.n_blocks, problem.active_regularizer, problem.simple_set
+        )
+        self.solver = ReducedSolver(reduced, backend, method.stabilizations)
+        self.dual = DualFunction(problem)
+        self.bounds = Bounds()
+        self.first: Point
+        self.queries = 0
+        self.moved = False
+        """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
+        self._last: Reduced | None = None
+        self._multipliers = np.empty(0)
+        self._guard = 0.0
+        infima = problem.risk.infima
+        if np.isfinite(infima).all():
+            n_blocks = problem.risk.n_blocks
+            self.bundle.add(TRIVIAL, None, np.zeros((n_blocks, problem.dim)), infima, range(n_blocks))
+
+    @property
+    def best(self) -> Point | None:
+        """The best feasible point, if one is known."""
+        return self.bounds.best
+
+    @property
+    def upper(self) -> float:
+        """The objective at the best feasible point; inf if none is known."""
+        return self.bounds.upper
+
+    @property
+    def lower(self) -> float:
+        """The certified lower bound."""
+        return self.bounds.lower
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
+        return self.problem.simple_set.bounded is not False or self.problem.regularizer.lam > 0
+
+    def tolerance(self, objective: float) -> float:
+        """Return the absolute gap that is small enough at this objective."""
+        return max(self.tol * abs(objective), self.tol_abs, 1e-12 * self.tol)
+
+    def natural_weight(self, point: Point) -> float:
+        """Return a prox weight in the unit of the problem: slope at the point over size of the point."""
+        steepness = float(np.linalg.norm(self.evaluator.slopes(point).sum(axis=0)))
+        return max(steepness, 1e-12) / max(1.0, float(np.linalg.norm(point.x)))
+
+    def certificate(self) -> Certificate:
+        """Return the proof of the bounds so far."""
+        rows, points = self.bounds.proof.rows(self.bundle)
+        return Certificate(
+            *rows,
+            points=points,
+            x=self.best.x if self.best is not None else None,
+            lower_bound=self.lower,
+            upper_bound=self.upper,
+            risk_value=float(self.best.values.sum()) if self.best is not None else math.inf,
+            problem=self.problem,
+        )
+
+    # The reduced problem
+
+    def reduced(self, stabilization: Stabilization = None) -> Reduced:
+        """Solve the reduced problem; its multipliers give a lower bound whatever the stabilisation.
+
+        A reduced problem that is unbounded below, as it may be before enough cuts are known, is solved with a
+        weak prox term.
+        """
+        if not self.bundle.has_cuts():
+            raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
+        self._make_room()
+        status = self._solve(stabilization)
+        if status is MasterStatus.UNBOUNDED and stabilization is None:
+            self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self._anchor())
+            stabilization = Prox(self._anchor().x, self._guard)
+            status = self._solve(stabilization)
+        if status is MasterStatus.INFEASIBLE:
+            self._end_infeasible(stabilization)
+        if status is MasterStatus.UNBOUNDED:
+            raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
+        self.certify(self._multipliers)
+        assert self._last is not None
+        return self._last
+
+    def certify(self, multipliers: Array) -> None:
+        """Raise the lower bound to L(multipliers) if that is better."""
+        began = perf_counter()
+        bundle = self.bundle
+        dual = self.dual(bundle.slopes, bundle.offsets, bundle.blocks, multipliers, self.upper)
+        if self.dual.calls_solver:
+            self.solver.seconds += perf_counter() - began
+        bundle.age(dual.multipliers)
+        self._multipliers = dual.multipliers
+        proof = Proof(bundle.ids.copy(), dual.multipliers)
+        self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
+
+    def _solve(self, stabilization: Stabilization) -> MasterStatus:
+        gap = self.upper - self.lower
+        accuracy = 0.01 * gap if math.isfinite(gap) else 0.0
+
+        def complaint(solution: MasterSolution) -> str | None:
+            assert solution.x is not None and solution.multipliers is not None
+            x = self.problem.into_simple_set(solution.x)
+            models = self.bundle.block_models(x)
+            self._last = Reduced(x, float(models.sum()) + self.problem.regularizer.value(x), models)
+            self._multipliers = solution.multipliers
+            if stabilization is not None or not math.isfinite(self.upper):
+                return None
+            allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else max(1.0, abs(self.upper))
+            if self._last.objective - self.upper <= allowed:
+                return None
+            return (
+                f"its minimiser of the model has the value {self._last.objective:.3g}, above the objective "
+                f"{self.upper:.3g} already reached"
+            )
+
+        return self.solver.solve(self.bundle, stabilization, accuracy, complaint).status
+
+    def _anchor(self) -> Point:
+        return self.best if self.best is not None else self.first
+
+    def _end_infeasible(self, stabilization: Stabilization) -> None:
+        from cutplane.masters.conic import certify_infeasible
+
+        if certify_infeasible(self.bundle, self.problem.simple_set, self.problem.dim):
+            raise Ended(
+                Status.INFEASIBLE,
+                "the half-spaces found and the simple set have no common point (certified by multipliers)",
+            )
+        reason = "a backend calls the reduced problem infeasible, which could not be certified"
+        if stabilization is not None:
+            reason += "; the level may be below the rounding error of the bounds"
+        raise Ended(Status.STALLED, reason)
+
+    def _make_room(self) -> None:
+        rows = self.problem.risk.n_blocks
+        if self.bundle.room_for(rows, self._multipliers):
+            self.bounds.proof.keep(self.bundle)
+            self.bundle.trim(rows, self._multipliers)
+            self._multipliers = np.empty(0)
+
+    # Queries
+
+    def query(self, x: Array) -> Point:
+        """Evaluate at x and add the cut."""
+        point = self.evaluate(x)
+        self.add_cut(point)
+        return point
+
+    def evaluate(self, x: Array) -> Point:
+        """Evaluate the objective at x, or, if x is cut off or outside the domain, towards the best point.
+
+        Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
+        """
+        half_spaces = self.evaluator.separate(x)
+        if half_spaces:
+            self.add_half_spaces(x, half_spaces)
+            if self.best is None:
+                return replace(self._finite(x), feasible=False)
+            x = self._pull_back(x, self.best.x)
+        point = self._finite(x)
+        if self._last is not None and point.x is self._last.x:
+            check_model(self.problem, self.bundle, point, self._last.models)
+        self._offer(point)
+        return point
+
+    def between(self, start: Point, end: Point, t: float) -> Point:
+        """Return the evaluated point start + t (end - start); it is feasible if both are."""
+        point = self.evaluator.between(start, end, t)
+        self._offer(point)
+        return point
+
+    def line_search(self, start: Point, end: Point) -> Point:
+        """Return the best point on the ray from start through end; see `search_ray`."""
+        return search_ray(self, start, end)
+
+    def add_cut(self, point: Point) -> None:
+        """Add the cut of the risk at an evaluated point, one per block."""
+        slopes = self.evaluator.slopes(point)
+        offsets = point.values - slopes @ point.x
+        if self.best is not None:
+            check_cut(self.problem, slopes, offsets, point, self.best)
+        self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))
+
+    def add_half_spaces(self, x: Array, half_spaces: list[HalfSpace]) -> None:
+        """Add half-spaces that a separation oracle returned at x."""
+        if self.best is not None:
+            check_separation(half_spaces, x, self.best.x)
+        slopes = np.array([half_space.normal for half_space in half_spaces])
+        offsets = np.array([-half_space.offset for half_space in half_spaces])
+        self._extend(x, slopes, offsets, [HALF_SPACE] * len(half_spaces))
+
+    def slope_along(self, point: Point, direction: Array) -> float:
+        """Return <s, direction> + g(point + direction) - g(point), with s a subgradient of f at the point."""
+        regularizer = self.problem.regularizer
+        rise = regularizer.value(point.x + direction) - regularizer.value(point.x)
+        return float(self.evaluator.slopes(point).sum(axis=0) @ direction) + rise
+
+    def _finite(self, x: Array) -> Point:
+        """Evaluate at x, retreating towards the last known point while the objective is inf."""
+        point = self.evaluator.point(x)
+        anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
+        for _ in range(_RETREATS):
+            if math.isfinite(point.objective):
+                return point
+            x = 0.5 * (x + anchor)
+            point = self.evaluator.point(x)
+        raise OracleError(
+            f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
+        )
+
+    def _pull_back(self, outside: Array, inside: Array) -> Array:
+        """Return a feasible point near the boundary on the segment; keep the deepest half-spaces met."""
+        low, high, deepest = 0.0, 1.0, None
+        for _ in range(_PULLS):
+            if high - low <= max(1e-3 * (1.0 - low), 1e-12):
+                break
+            t = 0.5 * (low + high)
+            x = inside + t * (outside - inside)
+            found = self.evaluator.separate(x)
+            if found:
+                high, deepest = t, (x, found)
+            else:
+                low = t
+        if deepest is not None:
+            self.add_half_spaces(*deepest)
+        return inside + low * (outside - inside)
+
+    def _extend(self, x: Array, slopes: Array, offsets: Array, blocks: Sequence[int]) -> None:
+        before = len(self.bundle)
+        self.bundle.add(self.queries, x, slopes, offsets, blocks)
+        self.queries += 1
+        if self.moved or len(self.bundle) == before:
+            return
+        if self._last is None:
+            self.moved = True
+            return
+        new = slice(before, len(self.bundle))
+        products = self.bundle.slopes[new] @ self._last.x
+        models = np.append(self._last.models, 0.0)[self.bundle.blocks[new]]
+        rise = products + self.bundle.offsets[new] - models
+        self.moved = bool((rise > _NOISE * (np.abs(self.bundle.offsets[new]) + np.abs(products))).any())
+
+    def _offer(self, point: Point) -> None:
+        self.moved |= self.bounds.offer_point(point)
+        if self.upper < -_DIVERGED:
+            raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")

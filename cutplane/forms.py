@@ -1,0 +1,70 @@
+"""The forms in which a piece of a problem describes itself to a master that is not cvxpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True)
+class DiagonalQuadratic:
+    """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2, both of shape (dim,), weights >= 0."""
+
+    weights: Array
+    centre: Array
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """min cost'u subject to row_lower <= rows u <= row_upper, lower <= u <= upper, with u = (x, auxiliaries).
+
+    A regularizer gives its value as ``cost'u`` minimised over the auxiliaries; a set gives zero costs.
+    """
+
+    cost: Array
+    lower: Array
+    upper: Array
+    rows: sparse.csr_array
+    row_lower: Array
+    row_upper: Array
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns: the dimension of x plus the number of auxiliaries."""
+        return self.cost.shape[0]
+
+    def merge(self, other: LinearForm, dim: int) -> LinearForm:
+        """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""
+        mine, theirs = self.n_columns - dim, other.n_columns - dim
+        left, right = self.rows, other.rows
+        top = sparse.hstack([left, sparse.csr_array((left.shape[0], theirs))])
+        bottom = sparse.hstack([right[:, :dim], sparse.csr_array((right.shape[0], mine)), right[:, dim:]])
+        return LinearForm(
+            cost=np.concatenate([self.cost[:dim] + other.cost[:dim], self.cost[dim:], other.cost[dim:]]),
+            lower=np.concatenate(
+                [np.maximum(self.lower[:dim], other.lower[:dim]), self.lower[dim:], other.lower[dim:]]
+            ),
+            upper=np.concatenate(
+                [np.minimum(self.upper[:dim], other.upper[:dim]), self.upper[dim:], other.upper[dim:]]
+            ),
+            rows=sparse.csr_array(sparse.vstack([top, bottom])),
+            row_lower=np.concatenate([self.row_lower, other.row_lower]),
+            row_upper=np.concatenate([self.row_upper, other.row_upper]),
+        )
+
+
+def bounds_only(lower: Array, upper: Array, cost: Array | None = None) -> LinearForm:
+    """Return the linear form of lower <= x <= upper, with an optional cost."""
+    dim = lower.shape[0]
+    return LinearForm(
+        cost=np.zeros(dim) if cost is None else cost,
+        lower=lower,
+        upper=upper,
+        rows=sparse.csr_array((0, dim)),
+        row_lower=np.empty(0),
+        row_upper=np.empty(0),
+    )

@@ -1,0 +1,123 @@
+"""What happened in each iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.gap import relative_gap
+from cutplane.exceptions import MissingExtraError
+from cutplane.extras import require_extra
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration.
+
+    Attributes
+    ----------
+    iteration : int
+        0 is the evaluation of the first point.
+    lower_bound, upper_bound : float
+        Both certified; monotone over the iterations.
+    n_cuts : int
+        Rows kept in the bundle: cuts and half-spaces.
+    step : str
+        What the method did: "cut", "serious", "null", "level", "separation".
+    oracle_calls : int
+        Queries of the risk so far: a value with a subgradient each.
+    separations : int
+        Queries of the separation oracles so far.
+    oracle_seconds, master_seconds, other_seconds : float
+        Time of this iteration in the oracles, in the masters (with the solver of the certificate, if it needs
+        one), and in the engine itself.
+    elapsed : float
+        Seconds since the start of the solve.
+    note : str
+        What went wrong and was mended, such as a backend that failed.
+    """
+
+    iteration: int
+    lower_bound: float
+    upper_bound: float
+    n_cuts: int
+    step: str
+    oracle_calls: int
+    separations: int
+    oracle_seconds: float
+    master_seconds: float
+    other_seconds: float
+    elapsed: float
+    note: str = ""
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.lower_bound, self.upper_bound)
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap."""
+        return self.upper_bound - self.lower_bound
+
+
+class History:
+    """The records of a solve, in order.
+
+    Parameters
+    ----------
+    records : sequence of Record
+    """
+
+    def __init__(self, records: list[Record]):
+        self._records = tuple(records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __getitem__(self, index: int) -> Record:
+        return self._records[index]
+
+    def column(self, name: str) -> Array:
+        """Return one attribute of every record as an array."""
+        return np.array([getattr(record, name) for record in self._records])
+
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong and was mended, in order."""
+        return [record.note for record in self._records if record.note]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per iteration (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+
+        frame = pd.DataFrame(
+            [asdict(record) | {"gap": record.gap} for record in self._records],
+            columns=[field.name for field in fields(Record)] + ["gap"],
+        )
+        return frame.set_index("iteration")
+
+    def __repr__(self) -> str:
+        if not self._records:
+            return "History(empty)"
+        last = self._records[-1]
+        return (
+            f"History({last.iteration} iterations, lower {last.lower_bound:.6g}, "
+            f"upper {last.upper_bound:.6g}, gap {last.gap:.2g})"
+        )
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self.to_frame().to_html(max_rows=60)
+        except MissingExtraError:
+            return None

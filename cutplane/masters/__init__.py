@@ -1,0 +1,1 @@
+"""Masters: who solves the reduced problem."""

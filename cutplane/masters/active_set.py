@@ -1,0 +1,395 @@
+"""Kernels of a primal active-set method for the dual of the reduced problem.
+
+    maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
+
+with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative; with such variables the
+problem can be unbounded. The free variables (the positive ones) carry an upper triangular factor
+
+    R'R = H + sigma E E' + ridge      on their rows and columns, E the 0/1 matrix of the groups.
+
+The group sums are constant, so sigma changes no step; it keeps the factor well conditioned as long as the free rows are affinely
+independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of rounding, takes care of rows that are not. It bends
+the steps but not the answer: gradients are those of H, and every step is an exact line search, which along a
+direction that H does not see goes to the boundary.
+
+Z is kept equal to inv(R') E, so that a step which keeps the group sums costs two triangular solves.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+SOLVED, UNBOUNDED, STALLED, NOT_FINITE = 0, 1, 2, 3
+
+_EPS = 2.0**-52
+_RIDGE = 1e-13
+_NOISE = 8.0 * _EPS
+_TINY = 1e-300
+_IDLE = 20
+_OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+@njit(**_OPTIONS)
+def append(H, group, sigma, R, Z, free, where, n_free, j):
+    """Make variable j free and return the new number of free variables; O(n_free^2)."""
+    own = group[j]
+    column = np.empty(n_free)
+    for p in range(n_free):
+        i = free[p]
+        column[p] = H[j, i]
+        if own >= 0 and group[i] == own:
+            column[p] += sigma
+    diagonal = H[j, j] + (sigma if own >= 0 else 0.0)
+    ridge = _RIDGE * diagonal if diagonal > 0.0 else _RIDGE
+    pivot = diagonal + ridge
+    z = Z[n_free]
+    z[:] = 0.0
+    if own >= 0:
+        z[own] = 1.0
+    for p in range(n_free):
+        row = R[p]
+        c = column[p] / row[p]
+        row[n_free] = c
+        pivot -= c * c
+        for m in range(p + 1, n_free):
+            column[m] -= c * row[m]
+        for k in range(z.shape[0]):
+            z[k] -= c * Z[p, k]
+    R[n_free, n_free] = math.sqrt(max(pivot, ridge))
+    for k in range(z.shape[0]):
+        z[k] /= R[n_free, n_free]
+    free[n_free] = j
+    where[j] = n_free
+    return n_free + 1
+
+
+@njit(**_OPTIONS)
+def delete(R, Z, free, where, n_free, position):
+    """Remove the variable at a position of the factor and return the new number; O(n_free^2), Givens rotations."""
+    last = n_free - 1
+    where[free[position]] = -1
+    for p in range(position, last):
+        free[p] = free[p + 1]
+        where[free[p]] = p
+    for p in range(position + 1):
+        row = R[p]
+        for m in range(position, last):
+            row[m] = row[m + 1]
+    for p in range(position, last):
+        upper, lower = R[p], R[p + 1]
+        h = math.hypot(upper[p], lower[p + 1])
+        c, s = upper[p] / h, lower[p + 1] / h
+        upper[p] = h
+        for m in range(p + 1, last):
+            u, v = upper[m], lower[m + 1]
+            upper[m] = c * u + s * v
+            lower[m] = c * v - s * u
+        for k in range(Z.shape[1]):
+            u, v = Z[p, k], Z[p + 1, k]
+            Z[p, k] = c * u + s * v
+            Z[p + 1, k] = c * v - s * u
+    return last
+
+
+@njit(**_OPTIONS)
+def factorise(H, group, sigma, R, Z, free, where, n_free):
+    """Compute the factor of the free variables anew; O(n_free^3)."""
+    done = 0
+    for p in range(n_free):
+        done = append(H, group, sigma, R, Z, free, where, done, free[p])
+
+
+@njit(**_OPTIONS)
+def keep_sums(Z, n_free, d):
+    """Project d on the complement of the columns of Z, so that the step keeps every group sum."""
+    n_groups = Z.shape[1]
+    S = np.zeros((n_groups, n_groups))
+    nu = np.zeros(n_groups)
+    for p in range(n_free):
+        for k in range(n_groups):
+            nu[k] += Z[p, k] * d[p]
+            for m in range(k + 1):
+                S[k, m] += Z[p, k] * Z[p, m]
+    for k in range(n_groups):
+        for m in range(k):
+            for i in range(m):
+                S[k, m] -= S[k, i] * S[m, i]
+            S[k, m] /= S[m, m]
+            nu[k] -= S[k, m] * nu[m]
+        pivot = S[k, k]
+        for i in range(k):
+            pivot -= S[k, i] * S[k, i]
+        S[k, k] = math.sqrt(max(pivot, _EPS * S[k, k]))
+        nu[k] /= S[k, k]
+    for k in range(n_groups - 1, -1, -1):
+        for i in range(k + 1, n_groups):
+            nu[k] -= S[i, k] * nu[i]
+        nu[k] /= S[k, k]
+    for p in range(n_free):
+        for k in range(n_groups):
+            d[p] -= nu[k] * Z[p, k]
+
+
+@njit(**_OPTIONS)
+def newton(R, Z, n_free, d):
+    """Overwrite d, a gradient on the free variables, by the step to the maximiser that keeps the group sums."""
+    for p in range(n_free):
+        row = R[p]
+        d[p] /= row[p]
+        t = d[p]
+        for m in range(p + 1, n_free):
+            d[m] -= t * row[m]
+    if Z.shape[1] > 0:
+        keep_sums(Z, n_free, d)
+    for p in range(n_free - 1, -1, -1):
+        row = R[p]
+        total = d[p]
+        for m in range(p + 1, n_free):
+            total -= row[m] * d[m]
+        d[p] = total / row[p]
+
+
+@njit(**_OPTIONS)
+def combine(rows, weights, free, n_free, out):
+    """out = the sum of the free rows times their weights."""
+    out[:] = 0.0
+    for p in range(n_free):
+        i = free[p]
+        t = weights[i]
+        row = rows[i]
+        for j in range(out.shape[0]):
+            out[j] += t * row[j]
+
+
+@njit(**_OPTIONS)
+def gradient(H, q, n, a, free, n_free, g):
+    """g = q - H a."""
+    for i in range(n):
+        g[i] = q[i]
+    for p in range(n_free):
+        j = free[p]
+        t = a[j]
+        row = H[j]
+        for i in range(n):
+            g[i] -= t * row[i]
+
+
+@njit(**_OPTIONS)
+def start(H, q, group, sigma, R, Z, free, where, n_free, a, n):
+    """Make a feasible: scale each group to sum 1; a group without weight gets its best single variable."""
+    n_groups = Z.shape[1]
+    mass = np.zeros(n_groups)
+    best = np.full(n_groups, -1)
+    value = np.full(n_groups, -np.inf)
+    for i in range(n):
+        k = group[i]
+        if k >= 0:
+            mass[k] += a[i]
+            if q[i] - 0.5 * H[i, i] > value[k]:
+                value[k] = q[i] - 0.5 * H[i, i]
+                best[k] = i
+    for p in range(n_free):
+        k = group[free[p]]
+        if k >= 0 and mass[k] > 0.0:
+            a[free[p]] /= mass[k]
+    for k in range(n_groups):
+        if not mass[k] > 0.0:
+            a[best[k]] = 1.0
+            if where[best[k]] < 0:
+                n_free = append(H, group, sigma, R, Z, free, where, n_free, best[k])
+    return n_free
+
+
+@njit(**_OPTIONS)
+def set_means(group, free, n_free, a, g, nu):
+    """Set nu_k to the mean of g over group k, weighted by a."""
+    mass = np.zeros(nu.shape[0])
+    nu[:] = 0.0
+    for p in range(n_free):
+        i = free[p]
+        if group[i] >= 0:
+            nu[group[i]] += a[i] * g[i]
+            mass[group[i]] += a[i]
+    for k in range(nu.shape[0]):
+        nu[k] /= mass[k]
+
+
+@njit(**_OPTIONS)
+def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
+    """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
+
+    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, and the rounding error of a'g.
+    """
+    set_means(group, free, n_free, a, g, nu)
+    slack = 0.0
+    spread = 0.0
+    for p in range(n_free):
+        i = free[p]
+        spread += a[i] * math.sqrt(H[i, i])
+        if group[i] < 0:
+            slack += abs(a[i] * g[i])
+    if reach > 0.0:
+        spread = reach
+    common = 0.0
+    total = 0.0
+    for i in range(n):
+        noise[i] = _TINY + _NOISE * (abs(base[i]) + math.sqrt(H[i, i]) * spread)
+        total += a[i] * noise[i]
+        if group[i] >= 0:
+            common += a[i] * noise[i]
+    for i in range(n):
+        if group[i] >= 0:
+            noise[i] += common
+    return slack, total
+
+
+@njit(**_OPTIONS)
+def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
+    """Go to the maximiser over the free variables, dropping those that would become negative.
+
+    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), and whether the objective
+    grows for ever along d.
+    """
+    gain = 0.0
+    travel = 0.0
+    w = np.empty(n)
+    sums = np.empty(nu.shape[0])
+    while n_free > 0:
+        set_means(group, free, n_free, a, g, nu)
+        for p in range(n_free):
+            i = free[p]
+            d[p] = g[i] - nu[group[i]] if group[i] >= 0 else g[i]
+        newton(R, Z, n_free, d)
+        sums[:] = 0.0
+        for p in range(n_free):
+            if group[free[p]] >= 0:
+                sums[group[free[p]]] += d[p]
+        for p in range(n_free):
+            i = free[p]
+            if group[i] >= 0:
+                d[p] -= sums[group[i]] * a[i]
+        w[:] = 0.0
+        for p in range(n_free):
+            row = H[free[p]]
+            t = d[p]
+            for i in range(n):
+                w[i] += t * row[i]
+        slope = 0.0
+        curvature = 0.0
+        size = 0.0
+        doubt = 0.0
+        for p in range(n_free):
+            i = free[p]
+            slope += d[p] * (g[i] - nu[group[i]] if group[i] >= 0 else g[i])
+            curvature += d[p] * w[i]
+            size += abs(d[p]) * math.sqrt(H[i, i])
+            doubt += abs(d[p]) * noise[i]
+        if not slope > 0.0:
+            break
+        flat = curvature <= _NOISE * size * size
+        step = np.inf if flat else slope / curvature
+        blocked = -1
+        for p in range(n_free):
+            if d[p] < 0.0 and a[free[p]] < -d[p] * step:
+                step = -a[free[p]] / d[p]
+                blocked = p
+        if step == np.inf:
+            if slope > doubt:
+                return n_free, gain, travel, True
+            step = 1.0
+        travel += step * size
+        gain += step * (slope - 0.5 * step * curvature)
+        for p in range(n_free):
+            i = free[p]
+            a[i] = max(a[i] + step * d[p], 0.0)
+            moved[i] += step * d[p]
+        for i in range(n):
+            g[i] -= step * w[i]
+        if blocked < 0:
+            break
+        a[free[blocked]] = 0.0
+        n_free = delete(R, Z, free, where, n_free, blocked)
+    return n_free, gain, travel, False
+
+
+@njit(**_OPTIONS)
+def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
+    """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
+
+    Parameters
+    ----------
+    base, reach : ndarray of shape (n,), float
+        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base is q and
+        reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
+    tol : float
+        Duality gap at which to stop; rounding stops earlier.
+    ray : ndarray of shape (capacity,)
+        Its first entries are overwritten by the last direction on the free variables.
+    moved : ndarray of shape (capacity,)
+        Overwritten by the change of a, more exact than the difference of its old and new values.
+
+    Returns
+    -------
+    status, n_free, gap, error, moves
+    """
+    nu = np.empty(Z.shape[1])
+    top = np.empty(Z.shape[1])
+    noise = np.empty(n)
+    tabu = np.zeros(n, np.bool_)
+    moved[:n] = 0.0
+    renewed = False
+    idle = 0
+    moves = 0
+    while True:
+        gap, error = weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise)
+        top[:] = 0.0
+        entering = -1
+        best = 0.0
+        unsettled = 0.0
+        violated = False
+        for i in range(n):
+            k = group[i]
+            v = g[i] - nu[k] if k >= 0 else g[i]
+            if k >= 0:
+                top[k] = max(top[k], v)
+            if abs(v) > noise[i]:
+                score = v / math.sqrt(H[i, i] + _TINY)
+                if where[i] >= 0:
+                    unsettled = max(unsettled, abs(score))
+                elif v > 0.0:
+                    violated = violated or k < 0
+                    if score > best and not tabu[i]:
+                        best = score
+                        entering = i
+        for k in range(top.shape[0]):
+            gap += top[k]
+        if not gap < np.inf:
+            return NOT_FINITE, n_free, gap, error, moves
+        if gap <= tol and not violated:
+            return SOLVED, n_free, gap, error, moves
+        if idle > _IDLE or moves > 20 * n + 100:
+            return STALLED, n_free, gap, error, moves
+        if moves > 0 or unsettled <= 1e-3 * best:
+            if entering >= 0:
+                n_free = append(H, group, sigma, R, Z, free, where, n_free, entering)
+            elif unsettled == 0.0 or renewed:
+                return (STALLED if violated or unsettled > 0.0 else SOLVED), n_free, gap, error, moves
+            else:
+                renewed = True
+                factorise(H, group, sigma, R, Z, free, where, n_free)
+        n_free, gain, travel, unbounded = ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved)
+        if unbounded:
+            return UNBOUNDED, n_free, gap, error, moves
+        moves += 1
+        if reach > 0.0:
+            reach += travel
+        if gain > error:
+            idle = 0
+            tabu[:] = False
+        else:
+            idle += 1
+            if entering >= 0 and where[entering] < 0:
+                tabu[entering] = True

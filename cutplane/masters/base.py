@@ -1,0 +1,130 @@
+"""The seam between the engine and whoever solves the reduced problem.
+
+The reduced problem over the rows (cuts and half-spaces) of a pool is
+
+    min over x in X0 of  sum_k max_{i in block k} (<slope_i, x> + offset_i) + g(x)     [+ stabilisation]
+    subject to           <slope_i, x> + offset_i <= 0    for the rows of no block (half-spaces).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol
+
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.regularizers.base import Regularizer
+    from cutplane.sets.base import FeasibleSet
+
+HALF_SPACE = -1
+"""The block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk."""
+
+
+@dataclass(frozen=True)
+class Prox:
+    """Adds weight/2 ||x - centre||^2 to the reduced problem."""
+
+    centre: Array
+    weight: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """Turns the reduced problem into min 1/2 ||x - centre||^2 subject to model(x) + g(x) <= level."""
+
+    centre: Array
+    level: float
+
+
+Stabilization = Prox | Level | None
+
+
+class Rows(Protocol):
+    """The rows a master works on, K of them; read-only for the master.
+
+    Rows are only ever appended or removed: an id always names the same row, ids increase, and comparing them
+    with those of the last call tells a master what to add to its living model and what to delete from it.
+    """
+
+    @property
+    def slopes(self) -> Array:
+        """Shape (K, dim), float64."""
+        ...
+
+    @property
+    def offsets(self) -> Array:
+        """Shape (K,)."""
+        ...
+
+    @property
+    def blocks(self) -> Array:
+        """Shape (K,), the block each cut belongs to, or `HALF_SPACE`."""
+        ...
+
+    @property
+    def ids(self) -> Array:
+        """Shape (K,), strictly increasing."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReducedProblem:
+    """What a master is built for: everything about the reduced problem but its rows."""
+
+    dim: int
+    n_blocks: int
+    regularizer: Regularizer
+    simple_set: FeasibleSet
+
+
+class MasterStatus(Enum):
+    """How a master ended."""
+
+    SOLVED = auto()
+    UNBOUNDED = auto()
+    INFEASIBLE = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True)
+class MasterSolution:
+    """The answer of a master.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,) or None
+        The minimiser; None unless SOLVED.
+    multipliers : ndarray of shape (K,) or None
+        One nonnegative multiplier per row, as the solver found it (not yet clipped nor normalised). With a
+        `Level` they are those of the level constraint's rows, whose sum per block is the same for every block
+        but not 1.
+    status : MasterStatus
+    message : str
+        What the backend said, if it did not solve the problem.
+    """
+
+    x: Array | None
+    multipliers: Array | None
+    status: MasterStatus = MasterStatus.SOLVED
+    message: str = ""
+
+
+class Master(Protocol):
+    """Solves a sequence of reduced problems whose rows grow (and sometimes shrink), on a living model.
+
+    A master is built by calling its class with a `ReducedProblem` (and its own options). `refusal` is asked
+    first.
+    """
+
+    name: str
+
+    @staticmethod
+    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        ...
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve; `accuracy` is the absolute error of the optimal value that may remain (a hint)."""
+        ...

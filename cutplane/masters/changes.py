@@ -1,0 +1,36 @@
+"""What changed among the rows since a master last saw them, and the scale it solves them in."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutplane.masters.base import HALF_SPACE
+from cutplane.validation import Array
+
+
+def survivors(known: Array, ids: Array) -> Array:
+    """Return a mask over the `known` ids: which are still among `ids`, where they come first, in the same order."""
+    if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
+        return np.ones(known.size, dtype=bool)
+    return np.isin(known, ids, assume_unique=True)
+
+
+def objective_scale(slopes: Array, blocks: Array) -> float:
+    """Return the power of two that brings the largest slope of a cut close to 1; 1 if they are all zero."""
+    largest = np.abs(slopes[blocks != HALF_SPACE]).max(initial=0.0)
+    return math.ldexp(1.0, -math.frexp(largest)[1]) if math.isfinite(largest) else 1.0
+
+
+def row_factors(slopes: Array, blocks: Array, scale: float) -> Array:
+    """Return a factor per row: `scale` for cuts, and for a half-space the power of two that brings its slope close to 1.
+
+    If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the multipliers of the rows are
+    those of the scaled rows times ``factors / scale``.
+    """
+    factors = np.full(blocks.shape[0], scale)
+    half_spaces = blocks == HALF_SPACE
+    largest = np.abs(slopes[half_spaces]).max(axis=1, initial=0.0)
+    factors[half_spaces] = np.ldexp(1.0, -np.frexp(largest)[1])
+    return factors

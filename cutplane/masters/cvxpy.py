@@ -1,0 +1,100 @@
+"""Reduced problems of any kind, through cvxpy, by any backend it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.forms import DiagonalQuadratic
+from cutplane.masters.base import Level, MasterSolution, Prox, ReducedProblem, Rows, Stabilization
+from cutplane.masters.cvxpy_call import call
+from cutplane.masters.cvxpy_dual import DualForm
+from cutplane.masters.cvxpy_primal import PrimalForm
+
+
+class CvxpyMaster:
+    """Solves any reduced problem whose regularizer and simple set have cvxpy forms.
+
+    The problem is compiled once for a pool of parametrised rows that doubles, and re-solved warm. For a diagonal quadratic on the whole
+    space (L2, or any such g with a prox term) with fewer rows than variables, the dual over the multipliers is solved instead.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+    backend : str
+        One of ``cvxpy.installed_solvers()``, in any case.
+    options : mapping, optional
+        Passed to the backend (``eps_abs``, ``max_iter``, ...), on top of defaults that make it accurate.
+
+    Raises
+    ------
+    InvalidInputError
+        If the backend is not installed; the message lists those that are.
+    MissingCapabilityError
+        If a cvxpy form is missing; the message names the piece.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace
+    >>> from cutplane.masters.base import ReducedProblem
+    >>> from cutplane.masters.cvxpy import CvxpyMaster
+    >>> from cutplane.regularizers import L2
+    >>> from cutplane.sets import WholeSpace
+    >>> master = CvxpyMaster(ReducedProblem(1, 1, L2(1.0), WholeSpace(1)), "clarabel")
+    >>> cuts = SimpleNamespace(
+    ...     slopes=np.array([[1.0], [-3.0]]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
+    ... )
+    >>> solution = master.solve(cuts)
+    >>> abs(solution.x).round(4).tolist(), solution.multipliers.round(4).tolist()
+    ([0.0], [0.75, 0.25])
+    """
+
+    def __init__(self, reduced: ReducedProblem, backend: str, options: Mapping[str, Any] | None = None):
+        installed = [name for name in cp.installed_solvers() if name.upper() == str(backend).upper()]
+        if not installed:
+            names = sorted(name.lower() for name in cp.installed_solvers())
+            raise InvalidInputError(f"The backend {backend!r} is not installed; choose one of {names}.")
+        reason = self.refusal(reduced, None)
+        if reason is not None:
+            raise MissingCapabilityError(f"CvxpyMaster cannot solve this reduced problem: {reason}.")
+        self.reduced = reduced
+        self.name = installed[0].lower()
+        solver = partial(call, backend=installed[0], options=dict(options or {}))
+        self.primal = PrimalForm(reduced, solver)
+        self.dual = DualForm(reduced, solver)
+
+    @staticmethod
+    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+        """Return None if both pieces describe themselves to cvxpy, else why not."""
+        for piece in (reduced.regularizer, reduced.simple_set):
+            if not offers(piece, Capability.CVXPY):
+                return f"{piece!r} has no cvxpy form"
+        return None
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve; `accuracy` is not used."""
+        if rows.ids.size < self.reduced.dim:
+            quadratic = self._quadratic(stabilization)
+            if quadratic is not None:
+                return self.dual.solve(rows, quadratic)
+        return self.primal.solve(rows, stabilization)
+
+    def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
+        """Return g + prox as one definite diagonal quadratic (up to a constant), or None if it is not one on the whole space."""
+        reduced = self.reduced
+        bounds = reduced.simple_set.bounds(reduced.dim)
+        if isinstance(stabilization, Level) or bounds is None or np.isfinite(bounds).any():
+            return None
+        form = reduced.regularizer.quadratic(reduced.dim) if offers(reduced.regularizer, Capability.QUADRATIC) else None
+        if form is None or stabilization is None:
+            return form if form is not None and (form.weights > 0.0).all() else None
+        weights = form.weights + stabilization.weight
+        centre = (form.weights * form.centre + stabilization.weight * stabilization.centre) / weights
+        return DiagonalQuadratic(weights, centre) if (weights > 0.0).all() else None

@@ -1,0 +1,62 @@
+"""One call of a cvxpy problem: accurate options for each backend, and every outcome as a status."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+
+from cutplane.masters.base import MasterStatus
+
+ACCURATE: dict[str, dict[str, Any]] = {
+    "OSQP": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iter": 10_000, "polishing": True},
+    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
+}
+"""Options that make a backend accurate, where its own are not."""
+
+_LENIENT: dict[str, dict[str, Any]] = {"OSQP": {"eps_abs": 1e-5, "eps_rel": 1e-5}}
+"""Options for a second attempt by a backend that keeps its solution to itself when it reaches its limit of iterations."""
+
+_STATUSES = {
+    cp.OPTIMAL: MasterStatus.SOLVED,
+    cp.OPTIMAL_INACCURATE: MasterStatus.SOLVED,
+    cp.INFEASIBLE: MasterStatus.INFEASIBLE,
+    cp.INFEASIBLE_INACCURATE: MasterStatus.INFEASIBLE,
+    cp.UNBOUNDED: MasterStatus.UNBOUNDED,
+    cp.UNBOUNDED_INACCURATE: MasterStatus.UNBOUNDED,
+}
+
+
+def call(
+    problem: cp.Problem, backend: str, options: Mapping[str, Any], **how: Any
+) -> tuple[MasterStatus, str]:
+    """Solve with `backend` (its name in cvxpy), without a warning or an exception.
+
+    Returns
+    -------
+    status : MasterStatus
+        SOLVED also if the solution is less accurate than asked for: the message says so then.
+    message : str
+    """
+    accurate = {**ACCURATE.get(backend, {}), **options}
+    lenient = {**accurate, **_LENIENT.get(backend, {}), **options}
+    status, message = _attempt(problem, backend, accurate, how)
+    if message.endswith(cp.settings.USER_LIMIT) and lenient != accurate:
+        status, message = _attempt(problem, backend, lenient, how)
+        message = message or f"{backend}: solved with a looser tolerance"
+    return status, message
+
+
+def _attempt(
+    problem: cp.Problem, backend: str, settings: Mapping[str, Any], how: Mapping[str, Any]
+) -> tuple[MasterStatus, str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            problem.solve(solver=backend, **how, **settings)
+        except Exception as error:
+            return MasterStatus.FAILED, f"{backend}: {error}"
+    status = _STATUSES.get(problem.status, MasterStatus.FAILED)
+    return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"

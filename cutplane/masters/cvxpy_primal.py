@@ -1,0 +1,142 @@
+"""The reduced problem itself in cvxpy, over a pool of parametrised rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+from cutplane.masters.base import (
+    Level,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Rows,
+    Stabilization,
+)
+from cutplane.masters.changes import objective_scale, row_factors
+from cutplane.masters.slots import Slots
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The parameters of the rows, slope x + offset <= used * xi[block]; a free place holds 0 - 1 <= 0.
+
+    The objective of the problem is multiplied by `scale`.
+    """
+
+    size: int
+    dim: int
+    scale: float
+    slopes: cp.Parameter = field(init=False)
+    offsets: cp.Parameter = field(init=False)
+    used: cp.Parameter = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, values in (
+            ("slopes", np.zeros((self.size, self.dim))),
+            ("offsets", np.full(self.size, -1.0)),
+            ("used", np.zeros(self.size)),
+        ):
+            parameter = cp.Parameter(values.shape)
+            parameter.save_value(values)
+            object.__setattr__(self, name, parameter)
+
+
+class PrimalForm:
+    """Keeps one cvxpy problem per kind of stabilisation; each is compiled once for a size of the pool.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+    call : callable
+        ``call(problem)`` solves a cvxpy problem and returns its status and a message.
+    """
+
+    def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]]):
+        self.reduced = reduced
+        self.problems: dict[type[Prox] | type[Level] | None, StabilisedProblem] = {}
+        self._call = call
+        self._slots = Slots(reduced.n_blocks)
+        self._settled = False
+
+    def solve(self, rows: Rows, stabilization: Stabilization) -> MasterSolution:
+        """Solve with the present rows."""
+        places, factors = self._place(rows)
+        kind = None if stabilization is None else type(stabilization)
+        if kind not in self.problems:
+            self.problems[kind] = StabilisedProblem(self.reduced, self._pool, self._slots.blocks, kind)
+        stabilised = self.problems[kind]
+        stabilised.set(stabilization)
+        status, message = self._call(stabilised.problem, warm_start=True)
+        if status is not MasterStatus.SOLVED:
+            return MasterSolution(None, None, status, message)
+        x, duals = stabilised.x.value, stabilised.rows.dual_value
+        if x is None or duals is None or not (np.isfinite(x).all() and np.isfinite(duals).all()):
+            return MasterSolution(None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers")
+        return MasterSolution(x, duals[places] * factors / self._pool.scale, status, message)
+
+    def _place(self, rows: Rows) -> tuple[Array, Array]:
+        slopes, offsets, blocks = rows.slopes, rows.offsets, rows.blocks
+        if not self._settled:
+            self._slots = Slots(self.reduced.n_blocks)
+            self._settled = bool(slopes[blocks >= 0].any())
+        places, new, vacated, grown = self._slots.place(rows.ids, blocks)
+        if grown:
+            self.problems.clear()
+            self._pool = Pool(self._slots.size, self.reduced.dim, objective_scale(slopes, blocks))
+        pool = self._pool
+        for values, free in ((pool.slopes.value, 0.0), (pool.offsets.value, -1.0), (pool.used.value, 0.0)):
+            values[vacated] = free
+        factors = row_factors(slopes, blocks, pool.scale)
+        pool.slopes.value[places[new]] = slopes[new] * factors[new, None]
+        pool.offsets.value[places[new]] = offsets[new] * factors[new]
+        pool.used.value[places[new]] = blocks[new] >= 0
+        return places, factors
+
+
+class StabilisedProblem:
+    """The reduced problem with one kind of stabilisation, over a pool of a fixed size."""
+
+    def __init__(
+        self, reduced: ReducedProblem, pool: Pool, blocks: Array, kind: type[Prox] | type[Level] | None
+    ):
+        self.x = cp.Variable(reduced.dim)
+        self._scale = pool.scale
+        self._weight = cp.Parameter(nonneg=True)
+        self._linear = cp.Parameter(reduced.dim)
+        self._level = cp.Parameter()
+        model = cp.Variable(reduced.n_blocks)
+        cuts = np.flatnonzero(blocks >= 0)
+        selector = sparse.csr_array(
+            (np.ones(cuts.size), (cuts, blocks[cuts])), shape=(pool.size, reduced.n_blocks)
+        )
+        self.rows = pool.slopes @ self.x + pool.offsets <= cp.multiply(pool.used, selector @ model)
+        objective = cp.sum(model) + pool.scale * _cvxpy_form(reduced.regularizer, self.x)
+        constraints = [self.rows, *_cvxpy_form(reduced.simple_set, self.x)]
+        if kind is Prox:
+            objective += 0.5 * self._weight * cp.sum_squares(self.x) - self._linear @ self.x
+        elif kind is Level:
+            constraints.append(objective <= self._level)
+            objective = 0.5 * cp.sum_squares(self.x) - self._linear @ self.x
+        self.problem = cp.Problem(cp.Minimize(objective), constraints)
+
+    def set(self, stabilization: Stabilization) -> None:
+        """Set the parameters of the prox term or of the level constraint."""
+        if isinstance(stabilization, Prox):
+            weight = self._scale * stabilization.weight
+            self._weight.value = weight
+            self._linear.value = weight * stabilization.centre
+        elif isinstance(stabilization, Level):
+            self._level.value = self._scale * stabilization.level
+            self._linear.value = stabilization.centre
+
+
+def _cvxpy_form(piece: object, x: cp.Variable) -> Any:
+    return getattr(piece, "cvxpy_form")(x)  # noqa: B009

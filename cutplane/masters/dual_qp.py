@@ -1,0 +1,263 @@
+"""The dual of the reduced problem and what is kept of it between solves: Gram matrix, multipliers and factor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutplane.masters import active_set
+from cutplane.masters.base import Rows
+from cutplane.masters.changes import survivors
+from cutplane.masters.gram import Gram, capacity_for, grown
+from cutplane.validation import Array
+
+_RENEW = 100
+
+
+class DualQP:
+    """maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
+
+    Coordinates marked `loose` enter H with a factor `kappa` of their own, which can be changed cheaply.
+
+    Parameters
+    ----------
+    n_blocks : int
+    metric : ndarray of shape (dim,) or None
+        None stands for ones.
+    loose : ndarray of shape (dim,) or None
+        1.0 on the loose coordinates, where `metric` is 0; None if there are none.
+    """
+
+    def __init__(self, n_blocks: int, metric: Array | None, loose: Array | None):
+        self.n_blocks = n_blocks
+        self.count = 0
+        self.gram = Gram(metric)
+        self.loose = None if loose is None else Gram(loose)
+        self.kappa = 1.0
+        self.finite = True
+        """Whether every entry of H is."""
+        self.complete = False
+        """Whether every block has a row."""
+        self._ids = np.zeros(16, np.int64)
+        self._group = np.zeros(16, np.int64)
+        self._a = np.zeros(16)
+        self._g = np.zeros(16)
+        self._ray = np.zeros(16)
+        self._moved = np.zeros(16)
+        self._free = np.zeros(16, np.int64)
+        self._where = np.full(16, -1)
+        self._factor = np.zeros((16, 16))
+        self._sums = np.zeros((16, n_blocks))
+        self._mixed = np.zeros((0, 0)) if loose is None else np.zeros((16, 16))
+        self._n_free = 0
+        self._sigma = 0.0
+        self._moves = 0
+
+    @property
+    def hessian(self) -> Array:
+        """H, shape (capacity, capacity)."""
+        return self.gram.matrix if self.loose is None else self._mixed
+
+    @property
+    def multipliers(self) -> Array:
+        """A copy of a, shape (K,)."""
+        return self._a[: self.count].copy()
+
+    @property
+    def gradient(self) -> Array:
+        """q - Ha, shape (K,)."""
+        return self._g[: self.count]
+
+    @property
+    def moved(self) -> Array:
+        """The change of a by the last solve or refinement, shape (K,)."""
+        return self._moved[: self.count]
+
+    @property
+    def support(self) -> Array:
+        """The numbers of the rows with a positive multiplier."""
+        return self._free[: self._n_free]
+
+    # ------------------------------------------------------------------- rows
+
+    def sync(self, rows: Rows) -> bool:
+        """Delete the rows that are gone and append the new ones; return whether any was deleted."""
+        ids = rows.ids
+        count, known = ids.shape[0], self.count
+        deleted = known > 0 and (count < known or ids[known - 1] != self._ids[known - 1])
+        if deleted:
+            self._keep(survivors(self._ids[:known], ids))
+        if deleted or count > known:
+            self._extend(rows, self.count, count)
+        return deleted
+
+    def _extend(self, rows: Rows, known: int, count: int) -> None:
+        if count > self._ids.shape[0]:
+            self._grow(capacity_for(count))
+        new = slice(known, count)
+        self._ids[new] = rows.ids[new]
+        self._group[new] = rows.blocks[new]
+        self._a[new] = 0.0
+        self._where[new] = -1
+        self.gram.extend(rows.slopes, known)
+        if self.loose is not None:
+            self.loose.extend(rows.slopes, known)
+            self._mix(known, count)
+        self.count = count
+        self.finite = bool(np.isfinite(self.hessian.diagonal()[:count]).all())
+        cuts = self._group[:count][self._group[:count] >= 0]
+        self.complete = bool(np.bincount(cuts, minlength=self.n_blocks).all())
+
+    def _grow(self, capacity: int) -> None:
+        for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_free", "_where", "_sums"):
+            setattr(self, name, grown(getattr(self, name), capacity))
+        self._factor = grown(self._factor, capacity, square=True)
+        if self.loose is not None:
+            self._mixed = grown(self._mixed, capacity, square=True)
+
+    def _keep(self, stays: Array) -> None:
+        for position in range(self._n_free - 1, -1, -1):
+            if not stays[self._free[position]]:
+                self._n_free = active_set.delete(
+                    self._factor, self._sums, self._free, self._where, self._n_free, position
+                )
+        number = np.cumsum(stays) - 1
+        free = self._free[: self._n_free]
+        free[:] = number[free]
+        kept = np.flatnonzero(stays)
+        self.count = count = kept.shape[0]
+        for array in (self._ids, self._group, self._a):
+            array[:count] = array[kept]
+        self._where[:] = -1
+        self._where[free] = np.arange(self._n_free)
+        self.gram.keep(kept)
+        if self.loose is not None:
+            self.loose.keep(kept)
+            self._mix(0, count)
+
+    # ----------------------------------------------------------------- metric
+
+    def set_kappa(self, kappa: float) -> None:
+        """Change the weight of the loose coordinates; O(K^2)."""
+        if kappa != self.kappa:
+            self.kappa = kappa
+            self._mix(0, self.count)
+            self._moves = _RENEW
+
+    def set_metric(self, metric: Array, slopes: Array) -> None:
+        """Change the metric of the other coordinates; O(K^2 dim)."""
+        if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
+            self.gram.metric = metric
+            self.gram.extend(slopes[: self.count], 0)
+            if self.loose is not None:
+                self._mix(0, self.count)
+            self._moves = _RENEW
+
+    def _mix(self, known: int, count: int) -> None:
+        assert self.loose is not None
+        new, all_rows = slice(known, count), slice(count)
+        mixed = self.gram.matrix[all_rows, new] + self.kappa * self.loose.matrix[all_rows, new]
+        self._mixed[all_rows, new] = mixed
+        self._mixed[new, all_rows] = mixed.T
+
+    # ------------------------------------------------------------------ solve
+
+    def maximise(self, q: Array, tol: float) -> tuple[int, float, float]:
+        """Solve for the linear term q, from the multipliers of the last solve.
+
+        Returns
+        -------
+        status : int
+            One of the statuses of `active_set`.
+        gap : float
+            The duality gap reached.
+        error : float
+            Rounding error of the gap.
+        """
+        H, count = self.hessian, self.count
+        if self._n_free == 0 or self._moves >= _RENEW:
+            self._sigma = float(H.diagonal()[:count].mean()) or 1.0
+            active_set.factorise(H, self._group, self._sigma, *self._state, self._n_free)
+            self._moves = 0
+        self._n_free = active_set.start(
+            H, q, self._group, self._sigma, *self._state, self._n_free, self._a, count
+        )
+        active_set.gradient(H, q, count, self._a, self._free, self._n_free, self._g)
+        return self._improve(q, tol, 0.0)
+
+    def refine(self, gradient: Array, base: Array, reach: float, tol: float) -> tuple[int, float, float]:
+        """Solve on from the last solution, given a more exact gradient there.
+
+        Its rounding error is relative to ``abs(base) + sqrt(diag(H)) * reach``.
+        """
+        self._g[: self.count] = gradient
+        return self._improve(base, tol, reach)
+
+    def restart(self) -> None:
+        """Forget the last solution."""
+        self._n_free = 0
+        self._a[:] = 0.0
+        self._where[:] = -1
+
+    @property
+    def _state(self) -> tuple[Array, Array, Array, Array]:
+        return self._factor, self._sums, self._free, self._where
+
+    def _improve(self, base: Array, tol: float, reach: float) -> tuple[int, float, float]:
+        status, self._n_free, gap, error, moves = active_set.maximise(
+            self.hessian, base, self._group, self._sigma, *self._state, self._n_free,
+            self._a, self._g, self.count, reach, tol, self._ray, self._moved,
+        )  # fmt: skip
+        self._moves += moves
+        return status, gap, error
+
+    def model(self, gradient: Array) -> float:
+        """Return the sum over the blocks of the largest entry of a vector with one entry per row."""
+        group = self._group[: self.count]
+        if self.n_blocks == 1:
+            return float(gradient[group == 0].max())
+        top = np.full(self.n_blocks, -np.inf)
+        cuts = group >= 0
+        np.maximum.at(top, group[cuts], gradient[cuts])
+        return float(top.sum())
+
+    def newton_step(self, gradient: Array) -> Array:
+        """Return the step on the support to the maximiser with this gradient there, keeping the sums of the blocks."""
+        step = gradient.copy()
+        active_set.newton(self._factor, self._sums, self._n_free, step)
+        return step
+
+    def aggregate(self, weights: Array, slopes: Array) -> Array:
+        """Return the combination of the rows of the support, in the metric: diag(metric) A'weights."""
+        if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
+            total = np.empty(slopes.shape[1])
+            active_set.combine(slopes, weights, self._free, self._n_free, total)
+        else:
+            total = weights[self.support] @ slopes[self.support]
+        return self.in_metric(total)
+
+    def in_metric(self, v: Array) -> Array:
+        """Return diag(metric) v."""
+        if self.gram.metric is None:
+            return v
+        if self.loose is None:
+            return self.gram.metric * v
+        return (self.gram.metric + self.kappa * self.loose.metric) * v
+
+    # ------------------------------------------------------------------- size
+
+    @property
+    def ray(self) -> Array:
+        """The last direction on the support; if the problem was unbounded, the one in which it is."""
+        return self._ray[: self._n_free]
+
+    def length(self, step: Array) -> float:
+        """Return sqrt(a'Ha), given diag(metric) A'a."""
+        if self.gram.metric is None:
+            return math.sqrt(float(step @ step))
+        return math.sqrt(float(step @ (step / self.in_metric(np.ones_like(step)))))
+
+    def size(self, base: Array) -> float:
+        """Return the size of the terms of the objective, given a part of the gradient that it differs from by Ha."""
+        return float(self._a[: self.count] @ (np.abs(base) + np.abs(base - self.gradient)))

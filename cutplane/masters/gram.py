@@ -1,0 +1,54 @@
+"""The Gram matrix of a growing set of rows, in a diagonal metric."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.validation import Array
+
+
+def grown(array: Array, capacity: int, square: bool = False) -> Array:
+    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
+    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
+class Gram:
+    """A diag(metric) A' for the rows A of a pool; one product with A for all the rows added at once.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (dim,) or None
+        Nonnegative; None stands for ones.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (capacity, capacity)
+        Its leading block is the Gram matrix.
+    """
+
+    def __init__(self, metric: Array | None):
+        self.metric = metric
+        self.matrix = np.zeros((16, 16))
+
+    def extend(self, slopes: Array, known: int) -> None:
+        """Add the rows from number `known` on."""
+        count = slopes.shape[0]
+        if count > self.matrix.shape[0]:
+            self.matrix = grown(self.matrix, capacity_for(count), square=True)
+        new = slopes[known:] if self.metric is None else slopes[known:] * self.metric
+        products = slopes @ new[0] if count == known + 1 else slopes @ new.T
+        self.matrix[:count, known:count] = products.reshape(count, -1)
+        self.matrix[known:count, :count] = products.reshape(count, -1).T
+
+    def keep(self, kept: Array) -> None:
+        """Remove all rows but those with the numbers `kept`."""
+        count = kept.shape[0]
+        self.matrix[:count, :count] = self.matrix[np.ix_(kept, kept)]
+
+
+def capacity_for(count: int) -> int:
+    """Return the power of two that holds `count` rows."""
+    return max(16, 1 << (count - 1).bit_length())

@@ -1,0 +1,128 @@
+"""Linear programmes in a living HiGHS model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.forms import LinearForm
+from cutplane.masters.base import (
+    Level,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Rows,
+    Stabilization,
+)
+from cutplane.masters.changes import objective_scale, row_factors, survivors
+from cutplane.masters.highs_columns import ColumnLayout
+from cutplane.masters.highs_model import rerun
+from cutplane.masters.highs_rows import RowLayout
+
+_LAYOUTS = {"rows": RowLayout, "columns": ColumnLayout}
+_FEW_VARIABLES = 100
+
+
+class HighsMaster:
+    """Solves reduced problems that are linear programmes: the model grows and shrinks in place, its basis is kept.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+        Regularizer and simple set have linear forms.
+    orientation : {"auto", "rows", "columns"}, default "auto"
+        Whether cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are faster (up to
+        twice) once there are several times more cuts than variables, rows where the variables outnumber the cuts (up to four
+        times): "auto" takes columns up to 100 variables.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If a linear form is missing; the message names the piece.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace
+    >>> from cutplane.masters.base import ReducedProblem
+    >>> from cutplane.masters.highs import HighsMaster
+    >>> from cutplane.regularizers import NoRegularizer
+    >>> from cutplane.sets import Box
+    >>> master = HighsMaster(ReducedProblem(1, 1, NoRegularizer(), Box(-2, 5)))
+    >>> cuts = SimpleNamespace(
+    ...     slopes=np.array([[1.0], [-3.0]]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
+    ... )
+    >>> solution = master.solve(cuts)
+    >>> solution.x.round(6).tolist(), solution.multipliers.round(6).tolist()
+    ([0.0], [0.75, 0.25])
+    """
+
+    name = "highs"
+
+    def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
+        reason = self.refusal(reduced, None)
+        if reason is not None:
+            raise MissingCapabilityError(f"HighsMaster cannot solve this reduced problem: {reason}.")
+        if orientation not in ("auto", *_LAYOUTS):
+            raise InvalidInputError(f"orientation must be 'auto', 'rows' or 'columns', got {orientation!r}.")
+        self.reduced = reduced
+        self.orientation = orientation if orientation != "auto" else "rows"
+        form = _form(reduced.regularizer, reduced.dim).merge(
+            _form(reduced.simple_set, reduced.dim), reduced.dim
+        )
+        self._layout = _LAYOUTS[self.orientation](form, reduced.dim, reduced.n_blocks)
+        self._restart(1.0)
+
+    @staticmethod
+    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+        """Return None if the reduced problem is a linear programme, else why not."""
+        if stabilization is not None:
+            return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"
+        for piece in (reduced.regularizer, reduced.simple_set):
+            if not offers(piece, Capability.LINEAR_FORM) or _form(piece, reduced.dim) is None:
+                return f"{piece!r} has no linear form"
+        return None
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve; `stabilization` must be None, and `accuracy` is not used: a basis is exact."""
+        if stabilization is not None:
+            raise MissingCapabilityError(
+                f"HighsMaster solves linear programmes only, not with {stabilization!r}."
+            )
+        self._follow(rows)
+        status, message = rerun(self.model)
+        if status is MasterStatus.SOLVED:
+            x, duals = self._layout.read(self.model)
+            return MasterSolution(x, duals * self._factors / self._scale)
+        if self.orientation == "columns":
+            return HighsMaster(self.reduced, "rows").solve(rows)
+        return MasterSolution(None, None, status, message)
+
+    def _follow(self, rows: Rows) -> None:
+        """Delete the rows that are gone from the living model, and append the new ones."""
+        if not self._settled:
+            self._restart(objective_scale(rows.slopes, rows.blocks))
+            self._settled = bool(rows.slopes[rows.blocks >= 0].any())
+        kept = survivors(self._known, rows.ids)
+        if not kept.all():
+            self._layout.remove(self.model, np.flatnonzero(~kept))
+        new = slice(int(kept.sum()), None)
+        slopes, offsets, blocks = rows.slopes[new], rows.offsets[new], rows.blocks[new]
+        factors = row_factors(slopes, blocks, self._scale)
+        if factors.size:
+            self._layout.extend(self.model, slopes * factors[:, None], offsets * factors, blocks)
+        self._factors = np.concatenate([self._factors[kept], factors])
+        self._known = np.array(rows.ids)
+
+    def _restart(self, scale: float) -> None:
+        self.model = self._layout.build(scale)
+        self._scale = scale
+        self._settled = False
+        self._known = np.empty(0, dtype=np.int64)
+        self._factors = np.empty(0)
+
+
+def _form(piece: object, dim: int) -> LinearForm:
+    return getattr(piece, "linear_form")(dim)  # noqa: B009

@@ -1,0 +1,100 @@
+"""A living HiGHS model: built once, changed in place, solved again from its last basis."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+
+from cutplane.forms import LinearForm
+from cutplane.masters.base import MasterStatus
+from cutplane.validation import Array
+
+DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+
+_TIGHT, _LOOSE = 1e-9, 1e-7
+_UNLIMITED = 2**31 - 1
+_VERDICTS = {
+    highspy.HighsModelStatus.kOptimal: MasterStatus.SOLVED,
+    highspy.HighsModelStatus.kInfeasible: MasterStatus.INFEASIBLE,
+    highspy.HighsModelStatus.kUnbounded: MasterStatus.UNBOUNDED,
+}
+
+
+def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
+    """Return a silent, single-threaded HiGHS model of a linear programme, without presolve so that its basis is kept."""
+    model = highspy.Highs()
+    options = {
+        "output_flag": False,
+        "threads": 1,
+        "presolve": "off",
+        "solver": "simplex",
+        "simplex_strategy": strategy,
+        "small_matrix_value": 1e-12,
+    }
+    for name, value in options.items():
+        model.setOptionValue(name, value)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = programme.n_columns, programme.row_lower.shape[0]
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = programme.cost, programme.lower, programme.upper
+    lp.row_lower_, lp.row_upper_ = programme.row_lower, programme.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = programme.rows.indptr
+    lp.a_matrix_.index_ = programme.rows.indices
+    lp.a_matrix_.value_ = programme.rows.data
+    model.passModel(lp)
+    return model
+
+
+def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
+    """Solve from the last basis; if that fails, from scratch, then from scratch with a looser tolerance.
+
+    HiGHS perturbs costs and bounds against cycling; a warm start loses more by that than it gains (up to a factor 2 on degenerate
+    problems), so the first attempt does without, within a limit of iterations.
+
+    Returns
+    -------
+    status : MasterStatus
+        Only a solve from scratch is believed when it says infeasible or unbounded.
+    message : str
+        What HiGHS said, unless it found an optimum.
+    """
+    _configure(model, _TIGHT, perturbation=0.0, limit=1000 + 20 * (model.getNumRow() + model.getNumCol()))
+    model.run()
+    if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        return MasterStatus.SOLVED, ""
+    verdict = None
+    for tolerance in (_TIGHT, _LOOSE):
+        _configure(model, tolerance, perturbation=1.0, limit=_UNLIMITED)
+        model.clearSolver()
+        model.run()
+        verdict = _VERDICTS.get(model.getModelStatus())
+        if verdict is not None:
+            break
+    said = model.modelStatusToString(model.getModelStatus())
+    if verdict is None and model.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
+        verdict = _without_costs(model)
+    message = "" if verdict is MasterStatus.SOLVED else f"HiGHS: {said}"
+    return verdict or MasterStatus.FAILED, message
+
+
+def _without_costs(model: highspy.Highs) -> MasterStatus | None:
+    """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
+    cost = np.array(model.getLp().col_cost_)
+    set_costs(model, np.zeros_like(cost))
+    model.run()
+    verdict = _VERDICTS.get(model.getModelStatus())
+    set_costs(model, cost)
+    return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
+
+
+def set_costs(model: highspy.Highs, cost: Array) -> None:
+    """Replace the costs of all columns."""
+    model.changeColsCost(cost.size, np.arange(cost.size, dtype=np.int32), cost)
+
+
+def _configure(model: highspy.Highs, tolerance: float, perturbation: float, limit: int) -> None:
+    model.setOptionValue("primal_feasibility_tolerance", tolerance)
+    model.setOptionValue("dual_feasibility_tolerance", tolerance)
+    model.setOptionValue("dual_simplex_cost_perturbation_multiplier", perturbation)
+    model.setOptionValue("primal_simplex_bound_perturbation_multiplier", perturbation)
+    model.setOptionValue("simplex_iteration_limit", limit)

@@ -1,0 +1,105 @@
+"""Coordinates that the regularizer leaves free, such as a bias, in a reduced problem without a prox term."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.masters.base import MasterStatus, Rows
+from cutplane.masters.dual_qp import DualQP
+from cutplane.masters.prox_problem import Answer, ProxProblem
+from cutplane.validation import Array
+
+_ROUNDS = 60
+_STIFFNESS = 1e3
+_ROUNDING = 1e-15
+_ACCEPTED = 1e-12
+_HULL = 1e-9
+
+
+class LooseCoordinates:
+    """Proximal point method on the coordinates of weight zero.
+
+    They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope on them, which is
+    the multiplier of the move, is then zero up to rounding.
+
+    Parameters
+    ----------
+    problem : ProxProblem
+    n_blocks : int
+    """
+
+    def __init__(self, problem: ProxProblem, n_blocks: int):
+        self._problem = problem
+        self._n_blocks = n_blocks
+        self._centre = np.zeros(problem.loose.size)
+        self._bounded = False
+        self._tuned = 0
+
+    def forget(self) -> None:
+        """Forget that the reduced problem is bounded, because rows were deleted."""
+        self._bounded = False
+
+    def solve(self, rows: Rows, accuracy: float) -> Answer:
+        """Solve without a prox term."""
+        problem = self._problem
+        columns = rows.slopes[:, problem.loose]
+        if not self._bounded:
+            self._bounded = self._holds_zero(rows, columns)
+            if not self._bounded:
+                return Answer(
+                    MasterStatus.UNBOUNDED, message="the cuts leave a coordinate without weight unbounded"
+                )
+        t = problem.step_size(rows, 0.0)
+        self._tune()
+        middle = problem.quadratic.centre.copy()
+        middle[problem.loose] = 0.0
+        base = problem.values(rows, middle)
+        size = np.abs(columns)
+        last = np.inf
+        for _ in range(_ROUNDS):
+            middle[problem.loose] = self._centre
+            answer = problem.minimise(rows, middle, base + columns @ self._centre, t, accuracy)
+            if answer.x is None:
+                return answer
+            a = problem.dual.multipliers
+            residual = float(np.max(np.abs(a @ columns) / (a @ size), initial=0.0, where=a @ size > 0.0))
+            if residual <= _ROUNDING or (residual <= _ACCEPTED and residual > 0.5 * last):
+                return answer
+            last = residual
+            self._centre = answer.x[problem.loose]
+        return Answer(
+            MasterStatus.FAILED, message=f"a coordinate without weight keeps a slope of {residual:.2g}"
+        )
+
+    def _holds_zero(self, rows: Rows, columns: Array) -> bool:
+        """Tell whether some multipliers give a zero aggregate slope on the loose coordinates."""
+        hull = DualQP(self._n_blocks, None, None)
+        hull.sync(_Columns(columns, rows))
+        hull.maximise(np.zeros(columns.shape[0]), 0.0)
+        a = hull.multipliers
+        return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
+
+    def _tune(self) -> None:
+        """Choose kappa by the spread of the rows when their number has doubled."""
+        dual = self._problem.dual
+        if self._tuned < dual.count < 2 * self._tuned:
+            return
+        self._tuned = dual.count
+        assert dual.loose is not None
+        wide, loose = (_spread(gram.matrix[: dual.count, : dual.count]) for gram in (dual.gram, dual.loose))
+        dual.set_kappa(_STIFFNESS * wide / loose if wide > 0.0 and loose > 0.0 else 1.0)
+
+
+def _spread(gram: Array) -> float:
+    """Return the mean squared distance of the rows from their mean; from zero, if they are all the same."""
+    squares = float(gram.diagonal().mean())
+    around_mean = squares - float(gram.mean())
+    return around_mean if around_mean > 1e-12 * squares else squares
+
+
+class _Columns:
+    """Some columns of rows."""
+
+    def __init__(self, slopes: Array, rows: Rows):
+        self.slopes = slopes
+        self.offsets, self.blocks, self.ids = rows.offsets, rows.blocks, rows.ids

@@ -1,0 +1,122 @@
+"""Which masters may solve a reduced problem, the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.masters.base import Level, Master, Prox, ReducedProblem
+
+OWN_MASTERS = ("simplex_qp", "highs")
+_FALLBACKS = ("clarabel", "osqp", "scs")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Who solves the reduced problem, with options.
+
+    Parameters
+    ----------
+    name : str, default "auto"
+        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
+        ``"highs"`` (a living HiGHS model for linear programmes), or any of ``cvxpy.installed_solvers()``, in
+        any case, through cvxpy.
+    options : dict, optional
+        Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
+
+    Examples
+    --------
+    >>> from cutplane import Backend
+    >>> Backend("osqp", {"eps_abs": 1e-6})
+    Backend(name='osqp', options={'eps_abs': 1e-06})
+    """
+
+    name: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInputError(f"Backend.name must be a string, got {self.name!r}.")
+        object.__setattr__(self, "name", self.name.lower())
+        if self.options and (self.name == "auto" or self.name in OWN_MASTERS):
+            raise InvalidInputError(f"The backend {self.name!r} takes no options, got {dict(self.options)}.")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A master that accepts a kind of reduced problem, not yet built."""
+
+    name: str
+    build: Callable[[], Master]
+
+
+def as_backend(backend: str | Backend) -> Backend:
+    """Return a `Backend` from its name, checking that it is installed."""
+    backend = backend if isinstance(backend, Backend) else Backend(backend)
+    if backend.name != "auto" and backend.name not in OWN_MASTERS:
+        import cvxpy
+
+        installed = [name.lower() for name in cvxpy.installed_solvers()]
+        if backend.name not in installed:
+            raise InvalidInputError(
+                f"The backend {backend.name!r} is not installed; choose one of "
+                f"{sorted({'auto', *OWN_MASTERS, *installed})}."
+            )
+    return backend
+
+
+def candidates(
+    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
+) -> list[Candidate]:
+    """Return the masters that accept the problem, the chosen one first, the others as fallbacks."""
+    from cutplane.masters.cvxpy import CvxpyMaster
+    from cutplane.masters.highs import HighsMaster
+    from cutplane.masters.simplex_qp import SimplexQP
+
+    def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
+        return Candidate(name, lambda: CvxpyMaster(reduced, name, dict(options)))
+
+    own = [
+        Candidate(name, lambda kind=kind: kind(reduced))
+        for name, kind in (("simplex_qp", SimplexQP), ("highs", HighsMaster))
+        if kind.refusal(reduced, stabilization) is None
+    ]
+    found = [candidate for candidate in own if candidate.name == backend.name]
+    if CvxpyMaster.refusal(reduced, stabilization) is None:
+        if backend.name not in ("auto", "simplex_qp") and not found:
+            found.append(through_cvxpy(backend.name, backend.options))
+        found += [candidate for candidate in own if candidate not in found]
+        found += [through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name]
+    else:
+        found += [candidate for candidate in own if candidate not in found]
+    if not found:
+        raise MissingCapabilityError(
+            f"No master accepts this problem with {_describe(stabilization)}: {_reasons(reduced, stabilization)}"
+        )
+    return found
+
+
+def refusal_of(
+    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
+) -> str | None:
+    """Return why `backend` itself (not a fallback) cannot solve this kind of problem, or None if it can."""
+    first = candidates(reduced, stabilization, backend)[0]
+    if backend.name in ("auto", first.name):
+        return None
+    return _reasons(reduced, stabilization)
+
+
+def _describe(stabilization: type[Prox] | type[Level] | None) -> str:
+    return "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
+
+
+def _reasons(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str:
+    from cutplane.masters.cvxpy import CvxpyMaster
+    from cutplane.masters.highs import HighsMaster
+    from cutplane.masters.simplex_qp import SimplexQP
+
+    masters = {"simplex_qp": SimplexQP, "highs": HighsMaster, "cvxpy": CvxpyMaster}
+    refusals = {name: kind.refusal(reduced, stabilization) for name, kind in masters.items()}
+    return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."

@@ -1,0 +1,10 @@
+"""Methods: where to query next, how to move the centre, what the reduced problem adds."""
+
+from cutplane.methods.base import Method, Step
+from cutplane.methods.bmrm import BMRM
+from cutplane.methods.kelley import Kelley
+from cutplane.methods.level import LevelBundle
+from cutplane.methods.ocas import OCAS
+from cutplane.methods.proximal import ProximalBundle
+
+__all__ = ["BMRM", "OCAS", "Kelley", "LevelBundle", "Method", "ProximalBundle", "Step"]

@@ -1,0 +1,51 @@
+"""The choice of a method by what the pieces of a problem offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.methods.base import Method
+from cutplane.methods.kelley import Kelley
+from cutplane.methods.level import LevelBundle
+from cutplane.methods.ocas import OCAS
+from cutplane.methods.proximal import ProximalBundle
+from cutplane.risks.objective import LinearObjective
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+
+def as_method(method: Any, problem: Problem) -> Method:
+    """Return `method`, or the one that suits the problem if it is "auto"."""
+    if isinstance(method, Method):
+        return method
+    if method == "auto":
+        return choose(problem)
+    hint = f"; did you mean {method.__name__}()?" if isinstance(method, type) else ""
+    raise InvalidInputError(f'method must be "auto" or a method such as OCAS(), got {method!r}{hint}')
+
+
+def choose(problem: Problem) -> Method:
+    """Choose a method.
+
+    * a linear risk: `Kelley`, whose model is the risk itself;
+    * a regularizer that stabilises: `OCAS`;
+    * none, but a bounded set: `LevelBundle`;
+    * neither: `ProximalBundle`, whose gap is not certified.
+    """
+    if isinstance(problem.risk, LinearObjective):
+        return Kelley()
+    if problem.regularizer.lam > 0:
+        method: Method = OCAS()
+    elif problem.simple_set.bounded is not False or np.isfinite(problem.risk.infima).all():
+        method = LevelBundle()
+    else:
+        return ProximalBundle()
+    try:
+        method.check(problem)
+    except MissingCapabilityError:
+        return ProximalBundle()
+    return method

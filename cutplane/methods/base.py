@@ -1,0 +1,63 @@
+"""The interface of a method: where to query next, how to move the centre, what the reduced problem adds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutplane.masters.base import Level, Prox
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+    from cutplane.problem import Problem
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one iteration of a method did.
+
+    Attributes
+    ----------
+    kind : str
+        ``"cut"``, ``"serious"``, ``"null"``, ``"level"``, ...: one word for the history.
+    state : object
+        The method's own state for the next iteration.
+    finished : str or None
+        The reason, in words, if the method's natural stopping test holds although the gap is not certified.
+    """
+
+    kind: str
+    state: Any = None
+    finished: str | None = None
+
+
+class Method(ABC):
+    """A frozen dataclass of parameters with three functions: what it needs, where it starts, what one iteration does.
+
+    A method owns no loop, no stopping test, no clock and no log.
+
+    Attributes
+    ----------
+    stabilizations : tuple
+        The kinds of reduced problem it solves: None, `Prox`, `Level`.
+    """
+
+    stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
+
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return type(self).__name__
+
+    def check(self, problem: Problem) -> None:
+        """Raise `MissingCapabilityError` if a piece of the problem lacks what the method needs."""
+        return
+
+    def start(self, run: Run) -> Any:
+        """Return the state before the first iteration; ``run.best`` or ``run.first`` has been evaluated."""
+        return None
+
+    @abstractmethod
+    def step(self, run: Run, state: Any) -> Step:
+        """Do one iteration."""

@@ -1,0 +1,52 @@
+"""The cutting-plane method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import require_bounded_model
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+    from cutplane.problem import Problem
+
+
+@dataclass(frozen=True)
+class Kelley(Method):
+    """Cutting planes: query where the model is least.
+
+    ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
+    from X, are added. Needs a reduced problem that is bounded below. Certifies the lower bound of the reduced
+    problem's multipliers.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the reduced problem is unbounded: add a bounded set or a regularizer.
+
+    References
+    ----------
+    .. [1] J. E. Kelley, "The cutting-plane method for solving convex programs", J. SIAM 8(4), 1960,
+       doi:10.1137/0108053.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> @cut.risk(dim=2)
+    ... def distance(x):
+    ...     return np.abs(x - 1).sum(), np.sign(x - 1)
+    >>> result = cut.Problem(distance, feasible_set=cut.Box(-5, 0.5)).solve(cut.Kelley())
+    >>> print(result.status, round(result.objective, 6), result.x.round(6))
+    OPTIMAL 1.0 [0.5 0.5]
+    """
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the reduced problem is bounded below."""
+        require_bounded_model(problem, self.name)
+
+    def step(self, run: Run, state: Any) -> Step:
+        """Minimise the model, query its minimiser."""
+        run.query(run.reduced().x)
+        return Step("cut")

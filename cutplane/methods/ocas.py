@@ -1,0 +1,71 @@
+"""The line-searched bundle method for risk minimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import require_bounded_model, require_line
+from cutplane.validation import as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+    from cutplane.problem import Problem
+
+
+@dataclass(frozen=True)
+class OCAS(Method):
+    """BMRM with a line search from the best point to the minimiser of the model, cut near the best point.
+
+    ``w_b <- argmin F on the ray from w_b through w_t``, next cut at ``(1 - theta) w_b + theta w_t``. The
+    search is exact where the risk is piecewise linear or quadratic, safeguarded otherwise. With a risk that
+    keeps images (`LinearRisk`) an iteration takes two passes over the data, whatever the search does;
+    otherwise the search calls the oracle a few times and keeps every cut.
+
+    Parameters
+    ----------
+    theta : float, default 0.1
+        Where on the segment from the best point (0) to the minimiser of the model (1) the next cut is taken;
+        in (0, 1].
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has neither a regularizer nor a bounded set, or the regularizer has no subgradient.
+
+    References
+    ----------
+    .. [1] V. Franc, S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization",
+    JMLR 10, 2009,
+       https://jmlr.org/papers/v10/franc09a.html.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+    >>> print(round(problem.solve(cut.OCAS(), tol=1e-9).objective, 6))
+    0.125
+    """
+
+    theta: float = 0.1
+
+    def __post_init__(self) -> None:
+        as_scalar("OCAS.theta", self.theta, low=0.0, high=1.0, low_open=True)
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the reduced problem is bounded below and the regularizer can be followed along a line."""
+        require_bounded_model(problem, self.name)
+        require_line(problem, self.name)
+
+    def step(self, run: Run, state: Any) -> Step:
+        """Minimise the model, search the line to its minimiser, cut near the best point."""
+        target = run.evaluate(run.reduced().x)
+        if not target.feasible or run.best is None or target is run.best:
+            run.add_cut(target)
+            return Step("cut")
+        before = run.upper
+        best = run.line_search(run.best, target)
+        run.add_cut(run.between(best, target, self.theta))
+        return Step("serious" if best.objective < before else "null")

@@ -1,0 +1,151 @@
+"""The proximal bundle method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.engine.evaluator import Point
+from cutplane.masters.base import Prox
+from cutplane.methods.base import Method, Step
+from cutplane.validation import as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+
+_FAR = 1e8
+"""How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProximityState:
+    """Centre and weight of the prox term, and what Kiwiel's rule remembers.
+
+    Attributes
+    ----------
+    centre : Point
+    weight : float
+    run_length : int
+        Number of serious (positive) or null (negative) steps since the weight last changed.
+    variation : float
+        Estimate of how much the objective varies near the centre.
+    """
+
+    centre: Point
+    weight: float
+    run_length: int = 0
+    variation: float = float("inf")
+
+
+@dataclass(frozen=True)
+class ProximalBundle(Method):
+    """Proximal bundle method with Kiwiel's proximity control.
+
+    ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
+    times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step). The
+    weight u_t follows the quadratic interpolation of F between c and x_t.
+
+    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate; otherwise
+    the run ends, with status STALLED and the reason, when the predicted decrease is below half the tolerance.
+
+    Parameters
+    ----------
+    weight : float or None, default None
+        First weight u_1 > 0; None: the norm of the first subgradient over the size of the first point.
+    decrease : float, default 0.1
+        Share of the predicted decrease that makes a step serious; in (0, 0.5).
+
+    References
+    ----------
+    .. [1] K. C. Kiwiel, "Proximity control in bundle methods for convex nondifferentiable minimization",
+       Math. Program. 46, 1990, doi:10.1007/BF01585731.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> @cut.risk(dim=2)
+    ... def distance(x):
+    ...     return np.abs(x - 1).sum(), np.sign(x - 1)
+    >>> result = cut.Problem(distance, feasible_set=cut.Box(-5, 0.5)).solve(cut.ProximalBundle())
+    >>> print(result.status, round(result.objective, 4))
+    OPTIMAL 1.0
+    """
+
+    weight: float | None = None
+    decrease: float = 0.1
+    stabilizations = (Prox, None)
+
+    def __post_init__(self) -> None:
+        if self.weight is not None:
+            as_scalar("ProximalBundle.weight", self.weight, low=0.0, low_open=True)
+        as_scalar("ProximalBundle.decrease", self.decrease, low=0.0, high=0.5, low_open=True, high_open=True)
+
+    def start(self, run: Run) -> ProximityState:
+        """Centre the prox term at the first point."""
+        first = run.best if run.best is not None else run.first
+        return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
+
+    def step(self, run: Run, state: ProximityState) -> Step:
+        """Minimise the stabilised model, query its minimiser, move the centre or not."""
+        if run.best is not None and not state.centre.feasible:
+            state = replace(state, centre=run.best)
+        centre = state.centre
+        reduced = run.reduced(Prox(centre.x, state.weight))
+        predicted = centre.objective - reduced.objective
+        point = run.evaluate(reduced.x)
+        if point.feasible and point.objective <= centre.objective - self.decrease * predicted:
+            run.add_cut(point)
+            return Step("serious", _after_serious_step(state, point, predicted))
+        error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
+        if error > _FAR * predicted > 0.0:
+            return Step("null", replace(state, weight=10.0 * state.weight))
+        run.add_cut(point)
+        finished = None
+        if predicted <= 0.5 * run.tolerance(centre.objective):
+            finished = self._natural_stop(run, centre, reduced.x, state.weight, predicted)
+        if not point.feasible:
+            return Step("separation", state, finished)
+        steepness = state.weight * float(np.linalg.norm(reduced.x - centre.x))
+        return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
+
+    def _natural_stop(self, run: Run, centre: Point, x: Any, weight: float, predicted: float) -> str | None:
+        if run.certifiable:
+            run.reduced()
+            return None
+        steepness = weight * float(np.linalg.norm(x - centre.x))
+        return (
+            f"the model predicts a decrease of at most {predicted:.2g} (aggregate subgradient of norm {steepness:.2g}), but this gap is "
+            "not certified because the problem has no regularizer and its feasible set is unbounded"
+        )
+
+
+def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
+    """Return the weight at which a quadratic through F(c), its predicted slope and F(x_t) would have its minimum at x_t."""
+    return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
+
+
+def _after_serious_step(state: ProximityState, point: Point, predicted: float) -> ProximityState:
+    weight, count = state.weight, max(state.run_length + 1, 1)
+    if state.centre.objective - point.objective >= 0.5 * predicted and state.run_length > 0:
+        weight = _interpolated(state, point, predicted)
+    elif state.run_length > 3:
+        weight = state.weight / 2.0
+    weight = max(weight, state.weight / 10.0, 1e-12)
+    if weight != state.weight:
+        count = 1
+    return ProximityState(point, weight, count, max(state.variation, 2.0 * predicted))
+
+
+def _after_null_step(
+    state: ProximityState, point: Point, predicted: float, error: float, steepness: float
+) -> ProximityState:
+    weight, count = state.weight, min(state.run_length - 1, -1)
+    aggregate_error = max(predicted - steepness**2 / state.weight, 0.0)
+    variation = min(state.variation, steepness + aggregate_error)
+    if error > max(variation, 10.0 * predicted) and state.run_length < -3:
+        weight = min(max(_interpolated(state, point, predicted), state.weight), 10.0 * state.weight)
+    if weight != state.weight:
+        count = -1
+    return ProximityState(state.centre, weight, count, variation)

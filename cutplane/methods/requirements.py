@@ -1,0 +1,36 @@
+"""The checks that methods share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.regularizers.base import Regularizer
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+
+def require_bounded_model(problem: Problem, method: str) -> None:
+    """Raise unless the reduced problem can be bounded below: X0 bounded, a growing regularizer, or known infima."""
+    if problem.simple_set.bounded is not False or problem.regularizer.lam > 0:
+        return
+    if np.isfinite(problem.risk.infima).all():
+        return
+    raise MissingCapabilityError(
+        f"{method} needs a bounded reduced problem, but the problem has no regularizer and {problem.simple_set!r} is "
+        "unbounded. Add a regularizer, intersect the feasible set with a Box, or use ProximalBundle()."
+    )
+
+
+def require_line(problem: Problem, method: str) -> None:
+    """Raise unless the regularizer can be followed along a line."""
+    regularizer = problem.regularizer
+    if hasattr(regularizer, "subgradient") or type(regularizer).line is not Regularizer.line:
+        return
+    raise MissingCapabilityError(
+        f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method subgradient(x), "
+        "or use BMRM()."
+    )

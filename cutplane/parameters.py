@@ -1,0 +1,114 @@
+"""The parameters of regularizers and feasible sets: checked, kept read-only, shown briefly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, fields
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.validation import Array, as_count, as_scalar, as_vector
+
+_SHOWN = 3
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of `array`, which shares its memory, that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_parameter(
+    name: str, value: Any, *, low: float = -math.inf, low_open: bool = False, finite: bool = True
+) -> float | Array:
+    """Return `value` as a float, or as a read-only copy of a vector, with every entry in range.
+
+    Raises
+    ------
+    InvalidInputError
+        If an entry is NaN, below `low` (or equal to it, with `low_open`), or infinite where that is not
+        allowed.
+    """
+    if isinstance(value, Real | np.number) or not hasattr(value, "__len__"):
+        number = as_scalar(name, value, low=low, low_open=low_open)
+        if finite and math.isinf(number):
+            raise InvalidInputError(f"{name} must be finite, got {number:g}.")
+        return number
+    vector = as_vector(name, value, finite=finite).copy()
+    bad = np.isnan(vector) | ((vector <= low) if low_open else (vector < low))
+    if bad.any():
+        where = int(np.flatnonzero(bad)[0])
+        relation = "greater than" if low_open else "at least"
+        wanted = f"{relation} {low:g}" if math.isfinite(low) else "a number"
+        raise InvalidInputError(f"{name}[{where}] is {vector[where]:g}; every entry must be {wanted}.")
+    vector.flags.writeable = False
+    return vector
+
+
+def as_optional_vector(name: str, value: Any, *, low: float = -math.inf) -> Array | None:
+    """Return None for None, else `value` as a read-only copy with finite entries of at least `low`."""
+    if value is None:
+        return None
+    vector = as_parameter(name, as_vector(name, value), low=low)
+    return np.asarray(vector)
+
+
+def common_dim(name: str, dim: int | None, **parameters: float | Array | None) -> int | None:
+    """Return the dimension on which `dim` and the vectors among `parameters` agree; None if there is none."""
+    sizes = {key: value.shape[0] for key, value in parameters.items() if isinstance(value, np.ndarray)}
+    if dim is not None:
+        sizes["dim"] = as_count(f"{name}.dim", dim)
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{key}: {size}" for key, size in sizes.items())
+        raise InvalidInputError(f"The parameters of {name} must have one dimension, got {listed}.")
+    return as_count(f"the dimension of {name}", next(iter(sizes.values()))) if sizes else None
+
+
+def brief(value: Any) -> str:
+    """Show a parameter briefly: a constant vector as its constant, another by its first entries."""
+    if isinstance(value, float | np.floating):
+        return f"{value:g}"
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        if value.size and (value == value[0]).all():
+            return f"{value[0]:g}"
+        head = ", ".join(f"{entry:g}" for entry in value[:_SHOWN])
+        return f"[{head}, ...]" if value.size > _SHOWN else f"[{head}]"
+    if hasattr(value, "shape") and len(value.shape) == 2 and not hasattr(value, "is_convex"):
+        return f"<{value.shape[0]}x{value.shape[1]} matrix>"
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def short_repr(self: Any) -> str:
+    """Return the constructor call of a dataclass without its defaults (but with `lam`); for ``__repr__``."""
+    shown = []
+    for field in fields(self):
+        value = getattr(self, field.name)
+        default = field.default
+        same = default is not MISSING and np.ndim(value) == 0 and (value is default or value == default)
+        if field.init and field.repr and (field.name == "lam" or not same):
+            text = f"<{len(value)} {field.name}>" if isinstance(value, tuple) else brief(value)
+            shown.append(f"{field.name}={text}")
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def as_matrix(name: str, value: Any, *, columns: int | None = None) -> Any:
+    """Return a float64 matrix, dense and read-only or sparse in CSR form, not copied unless it has to be."""
+    matrix: Any
+    try:
+        if sparse.issparse(value):
+            matrix = sparse.csr_array(value, dtype=np.float64)
+        else:
+            matrix = read_only(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be a matrix of numbers, got {type(value).__name__}.") from error
+    if len(matrix.shape) != 2 or (columns is not None and matrix.shape[1] != columns):
+        wanted = "two dimensions" if columns is None else f"shape (any, {columns})"
+        raise InvalidInputError(f"{name} must have {wanted}, got shape {matrix.shape}.")
+    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
+        raise InvalidInputError(f"{name} holds NaN or infinite entries; every entry must be finite.")
+    return matrix

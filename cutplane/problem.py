@@ -1,0 +1,307 @@
+"""The declaration of a problem, and its solution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.exceptions import InvalidInputError
+from cutplane.regularizers.base import Regularizer
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.risks.base import Risk
+from cutplane.sets.base import FeasibleSet, Separator
+from cutplane.sets.whole import WholeSpace
+from cutplane.status import Status
+from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
+from cutplane.validation import Array, as_count, as_scalar, as_vector
+
+if TYPE_CHECKING:
+    from cutplane.engine.loop import Loop
+    from cutplane.masters.select import Backend
+    from cutplane.methods.base import Method
+    from cutplane.path import Path
+    from cutplane.result import Result
+
+
+class Problem:
+    """minimise f(x) + g(x) subject to x in X.
+
+    Parameters
+    ----------
+    risk : Risk
+        f: convex, known through its oracle; defined on the simple part of X.
+    regularizer : Regularizer, default NoRegularizer()
+        g: convex and simple.
+    feasible_set : FeasibleSet, default WholeSpace()
+        X: a simple set, separation oracles, or their intersection.
+
+    Raises
+    ------
+    InvalidInputError
+        If a piece is of the wrong kind or the dimensions do not agree.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> @cut.risk(dim=1)
+    ... def distance_to_three(x):
+    ...     return abs(x[0] - 3.0), np.sign(x - 3.0)
+    >>> result = cut.Problem(distance_to_three, cut.L2(0.5)).solve(tol=1e-9)
+    >>> print(result.status, round(result.objective, 6), result.x.round(6))
+    OPTIMAL 2.0 [2.]
+    """
+
+    def __init__(
+        self,
+        risk: Risk,
+        regularizer: Regularizer | None = None,
+        feasible_set: FeasibleSet | None = None,
+    ):
+        regularizer = NoRegularizer() if regularizer is None else regularizer
+        feasible_set = WholeSpace() if feasible_set is None else feasible_set
+        _check_kind("risk", risk, Risk, "decorate a function with @cutplane.risk(dim=...) or subclass Risk")
+        _check_kind("regularizer", regularizer, Regularizer, "use L2(lam), ... or subclass Regularizer")
+        _check_kind(
+            "feasible_set", feasible_set, FeasibleSet, "use Box(lower, upper), ... or subclass FeasibleSet"
+        )
+        self.risk = risk
+        self.regularizer = regularizer
+        self.feasible_set = feasible_set
+        self.dim = as_count(f"{type(risk).__name__}.dim", risk.dim)
+        regularizer.check_dim(self.dim)
+        simple, separators = feasible_set.parts
+        domain = getattr(regularizer, "domain", None)
+        if domain is not None and simple.bounds(self.dim) is not None:
+            simple = simple & domain
+        self.simple_set: FeasibleSet = simple.resolve(self.dim)
+        self.separators: tuple[Separator, ...] = separators
+
+    def __repr__(self) -> str:
+        return f"Problem({self.risk!r}, {self.regularizer!r}, {self.feasible_set!r})"
+
+    def _repr_html_(self) -> str:
+        from cutplane.html import table
+
+        return table(
+            {
+                "minimise": "f(x) + g(x) subject to x in X",
+                "f, the risk": self.risk,
+                "g, the regularizer": self.regularizer,
+                "X, the feasible set": self.feasible_set,
+                "dimension": self.dim,
+            }
+        )
+
+    @property
+    def active_regularizer(self) -> Regularizer:
+        """The regularizer, or `NoRegularizer` if its weight is zero."""
+        return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
+
+    @cached_property
+    def is_unconstrained(self) -> bool:
+        """Whether X is the whole space."""
+        bounds = self.simple_set.bounds(self.dim)
+        return (
+            not self.separators
+            and bounds is not None
+            and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())
+        )
+
+    def objective(self, x: Any) -> float:
+        """Return f(x) + g(x), without looking at the feasible set."""
+        x = as_vector("x", x, self.dim)
+        values, _ = self.risk.oracle(x)
+        return float(np.sum(values)) + self.regularizer.value(x)
+
+    def into_simple_set(self, x: Array) -> Array:
+        """Return the projection of x on the simple part of X (x itself if it is inside)."""
+        project = getattr(self.simple_set, "project", None)
+        if project is not None:
+            return project(x)
+        if self.simple_set.violation(x) <= 1e-9 * max(1.0, float(np.abs(x).max())):
+            return x
+        return self._projection(x)
+
+    @cached_property
+    def _projection(self) -> Any:
+        from cutplane.masters.conic import ConicProjection
+
+        return ConicProjection(self.simple_set, self.dim)
+
+    def starting_point(self, x0: Any = None) -> Array:
+        """Return x0 (default: zero) projected on the simple part of X."""
+        x = np.zeros(self.dim) if x0 is None else as_vector("x0", x0, self.dim)
+        return self.into_simple_set(x)
+
+    def iterate(
+        self,
+        method: Method | Literal["auto"] = "auto",
+        backend: str | Backend = "auto",
+        *,
+        tol: float = 1e-4,
+        tol_abs: float = 0.0,
+        max_iter: int = 10_000,
+        time_limit: float | None = None,
+        max_cuts: int | None = None,
+        x0: Any = None,
+        warm_start: Result | None = None,
+        stop: StoppingRule | None = None,
+    ) -> Loop:
+        """Solve step by step: iterating over the returned object yields the `State` after each iteration.
+
+        The parameters are those of `solve`; ``.result()`` of the returned object gives the result so far.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> problem = cut.Problem(cut.LinearObjective(np.array([1.0, -2.0])), feasible_set=cut.Box(0, 1))
+        >>> for step in problem.iterate(cut.Kelley()):
+        ...     print(step.iteration, step.lower_bound, step.upper_bound)
+        0 -inf 0.0
+        1 -2.0 -2.0
+        """
+        from cutplane.engine.loop import Loop
+        from cutplane.engine.run import Run
+        from cutplane.masters.select import as_backend
+        from cutplane.methods.auto import as_method
+
+        if max_cuts is not None:
+            as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1)
+        rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
+        if as_scalar("tol_abs", tol_abs, low=0.0) > 0.0:
+            rules.append(AbsoluteGap(tol_abs))
+        if time_limit is not None:
+            rules.append(TimeLimit(time_limit))
+        if stop is not None:
+            rules.append(stop)
+        x = self.starting_point(x0)
+        chosen = as_method(method, self)
+        run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
+        return Loop(run, AnyOf(tuple(rules)), x, warm_start)
+
+    def solve(
+        self,
+        method: Method | Literal["auto"] = "auto",
+        backend: str | Backend = "auto",
+        *,
+        tol: float = 1e-4,
+        tol_abs: float = 0.0,
+        max_iter: int = 10_000,
+        time_limit: float | None = None,
+        max_cuts: int | None = None,
+        x0: Any = None,
+        warm_start: Result | None = None,
+        stop: StoppingRule | None = None,
+        callback: Callback | None = None,
+        progress: bool = False,
+        log: bool = False,
+    ) -> Result:
+        """Minimise, and prove it.
+
+        Parameters
+        ----------
+        method : Method or "auto", default "auto"
+            `Kelley`, `BMRM`, `OCAS`, `ProximalBundle` or `LevelBundle`; "auto" chooses by what the pieces
+            offer.
+        backend : str or Backend, default "auto"
+            Who solves the reduced problems: "simplex_qp", "highs", or any installed cvxpy solver.
+        tol : float, default 1e-4
+            Relative certified gap at which the status is OPTIMAL.
+        tol_abs : float, default 0
+            Absolute certified gap at which the status is OPTIMAL.
+        max_iter : int, default 10000
+        time_limit : float, optional
+            Seconds; tested after each iteration.
+        max_cuts : int, optional
+            The most cuts kept; older inactive ones are dropped, active ones are aggregated. Default: no
+            limit.
+        x0 : array_like of shape (dim,), optional
+            First query; default: the point of X nearest to zero.
+        warm_start : Result, optional
+            A result for the same risk; its cuts are reused.
+        stop : StoppingRule, optional
+            A further rule, such as ``OracleCalls(100) | TargetReached(3.0)``.
+        callback : callable, optional
+            Called with the `State` after each iteration; if it returns True, the solve ends with status
+            INTERRUPTED.
+        progress : bool, default False
+            Show a live progress display (needs the extra ``progress``).
+        log : bool, default False
+            Print a line per iteration.
+
+        Returns
+        -------
+        Result
+            On Ctrl-C too, with status INTERRUPTED and the best point so far.
+
+        Raises
+        ------
+        MissingCapabilityError
+            If the method or every backend needs something that a piece lacks; raised before the first
+            iteration.
+        OracleError
+            If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
+        """
+        loop = self.iterate(
+            method,
+            backend,
+            tol=tol,
+            tol_abs=tol_abs,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            max_cuts=max_cuts,
+            x0=x0,
+            warm_start=warm_start,
+            stop=stop,
+        )
+        with progress_display(progress) as display:
+            watchers = [
+                watcher for watcher in (callback, Log() if log else None, display) if watcher is not None
+            ]
+            try:
+                for state in loop:
+                    if any([watcher(state) is True for watcher in watchers]):
+                        loop.stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
+            except KeyboardInterrupt:
+                if not loop.started:
+                    raise
+                loop.stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
+        return loop.result()
+
+    def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
+        """Solve for each weight of the regularizer, reusing every cut.
+
+        Parameters
+        ----------
+        lams : sequence of float
+            Weights of the regularizer, solved in this order (from large to small is best).
+        **options
+            Passed to `solve`.
+
+        Returns
+        -------
+        Path
+            The results, in the order of `lams`.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+        >>> path = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0)).path([1.0, 0.1], tol=1e-9)
+        >>> print(path.objectives.round(6))
+        [0.125  0.0125]
+        """
+        from cutplane.path import follow
+
+        return follow(self, lams, options)
+
+
+def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:
+    if isinstance(piece, kind):
+        return
+    hint = "; did you forget to create it, as in L2(0.1)?" if isinstance(piece, type) else ""
+    raise InvalidInputError(f"{name} must be a {kind.__name__}, got {piece!r}{hint} To make one, {remedy}.")

@@ -1,0 +1,25 @@
+"""Regularizers: convex functions that stay exact in every reduced problem."""
+
+from cutplane.regularizers.base import Minimum, Regularizer
+from cutplane.regularizers.cvxpy import CvxpyRegularizer
+from cutplane.regularizers.elastic_net import ElasticNet
+from cutplane.regularizers.entropy import NegativeEntropy, RelativeEntropy
+from cutplane.regularizers.group import SquaredGroupNorm
+from cutplane.regularizers.l1 import L1
+from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.quadratic import QuadraticForm
+
+__all__ = [
+    "L1",
+    "L2",
+    "CvxpyRegularizer",
+    "ElasticNet",
+    "Minimum",
+    "NegativeEntropy",
+    "NoRegularizer",
+    "QuadraticForm",
+    "Regularizer",
+    "RelativeEntropy",
+    "SquaredGroupNorm",
+]

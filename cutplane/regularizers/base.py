@@ -1,0 +1,82 @@
+"""The interface of a regularizer: a convex function simple enough to stay exact in every reduced problem."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.lines import Line
+from cutplane.validation import Array, as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.forms import DiagonalQuadratic, LinearForm
+    from cutplane.sets.base import FeasibleSet
+
+
+class Minimum(NamedTuple):
+    """The least value of a function over a set, and a point where it is attained (None if it is not)."""
+
+    value: float
+    x: Array | None
+
+
+class Regularizer(ABC):
+    """g(x) = lam * omega(x), convex and simple.
+
+    A subclass is a frozen dataclass with a field `lam`; it implements `value` and whichever of the optional
+    methods below it can: each is a capability that methods and masters ask for.
+
+    Optional methods
+    ----------------
+    subgradient(x) -> ndarray of shape (dim,)
+        A subgradient at x.
+    conjugate_minimiser(v, feasible_set, budget) -> Minimum or None
+        min over x in `feasible_set` of g(x) + <v, x>, with `feasible_set` free of separation oracles; None if
+        there is no closed form for this set. `budget` is an upper bound of g at the solution of the whole
+        problem (inf if unknown): the minimum may be taken over {g <= budget} only. The value must be a lower
+        bound up to rounding.
+    quadratic(dim) -> DiagonalQuadratic or None
+        g as a diagonal quadratic form (`lam` included).
+    linear_form(dim) -> LinearForm or None
+        g as the value of a linear programme.
+    cvxpy_form(x) -> cvxpy.Expression
+        g as an expression in the cvxpy variable x.
+    """
+
+    lam: float
+
+    @abstractmethod
+    def value(self, x: Array) -> float:
+        """Return g(x), `lam` included; inf outside the domain."""
+
+    def check_dim(self, dim: int) -> None:
+        """Raise `InvalidInputError` if this regularizer does not fit vectors of dimension `dim`."""
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        """Return t -> g(x0 + t (x1 - x0)); the default evaluates `value` and `subgradient`."""
+        direction = x1 - x0
+        gradient = getattr(self, "subgradient")  # noqa: B009
+
+        def evaluate(t: float) -> tuple[float, float]:
+            x = x0 + t * direction
+            return self.value(x), float(gradient(x) @ direction)
+
+        return Line(evaluate)
+
+    def with_lam(self, lam: float) -> Self:
+        """Return the same regularizer with another weight."""
+        return replace(self, lam=as_scalar("lam", lam, low=0.0, high=math.inf, high_open=True))  # type: ignore[type-var]
+
+
+def check_lam(lam: Any) -> float:
+    """Return `lam` as a finite nonnegative float, or raise `InvalidInputError`."""
+    return as_scalar("lam", lam, low=0.0, high=math.inf, high_open=True)
+
+
+def check_fits(name: str, array: Array | None, dim: int) -> None:
+    """Raise `InvalidInputError` if `array` (a parameter called `name`) does not have shape (dim,)."""
+    if array is not None and array.shape != (dim,):
+        raise InvalidInputError(f"{name} has shape {array.shape}, but the problem has dimension {dim}.")

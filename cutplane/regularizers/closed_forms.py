@@ -1,0 +1,41 @@
+"""What the closed forms of min g(x) + <v, x> share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.regularizers.base import Minimum
+from cutplane.sets.box import box_corner
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
+
+UNBOUNDED = Minimum(-math.inf, None)
+
+
+def minimum(value: Any, x: Array) -> Minimum:
+    """Return a minimum, or `UNBOUNDED` if it overflowed."""
+    return Minimum(float(value), x) if np.isfinite(value) and np.isfinite(x).all() else UNBOUNDED
+
+
+def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
+    """Return the minimum of <v, x> over a box (-inf where it is open), or by the set's own oracle."""
+    bounds = feasible_set.bounds(v.shape[0])
+    if bounds is not None:
+        x = box_corner(v, *bounds)
+    elif offers(feasible_set, Capability.LINEAR_MINIMISATION):
+        x = getattr(feasible_set, "minimise_linear")(v)  # noqa: B009
+    else:
+        return None
+    return minimum(v @ x, x) if np.isfinite(x).all() else UNBOUNDED
+
+
+def is_whole_space(feasible_set: FeasibleSet, dim: int) -> bool:
+    """Tell whether a set has no bounds at all."""
+    bounds = feasible_set.bounds(dim)
+    return bounds is not None and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())

@@ -1,0 +1,174 @@
+"""Entropies: the regularizers of distributions."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.parameters import as_parameter, short_repr
+from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
+from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
+from cutplane.sets.box import Box
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class _Entropy(Regularizer):
+    """lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf; 0 ln 0 = 0."""
+
+    @property
+    @abstractmethod
+    def _log_reference(self) -> float | Array: ...
+
+    def value(self, x: Array) -> float:
+        """Return g(x); inf if an entry is negative."""
+        if (x < 0.0).any():
+            return math.inf
+        return self.lam * float(x @ self._logarithms(x))
+
+    def subgradient(self, x: Array) -> Array:
+        """Return the gradient; where x_j = 0, and there is none, that at the smallest positive number."""
+        return self.lam * (self._logarithms(x) + 1.0)
+
+    def conjugate_minimiser(
+        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+    ) -> Minimum | None:
+        """Return the minimum of g(x) + <v, x> over a box, a simplex or a capped simplex."""
+        bounds = feasible_set.bounds(v.shape[0])
+        if bounds is not None:
+            lower, upper = np.maximum(bounds[0], 0.0), bounds[1]
+            return self._over_box(v, lower, upper) if (upper >= 0.0).all() else Minimum(math.inf, None)
+        minimise = getattr(feasible_set, "minimise_entropy", None)
+        if minimise is None:
+            return None
+        if self.lam == 0.0:
+            return minimise_linear(v, feasible_set)
+        scaled = _quotient(v, self.lam)
+        if not np.isfinite(scaled).all():
+            return UNBOUNDED
+        x = minimise(scaled, np.broadcast_to(self._log_reference, v.shape))
+        return minimum(x @ (self.lam * self._logarithms(x) + v), x)
+
+    def _over_box(self, v: Array, lower: Array, upper: Array) -> Minimum | None:
+        if self.lam == 0.0:
+            return minimise_linear(v, Box(lower, upper))
+        with np.errstate(over="ignore"):
+            free = np.exp(self._log_reference - _quotient(v, self.lam) - 1.0)
+        x = np.clip(free, lower, upper)
+        if not np.isfinite(x).all():
+            return UNBOUNDED
+        terms = np.where(x == free, -self.lam * x, x * (self.lam * self._logarithms(x) + v))
+        return minimum(terms.sum(), x)
+
+    def _logarithms(self, x: Array) -> Array:
+        return np.log(np.maximum(x, _TINY)) - self._log_reference
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeEntropy(_Entropy):
+    """g(x) = lam sum_j x_j ln x_j for x >= 0, else inf; 0 ln 0 = 0.
+
+    Parameters
+    ----------
+    lam : float, default 1.0
+        Nonnegative and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.regularizers import NegativeEntropy
+    >>> from cutplane.sets import Simplex
+    >>> minimum = NegativeEntropy().conjugate_minimiser(np.log([1.0, 2.0]), Simplex())
+    >>> round(minimum.value, 6), minimum.x.round(6).tolist()
+    (-0.405465, [0.666667, 0.333333])
+    """
+
+    lam: float = 1.0
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", check_lam(self.lam))
+
+    @property
+    def _log_reference(self) -> float:
+        return 0.0
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a sum of entropies."""
+        import cvxpy as cp
+
+        return _nonnegative(x) if self.lam == 0.0 else -self.lam * cp.sum(cp.entr(x))
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeEntropy(_Entropy):
+    """g(x) = lam sum_j x_j ln(x_j / reference_j) for x >= 0, else inf; 0 ln 0 = 0.
+
+    Parameters
+    ----------
+    reference : float or array_like of shape (dim,)
+        Positive; it need not sum to 1. A number stands for a constant vector.
+    lam : float, default 1.0
+        Nonnegative and finite.
+
+    Raises
+    ------
+    InvalidInputError
+        If an entry of `reference` is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.regularizers import RelativeEntropy
+    >>> from cutplane.sets import CappedSimplex
+    >>> entropy = RelativeEntropy([0.5, 0.25, 0.25])
+    >>> entropy.conjugate_minimiser(np.zeros(3), CappedSimplex(0.4)).x.round(6).tolist()
+    [0.4, 0.3, 0.3]
+    """
+
+    reference: Any
+    lam: float = 1.0
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        reference = as_parameter("RelativeEntropy.reference", self.reference, low=0.0, low_open=True)
+        object.__setattr__(self, "reference", reference)
+        object.__setattr__(self, "lam", check_lam(self.lam))
+
+    def check_dim(self, dim: int) -> None:
+        """Raise `InvalidInputError` if `reference` is a vector that does not have shape (dim,)."""
+        if isinstance(self.reference, np.ndarray):
+            check_fits("RelativeEntropy.reference", self.reference, dim)
+
+    @property
+    def _log_reference(self) -> float | Array:
+        return np.log(self.reference)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a sum of relative entropies."""
+        import cvxpy as cp
+
+        if self.lam == 0.0:
+            return _nonnegative(x)
+        return self.lam * cp.sum(cp.rel_entr(x, np.broadcast_to(self.reference, x.shape)))
+
+
+def _quotient(v: Array, lam: float) -> Array:
+    with np.errstate(over="ignore"):
+        return v / lam
+
+
+def _nonnegative(x: Any) -> Any:
+    from cvxpy.transforms.indicator import indicator
+
+    return indicator([x >= 0])

@@ -1,0 +1,158 @@
+"""The l1 norm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.forms import LinearForm
+from cutplane.lines import Line
+from cutplane.parameters import as_optional_vector, short_repr
+from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
+from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
+
+
+@dataclass(frozen=True, eq=False)
+class L1(Regularizer):
+    """g(x) = lam sum_j weights_j |x_j|.
+
+    Parameters
+    ----------
+    lam : float, default 1.0
+        Nonnegative and finite.
+    weights : array_like of shape (dim,), optional
+        Nonnegative; by default all 1. A zero leaves a coordinate, such as a bias, unregularised.
+
+    Raises
+    ------
+    InvalidInputError
+        If `weights` do not have the dimension of the problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.regularizers import L1
+    >>> from cutplane.sets import WholeSpace
+    >>> L1(0.5).value(np.array([3.0, -4.0]))
+    3.5
+    >>> L1(0.5).conjugate_minimiser(np.array([1.0, 0.2]), WholeSpace(), budget=3.0)
+    Minimum(value=-3.0, x=array([-6.,  0.]))
+    """
+
+    lam: float = 1.0
+    weights: Any = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", check_lam(self.lam))
+        object.__setattr__(self, "weights", as_optional_vector("L1.weights", self.weights, low=0.0))
+
+    def check_dim(self, dim: int) -> None:
+        """Raise `InvalidInputError` if `weights` do not have shape (dim,)."""
+        check_fits("L1.weights", self.weights, dim)
+
+    def value(self, x: Array) -> float:
+        """Return g(x)."""
+        return float(self._costs(x.shape[0]) @ np.abs(x))
+
+    def subgradient(self, x: Array) -> Array:
+        """Return lam weights_j sign(x_j), which is 0 at 0."""
+        return self._costs(x.shape[0]) * np.sign(x)
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        """Return a piecewise linear function with its kinks: the sign changes."""
+        return absolute_line(self._costs(x0.shape[0]), x0, x1)
+
+    def conjugate_minimiser(
+        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+    ) -> Minimum | None:
+        """Return the minimum of g(x) + <v, x> over a box, or a lower bound of it.
+
+        Where the box is open on the side to which x_j escapes, the minimum is -inf, unless `budget` is
+        finite: g <= budget then keeps those coordinates in a ball of the l1 norm.
+        """
+        costs = self._costs(v.shape[0])
+        if not costs.any():
+            return minimise_linear(v, feasible_set)
+        bounds = feasible_set.bounds(v.shape[0])
+        if bounds is None:
+            return None
+        x = np.where(v > costs, bounds[0], np.where(v < -costs, bounds[1], np.clip(0.0, *bounds)))
+        escaping = np.isinf(x)
+        vertex = _ball_vertex(v, costs, escaping, budget)
+        closed = np.where(escaping, 0.0, x)
+        value = _terms(v, costs, closed) + vertex.value
+        whole_ball = _ball_vertex(v, costs, np.ones_like(escaping), budget).value
+        if value < whole_ball:
+            return Minimum(whole_ball, None)
+        if vertex.x is None:
+            return UNBOUNDED
+        x = closed + vertex.x
+        inside = (x >= bounds[0]).all() and (x <= bounds[1]).all()
+        return Minimum(value, x if inside else None)
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return one auxiliary t_j >= |x_j| for each coordinate with a positive weight."""
+        costs = self._costs(dim)
+        paid = np.flatnonzero(costs)
+        select = sparse.csr_array((np.ones(paid.size), (np.arange(paid.size), paid)), shape=(paid.size, dim))
+        eye = sparse.eye_array(paid.size, format="csr")
+        return LinearForm(
+            cost=np.concatenate([np.zeros(dim), costs[paid]]),
+            lower=np.concatenate([np.full(dim, -np.inf), np.zeros(paid.size)]),
+            upper=np.full(dim + paid.size, np.inf),
+            rows=sparse.csr_array(sparse.block_array([[select, -eye], [select, eye]])),
+            row_lower=np.concatenate([np.full(paid.size, -np.inf), np.zeros(paid.size)]),
+            row_upper=np.concatenate([np.zeros(paid.size), np.full(paid.size, np.inf)]),
+        )
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a weighted l1 norm."""
+        import cvxpy as cp
+
+        return self.lam * cp.norm1(x if self.weights is None else cp.multiply(self.weights, x))
+
+    def _costs(self, dim: int) -> Array:
+        return np.full(dim, self.lam) if self.weights is None else self.lam * self.weights
+
+
+def absolute_line(costs: Array, x0: Array, x1: Array) -> Line:
+    """Return t -> sum_j costs_j |x0_j + t (x1_j - x0_j)|; the kinks are where a term changes its sign."""
+    direction = x1 - x0
+    moving = np.flatnonzero((direction != 0.0) & (costs != 0.0))
+    rates = costs[moving] * np.abs(direction[moving])
+    with np.errstate(over="ignore"):
+        kinks = -x0[moving] / direction[moving]
+
+    def evaluate(t: float) -> tuple[float, float]:
+        return float(costs @ np.abs(x0 + t * direction)), float(rates @ np.where(t >= kinks, 1.0, -1.0))
+
+    return Line(evaluate, kinks[np.isfinite(kinks)])
+
+
+def _terms(v: Array, costs: Array, x: Array) -> float:
+    return float(costs @ np.abs(x) + v @ x)
+
+
+def _ball_vertex(v: Array, costs: Array, among: Array, budget: float) -> Minimum:
+    """Return the minimum of sum_j costs_j |x_j| + v_j x_j, j in `among`, where the first sum is <= budget."""
+    x = np.zeros_like(v, dtype=np.float64)
+    slack = np.where(among, np.abs(v) - costs, 0.0)
+    if not (slack > 0.0).any():
+        return Minimum(0.0, x)
+    if (slack[costs == 0.0] > 0.0).any() or not math.isfinite(budget):
+        return UNBOUNDED
+    with np.errstate(all="ignore"):
+        ratio = np.where(slack > 0.0, np.abs(v) / costs, 0.0)
+        j = int(np.argmax(ratio))
+        x[j] = -np.sign(v[j]) * budget / costs[j]
+        return minimum(budget * (1.0 - ratio[j]), x)

@@ -1,0 +1,134 @@
+"""The squared Euclidean norm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError
+from cutplane.forms import DiagonalQuadratic
+from cutplane.lines import Line, quadratic_line
+from cutplane.parameters import as_optional_vector, short_repr
+from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
+from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
+from cutplane.sets.box import box_corner
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
+
+
+@dataclass(frozen=True, eq=False)
+class L2(Regularizer):
+    """g(x) = lam/2 sum_j weights_j (x_j - centre_j)^2.
+
+    Parameters
+    ----------
+    lam : float, default 1.0
+        Nonnegative and finite.
+    centre : array_like of shape (dim,), optional
+        By default the origin.
+    weights : array_like of shape (dim,), optional
+        Nonnegative; by default all 1. A zero leaves a coordinate, such as a bias, unregularised.
+
+    Raises
+    ------
+    InvalidInputError
+        If `centre` or `weights` do not have the dimension of the problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.regularizers import L2
+    >>> from cutplane.sets import WholeSpace
+    >>> L2(0.5).value(np.array([3.0, 4.0]))
+    6.25
+    >>> L2(0.5).conjugate_minimiser(np.array([1.0, 2.0]), WholeSpace())
+    Minimum(value=-5.0, x=array([-2., -4.]))
+    """
+
+    lam: float = 1.0
+    centre: Any = None
+    weights: Any = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", check_lam(self.lam))
+        object.__setattr__(self, "centre", as_optional_vector("L2.centre", self.centre))
+        object.__setattr__(self, "weights", as_optional_vector("L2.weights", self.weights, low=0.0))
+        if self.weights is not None and self.centre is not None and self.weights.shape != self.centre.shape:
+            raise InvalidInputError(
+                f"L2.centre and L2.weights must agree, got shapes {self.centre.shape}, {self.weights.shape}."
+            )
+
+    def check_dim(self, dim: int) -> None:
+        """Raise `InvalidInputError` if `centre` or `weights` do not have shape (dim,)."""
+        check_fits("L2.centre", self.centre, dim)
+        check_fits("L2.weights", self.weights, dim)
+
+    def value(self, x: Array) -> float:
+        """Return g(x)."""
+        offset = self._offset(x)
+        return 0.5 * float(self._scaled(offset) @ offset)
+
+    def subgradient(self, x: Array) -> Array:
+        """Return the gradient."""
+        return self._scaled(self._offset(x))
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        """Return a parabola."""
+        slope, direction = self.subgradient(x0), x1 - x0
+        return quadratic_line(
+            self.value(x0), float(slope @ direction), float(self._scaled(direction) @ direction)
+        )
+
+    def conjugate_minimiser(
+        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+    ) -> Minimum | None:
+        """Return the minimum of g(x) + <v, x>: over a box, or, with equal weights, by a projection."""
+        form = self.quadratic(v.shape[0])
+        if not form.weights.any():
+            return minimise_linear(v, feasible_set)
+        bounds = feasible_set.bounds(v.shape[0])
+        with np.errstate(all="ignore"):
+            free = form.centre - v / form.weights
+            if bounds is not None:
+                x = np.clip(free, *bounds)
+                if not form.weights.all():
+                    linear = box_corner(v, *bounds, rest=form.centre)
+                    x = np.where(form.weights > 0.0, x, linear)
+            elif np.ptp(form.weights) > 0.0 or not offers(feasible_set, Capability.PROJECTION):
+                return None
+            elif not np.isfinite(free).all():
+                return UNBOUNDED
+            else:
+                x = getattr(feasible_set, "project")(free)  # noqa: B009
+            offset = x - form.centre
+            return minimum((0.5 * form.weights * offset) @ offset + v @ x, x)
+
+    def quadratic(self, dim: int) -> DiagonalQuadratic:
+        """Return lam times the weights, and the centre."""
+        centre = np.zeros(dim) if self.centre is None else self.centre
+        return DiagonalQuadratic(self._scaled(np.ones(dim)), centre)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a sum of squares."""
+        import cvxpy as cp
+
+        if self.lam == 0.0:
+            return cp.Constant(0.0)
+        offset = self._offset(x)
+        if self.weights is not None:
+            offset = cp.multiply(np.sqrt(self.weights), offset)
+        return 0.5 * self.lam * cp.sum_squares(offset)
+
+    def _offset(self, x: Any) -> Any:
+        return x if self.centre is None else x - self.centre
+
+    def _scaled(self, x: Array) -> Array:
+        return self.lam * x if self.weights is None else self.lam * self.weights * x

@@ -1,0 +1,152 @@
+"""What a solve returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cutplane.certificate import Certificate
+from cutplane.engine.gap import relative_gap
+from cutplane.history import History
+from cutplane.html import table
+from cutplane.status import Status
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The best point, both bounds, why the solve ended, and the proof.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,) or None
+        The best feasible point found; None if there was none.
+    objective : float
+        f(x) + g(x): the upper bound. inf if x is None.
+    lower_bound : float
+        Certified: no feasible point is better.
+    gap, gap_abs : float
+        (objective - lower_bound) / max(1e-12, |objective|), and objective - lower_bound.
+    status : Status
+        OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` says what to do.
+    reason : str
+        Why the solve ended, in words.
+    n_iter : int
+    history : History
+        The record of every iteration.
+    certificate : Certificate
+        Cuts, multipliers and points; ``certificate.verify()`` recomputes both bounds from the oracles.
+    method, backend : str
+        What was used, also when it was chosen automatically.
+    oracle_calls : int
+    max_cuts : int or None
+    """
+
+    certificate: Certificate
+    status: Status
+    reason: str
+    history: History
+    method: str
+    backend: str
+    max_cuts: int | None = None
+
+    @property
+    def x(self) -> Array | None:
+        """The best feasible point."""
+        return self.certificate.x
+
+    @property
+    def objective(self) -> float:
+        """The objective at x."""
+        return self.certificate.upper_bound
+
+    @property
+    def lower_bound(self) -> float:
+        """The certified lower bound."""
+        return self.certificate.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.lower_bound, self.objective)
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap."""
+        return self.objective - self.lower_bound
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return max(0, len(self.history) - 1)
+
+    @property
+    def oracle_calls(self) -> int:
+        """Number of queries of the risk."""
+        return self.history[-1].oracle_calls if len(self.history) else 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the bundle: cuts and query points."""
+        return self.certificate.n_bytes
+
+    def save(self, path: str | Path) -> Path:
+        """Write cuts, bounds, points and history to a file; `cutplane.load` reads it in any process.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.npz`` is appended if it is missing.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from cutplane.storage import save
+
+        return save(self, path)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Drawn into; new axes by default.
+        """
+        from cutplane.plotting import plot_bounds
+
+        return plot_bounds(self.history, ax=ax)
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {
+            "status": str(self.status),
+            "reason": self.reason,
+            "objective": f"{self.objective:.10g}",
+            "lower bound": f"{self.lower_bound:.10g}",
+            "gap": f"{self.gap:.3g}",
+            "iterations": f"{self.n_iter} ({self.oracle_calls} oracle calls)",
+            "method": self.method,
+            "backend": self.backend,
+            "bundle": f"{len(self.certificate.offsets)} cuts, {self.n_bytes / 1e6:.3g} MB",
+        }
+        if len(self.history):
+            last = self.history[-1]
+            facts["seconds"] = (
+                f"{last.elapsed:.3g} (oracle {self.history.column('oracle_seconds').sum():.3g}, "
+                f"master {self.history.column('master_seconds').sum():.3g})"
+            )
+        if self.status is not Status.OPTIMAL:
+            facts["what to do"] = self.status.remedy
+        return facts
+
+    def __repr__(self) -> str:
+        return "Result\n" + "\n".join(f"  {name:<12} {value}" for name, value in self._facts().items())
+
+    def _repr_html_(self) -> str:
+        return table(self._facts())

@@ -1,0 +1,169 @@
+"""Nonnegative combinations of risks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.lines import Line
+from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.objective import LinearObjective
+from cutplane.validation import Array, as_scalar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedSum(Risk):
+    """f(x) = sum_j c_j f_j(x), with weights c_j > 0.
+
+    It is built by ``0.3 * r1 + r2`` or by `of`, which merge sums of sums. If every term has an image, so has
+    the sum. A query gives one cut of the sum; `disaggregated` gives one cut for each block of each term.
+
+    Parameters
+    ----------
+    terms : tuple of (float, Risk)
+        The weights and the risks, of equal dimension.
+    separate : bool, default False
+        Whether each block of each term gets a cut of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.risks import LinearObjective
+    >>> f = 0.5 * LinearObjective([2.0, 0.0]) + LinearObjective([0.0, 3.0])
+    >>> f
+    0.5 * LinearObjective(dim=2) + LinearObjective(dim=2)
+    >>> x = np.ones(2)
+    >>> f.oracle(x)[0], f.disaggregated().oracle(x)[0].tolist()
+    (4.0, [1.0, 3.0])
+    """
+
+    terms: tuple[tuple[float, Risk], ...]
+    separate: bool = False
+    dim: int = field(init=False)
+    n_blocks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", self.terms[0][1].dim)
+        object.__setattr__(self, "n_blocks", sum(r.n_blocks for _, r in self.terms) if self.separate else 1)
+
+    @staticmethod
+    def of(*terms: tuple[float, Risk]) -> WeightedSum:
+        """Return the sum of the terms (c, risk), each with a weight c >= 0; those with weight 0 are left out.
+
+        Terms that are sums themselves are replaced by their terms; if one is disaggregated, so is the result.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no term, a weight is negative or not finite, or the dimensions differ.
+        """
+        if not terms:
+            raise InvalidInputError("WeightedSum.of needs at least one term (weight, risk).")
+        flat: list[tuple[float, Risk]] = []
+        for weight, risk in terms:
+            if not isinstance(risk, Risk):
+                raise InvalidInputError(f"A term of a sum of risks must be (weight, Risk), got {risk!r}.")
+            c = as_scalar("the weight of a risk", weight, low=0.0, high=np.inf, high_open=True)
+            inner = risk.terms if isinstance(risk, WeightedSum) else ((1.0, risk),)
+            flat += [(c * d, r) for d, r in inner]
+        dims = {r.dim for _, r in flat}
+        if len(dims) > 1:
+            parts = ", ".join(f"{r!r} has {r.dim}" for _, r in flat)
+            raise InvalidInputError(f"The risks of a sum must have the same dimension, but {parts}.")
+        separate = any(isinstance(r, WeightedSum) and r.separate for _, r in terms)
+        kept = tuple((c, r) for c, r in flat if c > 0.0) or ((1.0, LinearObjective(np.zeros(dims.pop()))),)
+        imaged = all(isinstance(r, ImagedRisk) for _, r in kept)
+        return (ImagedWeightedSum if imaged else WeightedSum)(kept, separate)
+
+    def __repr__(self) -> str:
+        parts = (repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
+        text = " + ".join(parts)
+        return f"({text}).disaggregated()" if self.separate else text
+
+    def disaggregated(self) -> Self:
+        """Return the same sum with a cut for each block of each term."""
+        return replace(self, separate=True)
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """The capabilities that not every term offers."""
+        return () if all(offers(r, Capability.CVXPY) for _, r in self.terms) else (Capability.CVXPY,)
+
+    @property
+    def infima(self) -> Array:
+        """A lower bound of each block over all x, shape (n_blocks,)."""
+        infima = np.concatenate([c * r.infima for c, r in self.terms])
+        return infima if self.separate else infima.sum(keepdims=True)
+
+    def oracle(self, x: Array) -> tuple[Any, Array]:
+        """Return the value and a subgradient at `x`."""
+        answers = [r.oracle(x) for _, r in self.terms]
+        return self._add_values(value for value, _ in answers), self._add_slopes(
+            slope for _, slope in answers
+        )
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return the sum as a cvxpy expression in x, if every term offers one."""
+        return reduce(add, [c * getattr(r, "cvxpy_form")(x) for c, r in self.terms])  # noqa: B009
+
+    def _add_values(self, values: Iterable[Any]) -> Any:
+        parts = [
+            c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in zip(self.terms, values, strict=True)
+        ]
+        return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
+
+    def _add_slopes(self, slopes: Iterable[Any]) -> Array:
+        parts = [
+            c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim))
+            for (c, r), s in zip(self.terms, slopes, strict=True)
+        ]
+        return np.concatenate(parts) if self.separate else reduce(add, [part.sum(axis=0) for part in parts])
+
+
+class ImagedWeightedSum(WeightedSum, ImagedRisk):
+    """A weighted sum of risks that have images; its image is the tuple of theirs."""
+
+    def image(self, x: Array) -> tuple[Any, ...]:
+        """Return the image of x under each term."""
+        return tuple(r.image(x) for r in self._risks)
+
+    def values(self, z: tuple[Any, ...]) -> Any:
+        """Return the value, a float or an ndarray of shape (n_blocks,)."""
+        return self._add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
+
+    def slopes(self, z: tuple[Any, ...]) -> Array:
+        """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
+        return self._add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
+
+    def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
+        """Return the sum of the lines of the terms."""
+        triples = zip(self.terms, z0, z1, strict=True)
+        return reduce(add, [c * r.line(start, end) for (c, r), start, end in triples])  # pyright: ignore
+
+    def combine(self, z0: tuple[Any, ...], z1: tuple[Any, ...], t: float) -> tuple[Any, ...]:
+        """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
+        triples = zip(self._risks, z0, z1, strict=True)
+        return tuple(r.combine(start, end, t) for r, start, end in triples)
+
+    @property
+    def _risks(self) -> list[ImagedRisk]:
+        return [r for _, r in self.terms if isinstance(r, ImagedRisk)]
+
+
+def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array:
+    """Return a term's answer with an axis for its blocks, so that no wrong shape is broadcast in silence."""
+    try:
+        array = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OracleError(f"{risk!r} returned a {what} that is not numeric: {answer!r}.") from error
+    if array.shape != shape and not (shape[0] == 1 and array.shape == shape[1:]):
+        wanted = shape[1:] if shape[0] == 1 else shape
+        raise OracleError(f"{risk!r} returned a {what} of shape {array.shape} instead of {wanted}.")
+    return array.reshape(shape)

@@ -1,0 +1,70 @@
+"""A linear objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cutplane.lines import Line, quadratic_line
+from cutplane.risks.base import ImagedRisk
+from cutplane.validation import Array, as_vector
+
+
+@dataclass(frozen=True, eq=False)
+class LinearObjective(ImagedRisk):
+    """f(x) = <c, x>; its only cut is the function itself.
+
+    Parameters
+    ----------
+    c : array_like of shape (dim,)
+        Finite costs.
+
+    Raises
+    ------
+    InvalidInputError
+        If `c` is not a vector of finite numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.risks import LinearObjective
+    >>> value, slope = LinearObjective([1.0, -2.0]).oracle(np.array([3.0, 1.0]))
+    >>> float(value), slope.tolist()
+    (1.0, [1.0, -2.0])
+    """
+
+    c: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", as_vector("LinearObjective.c", self.c))
+        object.__setattr__(self, "dim", self.c.shape[0])
+
+    def __repr__(self) -> str:
+        return f"LinearObjective(dim={self.dim})"
+
+    @property
+    def infima(self) -> Array:
+        """-inf, or 0 if c is zero; shape (1,)."""
+        return np.full(1, -np.inf if self.c.any() else 0.0)
+
+    def image(self, x: Array) -> float:
+        """Return <c, x>."""
+        return float(self.c @ x)
+
+    def values(self, z: float) -> float:
+        """Return z."""
+        return z
+
+    def slopes(self, z: float) -> Array:
+        """Return c."""
+        return self.c
+
+    def line(self, z0: float, z1: float) -> Line:
+        """Return t -> z0 + t (z1 - z0)."""
+        return quadratic_line(z0, z1 - z0, 0.0)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return <c, x> as a cvxpy expression."""
+        return self.c @ x

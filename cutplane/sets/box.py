@@ -1,0 +1,180 @@
+"""Boxes: lower <= x <= upper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.forms import LinearForm, bounds_only
+from cutplane.parameters import as_parameter, brief, common_dim
+from cutplane.sets.base import FeasibleSet
+from cutplane.validation import Array, as_scalar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Box(FeasibleSet):
+    """{x : lower <= x <= upper}, coordinate by coordinate.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like of shape (dim,)
+        The sides; ``-inf`` and ``inf`` leave a side open.
+    dim : int, optional
+        Dimension; by default that of the vectors, or any if both sides are numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If the box is empty; the message names the coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.sets import Box
+    >>> box = Box(-1, [1, 2, np.inf])
+    >>> box.project(np.array([-3, 3, 5])).tolist()
+    [-1.0, 2.0, 5.0]
+    >>> box.bounded
+    False
+    """
+
+    lower: Any
+    upper: Any
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        lower = as_parameter("Box.lower", self.lower, finite=False)
+        upper = as_parameter("Box.upper", self.upper, finite=False)
+        dim = common_dim("Box", self.dim, lower=lower, upper=upper)
+        empty = np.atleast_1d((lower > upper) | np.equal(lower, np.inf) | np.equal(upper, -np.inf))
+        if empty.any():
+            j = int(np.flatnonzero(empty)[0])
+            low, high = (np.broadcast_to(side, empty.shape)[j] for side in (lower, upper))
+            raise InvalidInputError(f"The box is empty: lower[{j}] = {low:g}, upper[{j}] = {high:g}.")
+        if dim is not None:
+            lower, upper = (_filled(side, dim) for side in (lower, upper))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "dim", dim)
+
+    def __repr__(self) -> str:
+        dim = "" if self.dim is None else f"dim={self.dim}"
+        if np.all(self.lower == 0.0) and np.all(np.isposinf(self.upper)):
+            return f"NonnegativeOrthant({dim})"
+        return f"Box({brief(self.lower)}, {brief(self.upper)}{dim and ', ' + dim})"
+
+    @property
+    def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether every side is finite."""
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Linear minimisation, if a side is open."""
+        return () if self.bounded else (Capability.LINEAR_MINIMISATION,)
+
+    def resolve(self, dim: int) -> Box:
+        """Return the same box with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        return self if self.dim == dim else replace(self, dim=dim)
+
+    def violation(self, x: Array) -> float:
+        """Return how far the worst side is exceeded."""
+        return float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0))
+
+    def project(self, x: Array) -> Array:
+        """Return x clipped to the sides."""
+        return np.clip(x, self.lower, self.upper)
+
+    def minimise_linear(self, v: Array) -> Array:
+        """Return the corner that minimises <v, x>; 0 clipped to the sides where v_j = 0."""
+        corner = box_corner(v, *self.bounds(v.shape[0]))
+        if not np.isfinite(corner).all():
+            raise MissingCapabilityError(
+                f"{self!r} is unbounded in coordinate {int(np.flatnonzero(~np.isfinite(corner))[0])} "
+                "in the direction of -v; intersect it with a bounded set."
+            )
+        return corner
+
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        """Return (lower, upper)."""
+        box = self.resolve(dim)
+        return box.lower, box.upper
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return the sides as bounds."""
+        return bounds_only(*self.bounds(dim))
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return the finite sides as constraints."""
+        lower, upper = self.bounds(x.size)
+        below, above = np.isfinite(lower), np.isfinite(upper)
+        return [
+            *([_where(x, below) >= lower[below]] if below.any() else ()),
+            *([_where(x, above) <= upper[above]] if above.any() else ()),
+        ]
+
+
+def NonnegativeOrthant(dim: int | None = None) -> Box:
+    """Return {x : x >= 0}.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Dimension; by default the set fits any.
+
+    Examples
+    --------
+    >>> from cutplane.sets import NonnegativeOrthant
+    >>> NonnegativeOrthant(dim=4)
+    NonnegativeOrthant(dim=4)
+    """
+    return Box(0.0, math.inf, dim)
+
+
+def LinfBall(radius: float, centre: Any = None, dim: int | None = None) -> Box:
+    """Return {x : max_j |x_j - centre_j| <= radius}, a `Box`.
+
+    Parameters
+    ----------
+    radius : float
+        Positive and finite.
+    centre : array_like of shape (dim,), optional
+        By default the origin.
+    dim : int, optional
+        Dimension; by default that of `centre`, or any.
+
+    Examples
+    --------
+    >>> from cutplane.sets import LinfBall
+    >>> LinfBall(2, centre=[1, 1])
+    Box(-1, 3, dim=2)
+    """
+    radius = as_scalar("LinfBall.radius", radius, low=0.0, low_open=True, high=math.inf, high_open=True)
+    middle = 0.0 if centre is None else as_parameter("LinfBall.centre", centre)
+    return Box(middle - radius, middle + radius, dim)
+
+
+def box_corner(v: Array, lower: Array, upper: Array, rest: float | Array = 0.0) -> Array:
+    """Return the minimiser of <v, x> over a box, with infinite entries where there is none.
+
+    Where v_j = 0 every x_j is one, and `rest`, clipped to the box, is taken.
+    """
+    return np.where(v > 0.0, lower, np.where(v < 0.0, upper, np.clip(rest, lower, upper)))
+
+
+def _filled(side: float | Array, dim: int) -> Array:
+    if isinstance(side, np.ndarray):
+        return side
+    vector = np.full(dim, side)
+    vector.flags.writeable = False
+    return vector
+
+
+def _where(x: Any, chosen: Array) -> Any:
+    return x if chosen.all() else x[np.flatnonzero(chosen)]

@@ -1,0 +1,165 @@
+"""Intersections of feasible sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError
+from cutplane.forms import LinearForm
+from cutplane.sets.base import FeasibleSet, Separator
+from cutplane.sets.box import Box
+from cutplane.sets.simplex import CappedSimplex, Simplex
+from cutplane.sets.whole import WholeSpace
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Intersection(FeasibleSet):
+    """The intersection of simple sets and separation oracles; written ``a & b & c``.
+
+    ``&`` returns something simpler where it can: the whole space drops out, boxes merge, and a simplex in a
+    box is a capped simplex. What is left is this class, which describes itself to cvxpy (and as a linear
+    form, if all its parts do) but has no closed forms.
+
+    Parameters
+    ----------
+    simple : sequence of FeasibleSet
+    separators : sequence of SeparationOracle
+        The sets that are known only through an oracle.
+
+    Raises
+    ------
+    InvalidInputError
+        If the dimensions differ.
+
+    Examples
+    --------
+    >>> from cutplane.sets import Box, L2Ball, Simplex
+    >>> Box(-1, 1, dim=3) & L2Ball(1.5)
+    Box(-1, 1, dim=3) & L2Ball(radius=1.5, dim=3)
+    >>> Simplex(3) & Box(0, 0.5)
+    CappedSimplex(cap=0.5, dim=3)
+    """
+
+    simple: Sequence[FeasibleSet]
+    separators: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        dim = _common_dim((*self.simple, *self.separators))
+        for name in ("simple", "separators"):
+            members = getattr(self, name)
+            fixed = members if dim is None else (member.resolve(dim) for member in members)
+            object.__setattr__(self, name, tuple(fixed))
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "bounded", True if any(part.bounded for part in self.simple) else None)
+
+    def __repr__(self) -> str:
+        return " & ".join(repr(part) for part in (*self.simple, *self.separators))
+
+    @property
+    def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
+        """The intersection of the simple sets, and the separation oracles."""
+        if not self.separators:
+            return self, ()
+        return _of(self.simple, (), self.dim), tuple(self.separators)
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """The forms that a part does not offer; none is offered with a separation oracle."""
+        forms = (Capability.CVXPY, Capability.LINEAR_FORM)
+        if self.separators:
+            return forms
+        return tuple(form for form in forms if not all(offers(part, form) for part in self.simple))
+
+    def resolve(self, dim: int) -> Intersection:
+        """Return the same intersection with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        if self.dim == dim:
+            return self
+        return Intersection((*self.simple, WholeSpace(dim)), self.separators)
+
+    def violation(self, x: Array) -> float:
+        """Return the worst violation of a part."""
+        return max(part.violation(x) for part in (*self.simple, *self.separators))
+
+    def linear_form(self, dim: int) -> LinearForm | None:
+        """Return the forms of the parts, merged; None if one of them has none."""
+        if Capability.LINEAR_FORM in self.withheld:
+            return None
+        forms = [getattr(part, "linear_form")(dim) for part in self.simple]  # noqa: B009
+        return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return the constraints of all simple parts."""
+        forms = (getattr(part, "cvxpy_form")(x) for part in self.simple)  # noqa: B009
+        return [constraint for form in forms for constraint in form]
+
+
+def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
+    """Return the intersection of two sets, in the simplest form known.
+
+    Raises
+    ------
+    InvalidInputError
+        If the dimensions differ, or two boxes, or a box and a simplex, do not meet.
+    """
+    dim = _common_dim((a, b))
+    simple: list[FeasibleSet] = []
+    separators: list[Any] = []
+    for member in (a, b):
+        for part in member.simple if isinstance(member, Intersection) else member.parts[:1]:
+            simple = _merged(simple, part if dim is None else part.resolve(dim))
+        separators += member.parts[1]
+    return _of(simple, separators, dim)
+
+
+def _of(simple: Sequence[FeasibleSet], separators: Sequence[Any], dim: int | None) -> FeasibleSet:
+    known = [part for part in simple if not isinstance(part, WholeSpace)]
+    if not separators and len(known) <= 1:
+        return known[0] if known else WholeSpace(dim)
+    return Intersection(known, separators)
+
+
+def _common_dim(parts: Sequence[Any]) -> int | None:
+    dims = {part.dim: part for part in parts if part.dim is not None}
+    if len(dims) > 1:
+        raise InvalidInputError(
+            "Only sets of one dimension can be intersected, got "
+            + ", ".join(f"{part!r} of dimension {dim}" for dim, part in dims.items())
+            + "."
+        )
+    return next(iter(dims), None)
+
+
+def _merged(parts: list[FeasibleSet], new: FeasibleSet) -> list[FeasibleSet]:
+    for i, part in enumerate(parts):
+        single = _single(part, new)
+        if single is None:
+            single = _single(new, part)
+        if single is not None:
+            return _merged(parts[:i] + parts[i + 1 :], single)
+    return [*parts, new]
+
+
+def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
+    """Return a & b as one set of a simple kind, or None; called with the two in either order."""
+    if isinstance(a, WholeSpace):
+        return b
+    if not isinstance(b, Box):
+        return None
+    try:
+        if isinstance(a, Box):
+            return Box(np.maximum(a.lower, b.lower), np.minimum(a.upper, b.upper), a.dim)
+        if isinstance(a, Simplex) and a.radius == 1.0 and np.max(b.lower) <= 0.0:
+            return CappedSimplex(np.minimum(b.upper, 1.0), a.dim)
+        if isinstance(a, CappedSimplex) and np.max(b.lower) <= 0.0:
+            return CappedSimplex(np.minimum(b.upper, a.cap), a.dim)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{a!r} and {b!r} do not meet. {error}") from error
+    return None

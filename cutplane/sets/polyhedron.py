@@ -1,0 +1,91 @@
+"""Polyhedra given by inequalities and equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.forms import LinearForm
+from cutplane.parameters import as_matrix, as_parameter, short_repr
+from cutplane.sets.base import FeasibleSet
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Polyhedron(FeasibleSet):
+    """{x : A x <= b, A_eq x = b_eq}.
+
+    Parameters
+    ----------
+    A : array_like or scipy sparse matrix of shape (n_rows, dim)
+        Kept as it is: a sparse matrix stays sparse, a float64 array is not copied.
+    b : array_like of shape (n_rows,)
+    A_eq : array_like or scipy sparse matrix of shape (n_equations, dim), optional
+    b_eq : array_like of shape (n_equations,), optional
+
+    Raises
+    ------
+    InvalidInputError
+        If the shapes do not agree or an entry is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.sets import Polyhedron
+    >>> Polyhedron([[1.0, 1.0]], [1.0]).violation(np.array([2.0, 0.5]))
+    1.5
+    """
+
+    A: Any
+    b: Any
+    A_eq: Any = None
+    b_eq: Any = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        A = as_matrix("Polyhedron.A", self.A)
+        dim = A.shape[1]
+        if (self.A_eq is None) != (self.b_eq is None):
+            raise InvalidInputError("Polyhedron needs both A_eq and b_eq, or neither.")
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "b", _right_side("b", self.b, A.shape[0]))
+        if self.A_eq is not None:
+            A_eq = as_matrix("Polyhedron.A_eq", self.A_eq, columns=dim)
+            object.__setattr__(self, "A_eq", A_eq)
+            object.__setattr__(self, "b_eq", _right_side("b_eq", self.b_eq, A_eq.shape[0]))
+
+    def violation(self, x: Array) -> float:
+        """Return the largest entry of A x - b and |A_eq x - b_eq|."""
+        worst = float((self.A @ x - self.b).max(initial=0.0))
+        if self.A_eq is not None:
+            worst = max(worst, float(np.abs(self.A_eq @ x - self.b_eq).max(initial=0.0)))
+        return worst
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return the rows."""
+        self.resolve(dim)
+        rows, low, high = sparse.csr_array(self.A), np.full(self.b.shape[0], -np.inf), self.b
+        if self.A_eq is not None:
+            rows = sparse.csr_array(sparse.vstack([rows, sparse.csr_array(self.A_eq)]))
+            low, high = np.concatenate([low, self.b_eq]), np.concatenate([high, self.b_eq])
+        return LinearForm(np.zeros(dim), np.full(dim, -np.inf), np.full(dim, np.inf), rows, low, high)
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return the inequalities and the equations."""
+        constraints = [self.A @ x <= self.b] if self.b.size else []
+        if self.A_eq is not None and self.b_eq.size:
+            constraints.append(self.A_eq @ x == self.b_eq)
+        return constraints
+
+
+def _right_side(name: str, value: Any, rows: int) -> Array:
+    vector = as_parameter(f"Polyhedron.{name}", value)
+    if np.shape(vector) != (rows,):
+        raise InvalidInputError(f"Polyhedron.{name} must have shape ({rows},), got {np.shape(vector)}.")
+    return np.asarray(vector)

@@ -1,0 +1,121 @@
+"""Sets known only through a separation oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.parameters import brief, common_dim, read_only
+from cutplane.sets.base import FeasibleSet, HalfSpace, Separator
+from cutplane.sets.whole import WholeSpace
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparationOracle(FeasibleSet):
+    """A closed convex set given by a function that says "inside" or cuts a point off.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(x)``, with x a read-only ndarray of shape (dim,), returns None or an empty list if x is
+        inside, else a `HalfSpace` or an iterable of them, each of which holds on the whole set and is
+        violated by x.
+    dim : int, optional
+        Dimension; by default that of the set it is intersected with.
+
+    Raises
+    ------
+    OracleError
+        When a query returns anything else, a half-space of the wrong dimension, or one whose normal is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.sets import HalfSpace, separation_oracle
+    >>> @separation_oracle
+    ... def disc(x):
+    ...     norm = np.linalg.norm(x)
+    ...     return None if norm <= 1 else HalfSpace(x / norm, 1.0)
+    >>> disc, disc.violation(np.array([3.0, 4.0]))
+    (SeparationOracle(disc), 4.0)
+    """
+
+    function: Callable[[Array], Any]
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidInputError(f"SeparationOracle.function must be callable, got {self.function!r}.")
+        common_dim("SeparationOracle", self.dim)
+
+    def __repr__(self) -> str:
+        dim = "" if self.dim is None else f", dim={self.dim}"
+        return f"SeparationOracle({brief(self.function)}{dim})"
+
+    @property
+    def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
+        """The whole space, and this oracle."""
+        return WholeSpace(self.dim), (self,)
+
+    def resolve(self, dim: int) -> SeparationOracle:
+        """Return the same oracle with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        return self if self.dim == dim else replace(self, dim=dim)
+
+    def separate(self, x: Array) -> tuple[HalfSpace, ...]:
+        """Return the half-spaces the function answers with; none if x is inside."""
+        answer = self.function(read_only(x))
+        if answer is None:
+            return ()
+        if not isinstance(answer, HalfSpace) and not isinstance(answer, Iterable):
+            raise OracleError(
+                f"{self!r} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
+            )
+        half_spaces = (answer,) if isinstance(answer, HalfSpace) else tuple(answer)
+        for half_space in half_spaces:
+            self._check(half_space, x)
+        return half_spaces
+
+    def violation(self, x: Array) -> float:
+        """Return the largest violation among the half-spaces the oracle returns for x."""
+        return max((float(h.normal @ x) - h.offset for h in self.separate(x)), default=0.0)
+
+    def _check(self, half_space: Any, x: Array) -> None:
+        if not isinstance(half_space, HalfSpace):
+            raise OracleError(
+                f"{self!r} returned a list with {half_space!r}; every entry must be a HalfSpace."
+            )
+        if half_space.normal.shape != x.shape:
+            raise OracleError(
+                f"{self!r} returned a HalfSpace whose normal has shape {half_space.normal.shape}, "
+                f"for x of shape {x.shape}."
+            )
+        if not half_space.normal.any():
+            raise OracleError(f"{self!r} returned a HalfSpace whose normal is zero, which cuts nothing off.")
+
+
+def separation_oracle(function: Callable[[Array], Any] | None = None, *, dim: int | None = None) -> Any:
+    """Turn a function into a `SeparationOracle`; to be used as a decorator, with or without ``dim``.
+
+    Parameters
+    ----------
+    function : callable
+        See `SeparationOracle`.
+    dim : int, optional
+        Dimension; by default that of the set it is intersected with.
+
+    Examples
+    --------
+    >>> from cutplane.sets import separation_oracle
+    >>> @separation_oracle(dim=2)
+    ... def everything(x):
+    ...     return None
+    >>> everything
+    SeparationOracle(everything, dim=2)
+    """
+    if function is None:
+        return lambda function: SeparationOracle(function, dim)
+    return SeparationOracle(function, dim)

@@ -1,0 +1,179 @@
+"""The simplex, and the simplex with a cap on each coordinate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.forms import LinearForm
+from cutplane.parameters import as_parameter, common_dim, short_repr
+from cutplane.sets.base import FeasibleSet
+from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
+from cutplane.validation import Array, as_scalar
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Simplex(FeasibleSet):
+    """{x : x >= 0, sum_j x_j = radius}.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Dimension; by default the set fits any.
+    radius : float, default 1.0
+        Positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.sets import Simplex
+    >>> Simplex(3).project(np.array([1.0, 0.5, -2.0])).tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    dim: int | None = None
+    radius: float = 1.0
+
+    bounded = True
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        common_dim("Simplex", self.dim)
+        radius = as_scalar(
+            "Simplex.radius", self.radius, low=0.0, low_open=True, high=math.inf, high_open=True
+        )
+        object.__setattr__(self, "radius", radius)
+
+    def resolve(self, dim: int) -> Simplex:
+        """Return the same simplex with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        return self if self.dim == dim else replace(self, dim=dim)
+
+    def violation(self, x: Array) -> float:
+        """Return the larger of max_j -x_j and |sum_j x_j - radius|."""
+        return float(max(np.max(-x, initial=0.0), abs(np.sum(x) - self.radius)))
+
+    def project(self, x: Array) -> Array:
+        """Return the Euclidean projection, by sorting: O(dim log dim)."""
+        return project_simplex(x, self.radius)
+
+    def minimise_linear(self, v: Array) -> Array:
+        """Return the vertex of the least v_j."""
+        vertex = np.zeros(v.shape[0])
+        vertex[np.argmin(v)] = self.radius
+        return vertex
+
+    def minimise_entropy(self, v: Array, log_reference: Array) -> Array:
+        """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): a softmax."""
+        return self.radius * softmax(log_reference - v)
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return one equation."""
+        return _unit_sum(dim, np.full(dim, np.inf), self.radius)
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return x >= 0 and sum x = radius."""
+        return _cvxpy_sum(x, self.radius)
+
+
+@dataclass(frozen=True, eq=False)
+class CappedSimplex(FeasibleSet):
+    """{x : 0 <= x_j <= cap_j, sum_j x_j = 1}.
+
+    With cap = 1 / nu, it holds the distributions that spread over at least nu coordinates.
+
+    Parameters
+    ----------
+    cap : float or array_like of shape (dim,)
+        Nonnegative and finite, with sum_j cap_j >= 1.
+    dim : int, optional
+        Dimension; by default that of `cap`, or any.
+
+    Raises
+    ------
+    InvalidInputError
+        If the caps sum to less than 1, so that the set is empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.sets import CappedSimplex
+    >>> CappedSimplex(0.5, dim=3).minimise_linear(np.array([3, 1, 2])).tolist()
+    [0.0, 0.5, 0.5]
+    """
+
+    cap: Any
+    dim: int | None = None
+
+    bounded = True
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        cap = as_parameter("CappedSimplex.cap", self.cap, low=0.0)
+        dim = common_dim("CappedSimplex", self.dim, cap=cap)
+        if dim is not None:
+            total = float(np.sum(cap)) if isinstance(cap, np.ndarray) else cap * dim
+            if total < 1.0 - _ROUNDING:
+                raise InvalidInputError(
+                    f"The caps of CappedSimplex sum to {total:g} < 1: the set is empty; raise the caps."
+                )
+        object.__setattr__(self, "cap", cap)
+        object.__setattr__(self, "dim", dim)
+
+    def resolve(self, dim: int) -> CappedSimplex:
+        """Return the same set with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        return self if self.dim == dim else replace(self, dim=dim)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest of max_j -x_j, max_j x_j - cap_j and |sum_j x_j - 1|."""
+        outside = np.maximum(-x, x - self.cap).max(initial=0.0)
+        return float(max(outside, abs(np.sum(x) - 1.0)))
+
+    def project(self, x: Array) -> Array:
+        """Return the Euclidean projection, by sorting the 2 dim breakpoints: O(dim log dim)."""
+        return project_capped(x, self._caps(x.shape[0]))
+
+    def minimise_linear(self, v: Array) -> Array:
+        """Return the vertex that fills the caps in the order of increasing v_j."""
+        return fill(v, self._caps(v.shape[0]))
+
+    def minimise_entropy(self, v: Array, log_reference: Array) -> Array:
+        """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): sort, cap, rescale."""
+        logits = log_reference - v
+        return entropic_capped(logits, self._caps(logits.shape[0]))
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return the caps as bounds, and one equation."""
+        return _unit_sum(dim, self._caps(dim).copy(), 1.0)
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return 0 <= x <= cap and sum x = 1."""
+        return [*_cvxpy_sum(x, 1.0), x <= self.cap]
+
+    def _caps(self, dim: int) -> Array:
+        return np.broadcast_to(self.cap, (dim,))
+
+
+def _unit_sum(dim: int, upper: Array, total: float) -> LinearForm:
+    return LinearForm(
+        cost=np.zeros(dim),
+        lower=np.zeros(dim),
+        upper=upper,
+        rows=sparse.csr_array(np.ones((1, dim))),
+        row_lower=np.array([total]),
+        row_upper=np.array([total]),
+    )
+
+
+def _cvxpy_sum(x: Any, total: float) -> list[Any]:
+    import cvxpy as cp
+
+    return [x >= 0, cp.sum(x) == total]

@@ -1,0 +1,63 @@
+"""The whole space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cutplane.forms import LinearForm, bounds_only
+from cutplane.parameters import common_dim, short_repr
+from cutplane.sets.base import FeasibleSet
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False)
+class WholeSpace(FeasibleSet):
+    """R^dim: no constraint at all.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Dimension; by default the set fits any.
+
+    Examples
+    --------
+    >>> from cutplane.sets import Box, WholeSpace
+    >>> WholeSpace() & Box(0, 1, dim=3)
+    Box(0, 1, dim=3)
+    """
+
+    dim: int | None = None
+
+    bounded = False
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        common_dim("WholeSpace", self.dim)
+
+    def resolve(self, dim: int) -> WholeSpace:
+        """Return the whole space of dimension `dim`."""
+        super().resolve(dim)
+        return self if self.dim == dim else replace(self, dim=dim)
+
+    def violation(self, x: Array) -> float:
+        """Return 0."""
+        return 0.0
+
+    def project(self, x: Array) -> Array:
+        """Return a copy of x."""
+        return x.copy()
+
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        """Return (-inf, inf)."""
+        return np.full(dim, -np.inf), np.full(dim, np.inf)
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return a form without constraints."""
+        return bounds_only(*self.bounds(dim))
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return no constraints."""
+        return []

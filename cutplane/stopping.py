@@ -1,0 +1,164 @@
+"""Stopping rules: small objects that look at the state and say why to stop; combined with ``|`` and ``&``."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cutplane.status import Status
+from cutplane.validation import as_count, as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.state import State
+
+
+class Stop(NamedTuple):
+    """Why a run stops."""
+
+    status: Status
+    reason: str
+
+
+class StoppingRule(ABC):
+    """A rule; ``a | b`` stops when one of them does, ``a & b`` when both do."""
+
+    @abstractmethod
+    def __call__(self, state: State) -> Stop | None:
+        """Return why to stop, or None to go on."""
+
+    def __or__(self, other: StoppingRule) -> StoppingRule:
+        return AnyOf((self, other))
+
+    def __and__(self, other: StoppingRule) -> StoppingRule:
+        return AllOf((self, other))
+
+
+@dataclass(frozen=True)
+class AnyOf(StoppingRule):
+    """Stops when one of the rules does; an OPTIMAL one is preferred."""
+
+    rules: tuple[StoppingRule, ...]
+
+    def __call__(self, state: State) -> Stop | None:
+        """Return the first rule's answer, an OPTIMAL one before the others."""
+        stops = [stop for rule in self.rules if (stop := rule(state)) is not None]
+        return min(stops, key=lambda stop: stop.status is not Status.OPTIMAL, default=None)
+
+
+@dataclass(frozen=True)
+class AllOf(StoppingRule):
+    """Stops when all the rules do; OPTIMAL only if all say so."""
+
+    rules: tuple[StoppingRule, ...]
+
+    def __call__(self, state: State) -> Stop | None:
+        """Return the combined answer once every rule holds."""
+        stops = [rule(state) for rule in self.rules]
+        found = [stop for stop in stops if stop is not None]
+        if len(found) < len(stops):
+            return None
+        status = max((stop.status for stop in found), key=lambda status: status is not Status.OPTIMAL)
+        return Stop(status, " and ".join(stop.reason for stop in found))
+
+
+@dataclass(frozen=True)
+class RelativeGap(StoppingRule):
+    """Stop when (upper - lower) / max(1e-12, |upper|) <= tol, both certified."""
+
+    tol: float
+
+    def __post_init__(self) -> None:
+        as_scalar("tol", self.tol, low=0.0)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the relative gap."""
+        if state.gap <= self.tol:
+            return Stop(
+                Status.OPTIMAL, f"the certified relative gap {state.gap:.2g} is at most tol = {self.tol:g}"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class AbsoluteGap(StoppingRule):
+    """Stop when upper - lower <= tol_abs, both certified."""
+
+    tol_abs: float
+
+    def __post_init__(self) -> None:
+        as_scalar("tol_abs", self.tol_abs, low=0.0)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the absolute gap."""
+        gap = state.upper_bound - state.lower_bound
+        if gap <= self.tol_abs:
+            return Stop(Status.OPTIMAL, f"the certified gap {gap:.2g} is at most tol_abs = {self.tol_abs:g}")
+        return None
+
+
+@dataclass(frozen=True)
+class MaxIter(StoppingRule):
+    """Stop after this many iterations."""
+
+    max_iter: int
+
+    def __post_init__(self) -> None:
+        as_count("max_iter", self.max_iter, low=0)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the iteration."""
+        if state.iteration >= self.max_iter:
+            return Stop(Status.MAX_ITER, f"max_iter = {self.max_iter} iterations were done")
+        return None
+
+
+@dataclass(frozen=True)
+class TimeLimit(StoppingRule):
+    """Stop after this many seconds, at the end of the iteration."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        as_scalar("time_limit", self.seconds, low=0.0)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the elapsed time."""
+        if state.elapsed >= self.seconds:
+            return Stop(Status.TIME_LIMIT, f"time_limit = {self.seconds:g} s has passed")
+        return None
+
+
+@dataclass(frozen=True)
+class OracleCalls(StoppingRule):
+    """Stop after this many queries of the risk."""
+
+    calls: int
+
+    def __post_init__(self) -> None:
+        as_count("calls", self.calls)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the number of queries."""
+        if state.oracle_calls >= self.calls:
+            return Stop(Status.MAX_ITER, f"{state.oracle_calls} oracle calls were made")
+        return None
+
+
+@dataclass(frozen=True)
+class TargetReached(StoppingRule):
+    """Stop when the objective is at most `target`: a good enough point, whatever the bound."""
+
+    target: float
+
+    def __post_init__(self) -> None:
+        as_scalar("target", self.target, low=-math.inf)
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the upper bound."""
+        if state.upper_bound <= self.target:
+            return Stop(
+                Status.STALLED, f"the objective {state.upper_bound:.6g} reached the target {self.target:g}"
+            )
+        return None

@@ -1,0 +1,116 @@
+"""Results on disk: one .npz file without pickled objects."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.certificate import Certificate
+from cutplane.exceptions import InvalidInputError
+from cutplane.history import History, Record
+from cutplane.result import Result
+from cutplane.status import Status
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+_FORMAT = 1
+_ARRAYS = ("slopes", "offsets", "blocks", "queries", "multipliers")
+
+
+def save(result: Result, path: str | Path) -> Path:
+    """Write a result; see `Result.save`."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        path = path.with_name(path.name + ".npz")
+    certificate = result.certificate
+    header = {
+        "format": _FORMAT,
+        "status": result.status.name,
+        "reason": result.reason,
+        "method": result.method,
+        "backend": result.backend,
+        "max_cuts": result.max_cuts,
+        "lower_bound": certificate.lower_bound,
+        "upper_bound": certificate.upper_bound,
+        "risk_value": certificate.risk_value,
+        "records": [asdict(record) for record in result.history],
+    }
+    dim = certificate.slopes.shape[1]
+    keys = np.array(list(certificate.points), dtype=np.int64)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
+        np.savez(
+            file,
+            header=np.array(json.dumps(header)),
+            x=np.empty(0) if certificate.x is None else certificate.x,
+            point_keys=keys,
+            points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
+            **{name: getattr(certificate, name) for name in _ARRAYS},
+        )
+    temporary.replace(path)
+    return path
+
+
+def load(path: str | Path, problem: Problem | None = None) -> Result:
+    """Read a result written by `Result.save`.
+
+    Parameters
+    ----------
+    path : str or Path
+    problem : Problem, optional
+        Attached to the certificate, so that ``result.certificate.verify()`` needs no argument.
+
+    Returns
+    -------
+    Result
+        Continue it with ``problem.solve(warm_start=result)``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not a saved result.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, cutplane as cut
+    >>> problem = cut.Problem(cut.LinearObjective(np.ones(2)), feasible_set=cut.Box(-1, 1, dim=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = problem.solve().save(os.path.join(folder, "run"))
+    ...     print(cut.load(file).objective)
+    -2.0
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            if header.get("format") != _FORMAT:
+                raise InvalidInputError(
+                    f"{path} has format {header.get('format')}, this version reads {_FORMAT}."
+                )
+            x = file["x"]
+            certificate = Certificate(
+                **{name: file[name] for name in _ARRAYS},
+                points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
+                x=x if x.size else None,
+                lower_bound=header["lower_bound"],
+                upper_bound=header["upper_bound"],
+                risk_value=header["risk_value"],
+                problem=problem,
+            )
+    except (KeyError, ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError | InvalidInputError):
+            raise
+        raise InvalidInputError(f"{path} is not a result saved by cutplane: {error}") from error
+    return Result(
+        certificate=certificate,
+        status=Status[header["status"]],
+        reason=header["reason"],
+        history=History([Record(**record) for record in header["records"]]),
+        method=header["method"],
+        backend=header["backend"],
+        max_cuts=header["max_cuts"],
+    )

@@ -1,0 +1,62 @@
+"""Checks of user input; each raises one sentence that names the object, the value and the remedy."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.exceptions import InvalidInputError
+
+Array = NDArray[Any]
+
+
+def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = True) -> Array:
+    """Return `value` as a float64 vector of shape (dim,), or raise `InvalidInputError`."""
+    try:
+        vector = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be a vector of numbers, got {type(value).__name__}.") from error
+    if vector.ndim != 1:
+        raise InvalidInputError(
+            f"{name} must have one dimension, got shape {vector.shape}; pass {name}.ravel()."
+        )
+    if dim is not None and vector.shape[0] != dim:
+        raise InvalidInputError(f"{name} must have shape ({dim},), got {vector.shape}.")
+    if finite and not np.isfinite(vector).all():
+        where = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise InvalidInputError(f"{name}[{where}] is {vector[where]}; every entry must be finite.")
+    return vector
+
+
+def as_scalar(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """Return `value` as a float within the given range, or raise `InvalidInputError`."""
+    if not isinstance(value, Real | np.number) or isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} must be a number, got {value!r}.")
+    number = float(value)
+    below = number <= low if low_open else number < low
+    above = number >= high if high_open else number > high
+    if math.isnan(number) or below or above:
+        left, right = "(" if low_open else "[", ")" if high_open else "]"
+        raise InvalidInputError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {number:g}.")
+    return number
+
+
+def as_count(name: str, value: Any, *, low: int = 1) -> int:
+    """Return `value` as an int of at least `low`, or raise `InvalidInputError`."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InvalidInputError(f"{name} must be an integer, got {value!r}.")
+    if value < low:
+        raise InvalidInputError(f"{name} must be at least {low}, got {value}.")
+    return int(value)

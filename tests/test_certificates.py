@@ -1,0 +1,162 @@
+"""Bounds hold whatever the multipliers and whoever computed them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from formulations import FORMULATIONS, formulation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cutplane as cut
+from cutplane.engine.bound import DualFunction, normalise
+from cutplane.engine.bundle import Bundle
+from cutplane.engine.repair import balance
+from cutplane.masters.base import HALF_SPACE
+
+CHEAP = [
+    name
+    for name in FORMULATIONS
+    if not any(
+        word in name for word in ("cvxpy", "polyhedron", "separation", "exponential", "poisson", "l1 ball")
+    )
+]
+
+
+def cuts_of(problem, points):
+    slopes, offsets, blocks = [], [], []
+    for x in points:
+        values, subgradients = problem.risk.oracle(problem.into_simple_set(x))
+        values, subgradients = np.atleast_1d(values), np.atleast_2d(subgradients)
+        slopes += list(subgradients)
+        offsets += list(values - subgradients @ problem.into_simple_set(x))
+        blocks += list(range(problem.risk.n_blocks))
+    return np.array(slopes), np.array(offsets), np.array(blocks)
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=st.sampled_from(CHEAP), seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12))
+def test_any_multipliers_give_a_lower_bound(name, seed, count):
+    problem, optimum = formulation(name)
+    rng = np.random.default_rng(seed)
+    slopes, offsets, blocks = cuts_of(problem, rng.normal(size=(count, problem.dim)))
+    multipliers = rng.exponential(size=len(offsets)) * rng.integers(0, 2, size=len(offsets)) - 1e-3
+    upper = problem.objective(problem.starting_point())
+    value, weights, _ = DualFunction(problem)(slopes, offsets, blocks, multipliers, upper)
+    assert value <= optimum + 1e-7 * max(1.0, abs(optimum))
+    if np.isfinite(value):
+        assert (weights >= 0).all()
+        assert np.bincount(blocks, weights=weights) == pytest.approx(np.ones(problem.risk.n_blocks))
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=st.sampled_from(CHEAP), seed=st.integers(0, 2**32 - 1))
+def test_cuts_lie_below_the_risk(name, seed):
+    problem, _ = formulation(name)
+    rng = np.random.default_rng(seed)
+    x, z = (problem.into_simple_set(point) for point in 3 * rng.normal(size=(2, problem.dim)))
+    value, slope = problem.risk.oracle(x)
+    assert np.all(value + slope @ (z - x) <= problem.risk.oracle(z)[0] + 1e-9 * (1 + np.abs(value)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_free=st.integers(1, 3), n_blocks=st.integers(1, 2))
+def test_balance_makes_the_residual_vanish(seed, n_free, n_blocks):
+    rng = np.random.default_rng(seed)
+    blocks = np.append(np.repeat(np.arange(n_blocks), 8), HALF_SPACE)
+    slopes = rng.normal(size=(len(blocks), n_free))
+    weights = normalise(rng.exponential(size=len(blocks)), blocks, n_blocks)
+    balanced = balance(weights, slopes, blocks)
+    assert (balanced >= 0).all()
+    assert np.bincount(blocks[:-1], weights=balanced[:-1]) == pytest.approx(np.ones(n_blocks))
+    if np.abs(balanced - weights).max() > 0:
+        assert np.abs(balanced @ slopes).max() <= 1e-9
+
+
+def random_problem(rng):
+    m, n = int(rng.integers(5, 40)), int(rng.integers(1, 8))
+    X = rng.normal(size=(m, n)) * 10.0 ** rng.uniform(-1, 1)
+    y = np.where(rng.normal(size=m) > 0, 1.0, -1.0)
+    loss = [cut.losses.Hinge(), cut.losses.SquaredHinge(), cut.losses.Absolute(), cut.losses.Logistic()][
+        rng.integers(4)
+    ]
+    lam = 10.0 ** rng.uniform(-3, 0)
+    regularizer, feasible = [
+        (cut.L2(lam), None),
+        (cut.L1(lam), cut.Box(-5, 5)),
+        (cut.ElasticNet(lam), None),
+        (cut.NoRegularizer(), cut.Simplex()),
+        (cut.NoRegularizer(), cut.Box(-1, 1)),
+    ][rng.integers(5)]
+    return cut.Problem(cut.LinearRisk(X, y, loss), regularizer, feasible)
+
+
+LOOSE = {
+    "osqp": cut.Backend("osqp", {"eps_abs": 1e-3, "eps_rel": 1e-3, "polishing": False}),
+    "scs": cut.Backend("scs", {"eps_abs": 1e-3, "eps_rel": 1e-3}),
+}
+
+
+@pytest.mark.parametrize("backend", LOOSE)
+@pytest.mark.parametrize("seed", range(10))
+def test_a_loose_backend_gives_safe_bounds(backend, seed):
+    """Ten problems per seed: 200 problems in all."""
+    rng = np.random.default_rng([seed, len(backend)])
+    for _ in range(10):
+        problem = random_problem(rng)
+        exact = problem.solve(tol=1e-11, max_iter=500)
+        loose = problem.solve(cut.BMRM(), LOOSE[backend], tol=1e-6, max_iter=6)
+        assert loose.backend == backend
+        assert np.isfinite(loose.lower_bound)
+        assert loose.lower_bound <= exact.objective + 1e-9 * abs(exact.objective)
+        assert exact.gap < 1e-6
+
+
+def test_verification_finds_tampering():
+    problem, _ = formulation("hinge, L2")
+    certificate = problem.solve(tol=1e-6).certificate
+    assert certificate.verify().valid
+    used = np.flatnonzero(certificate.multipliers)[-1]
+    slopes, offsets = certificate.slopes.copy(), certificate.offsets.copy()
+    slopes[used] *= 1.01
+    offsets[used] += 0.01
+    assert not replace(certificate, slopes=slopes).verify().valid
+    assert not replace(certificate, offsets=offsets).verify().valid
+    assert not replace(certificate, lower_bound=certificate.upper_bound).verify().valid
+    assert not replace(certificate, x=certificate.x * 1.1).verify().valid
+    problem, _ = formulation("hinge, L2, box")
+    certificate = problem.solve(tol=1e-6).certificate
+    outside = replace(certificate, x=certificate.x + 1.0).verify()
+    assert any("violates" in problem for problem in outside.problems)
+    with pytest.raises(cut.InvalidInputError, match="verify"):
+        replace(certificate, problem=None).verify()
+
+
+def test_the_bundle_drops_passive_rows_first_and_aggregates_active_ones():
+    rng = np.random.default_rng(0)
+    bundle = Bundle(3, 1, max_cuts=6)
+    for query in range(6):
+        bundle.add(query, rng.normal(size=3), rng.normal(size=(1, 3)), rng.normal(size=1), [0])
+    passive_last = np.array([0.5, 0.0, 0.5, 0.0, 0.0, 0.0])
+    bundle.age(passive_last)
+    bundle.trim(1, passive_last)
+    assert len(bundle) == 5
+    assert {0, 2} <= set(bundle.queries.tolist())
+    bundle.add(6, rng.normal(size=3), rng.normal(size=(1, 3)), rng.normal(size=1), [0])
+    active = np.full(6, 1 / 6)
+    slope, offset = active @ bundle.slopes, active @ bundle.offsets
+    bundle.trim(1, active)
+    assert len(bundle) == 5
+    assert bundle.queries[-1] == -1
+    assert bundle.slopes[-1] == pytest.approx(slope)
+    assert bundle.offsets[-1] == pytest.approx(offset)
+    assert (np.diff(bundle.ids) > 0).all()
+
+
+def test_a_duplicate_cut_is_not_added():
+    bundle = Bundle(2, 1)
+    row = np.ones((1, 2)), np.ones(1), [0]
+    assert bundle.add(0, np.zeros(2), *row) == 1
+    assert bundle.add(1, np.ones(2), *row) == 0
+    assert len(bundle) == 1
+    assert bundle.model(np.array([1.0, 2.0])) == 4.0

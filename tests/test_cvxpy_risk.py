@@ -1,0 +1,218 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.risks import CvxpyRisk, LinearObjective, Risk
+
+RNG = np.random.default_rng(7)
+W = cp.Variable(4, name="w")
+A, B = RNG.standard_normal((6, 4)), RNG.standard_normal(6)
+SQUARE = cp.reshape(W, (2, 2), order="F")
+SYMMETRIC = [(S + S.T) / 2 for S in RNG.standard_normal((4, 3, 3))]
+PENCIL = sum(S * W[i] for i, S in enumerate(SYMMETRIC))
+FITTED = np.linalg.lstsq(A, B, rcond=None)[0]
+
+ATOMS = {
+    "norm1": cp.norm1(W),
+    "norm1 residual": cp.norm1(A @ W - B),
+    "norm2": cp.norm2(W),
+    "norm2 residual": cp.norm2(A @ W - B),
+    "norm_inf": cp.norm_inf(W),
+    "norm_inf residual": cp.norm_inf(A @ W - B),
+    "norm_inf columns": cp.sum(cp.norm_inf(SQUARE, axis=0)),
+    "pnorm 3": cp.pnorm(W, 3),
+    "pnorm 1.5": cp.pnorm(W, 1.5),
+    "max": cp.max(A @ W - B),
+    "max rows": cp.sum(cp.max(SQUARE, axis=1)),
+    "maximum": cp.sum(cp.maximum(W, 0.5 * W, -1)),
+    "maximum of norms": cp.maximum(cp.norm2(W), cp.norm_inf(W), 1),
+    "sum_largest": cp.sum_largest(W, 2),
+    "sum_largest fractional": cp.sum_largest(W, 2.5) + cp.sum_largest(W, 0.5),
+    "minus sum_smallest": -cp.sum_smallest(W, 2),
+    "lambda_max": cp.lambda_max(PENCIL),
+    "minus lambda_min": -cp.lambda_min(5 * np.eye(3) + PENCIL),
+    "lambda_sum_largest": cp.lambda_sum_largest(PENCIL, 2),
+    "sigma_max": cp.sigma_max(SQUARE),
+    "nuclear": cp.normNuc(SQUARE),
+    "log_sum_exp": cp.log_sum_exp(W),
+    "log_sum_exp large": cp.log_sum_exp(1e5 * W),
+    "log_sum_exp columns": cp.sum(cp.log_sum_exp(2000 * SQUARE, axis=0)),
+    "log_sum_exp keepdims": cp.sum(cp.log_sum_exp(2000 * SQUARE, axis=1, keepdims=True)),
+    "quad_form": cp.quad_form(W, A.T @ A),
+    "sum_squares": cp.sum_squares(A @ W - B),
+    "pos": cp.sum(cp.pos(1 - A @ W)),
+    "abs": cp.abs(W[1]),
+    "huber": cp.sum(cp.huber(A @ W - B, 0.5)),
+    "quad_over_lin": cp.quad_over_lin(W[:3], W[3]),
+    "quad_over_lin rows": cp.sum(cp.quad_over_lin(SQUARE, 2.0, axis=1)),
+    "power 3 of pos": cp.sum(cp.power(cp.pos(W), 3)),
+    "power 1.5": cp.sum(cp.power(W, 1.5)),
+    "power 1": cp.sum(cp.power(W, 1)),
+    "power 4": cp.sum(cp.power(W, 4)),
+    "inv_pos": cp.sum(cp.inv_pos(W)),
+    "exp": cp.sum(cp.exp(W)),
+    "logistic": cp.sum(cp.logistic(2000 * W)),
+    "minus log": -cp.sum(cp.log(W)),
+    "minus entropy": -cp.sum(cp.entr(W)),
+    "minus entropy + norm": cp.norm2(W) - cp.sum(cp.entr(W)) + cp.norm1(W),
+    "kl_div": cp.sum(cp.kl_div(W[:2], W[2:])),
+    "minus geo_mean": -cp.geo_mean(W),
+    "minus log_det": -cp.log_det(5 * np.eye(3) + PENCIL),
+    "matrix_frac": cp.matrix_frac(A[:3] @ W, 5 * np.eye(3) + PENCIL),
+    "total variation": cp.tv(W),
+    "mixed_norm": cp.mixed_norm(SQUARE, 2, 1),
+    "square of norm": cp.square(cp.norm2(A @ W - B)),
+    "exp of norm_inf": cp.exp(cp.norm_inf(W) / 10),
+    "cvar": cp.cvar(A @ W, 0.5),
+    "affine": A[0] @ W + 3,
+}
+DEGENERATE = [
+    np.zeros(4),
+    np.ones(4),
+    -np.ones(4),
+    np.array([1.0, 1.0, 0.0, 0.0]),
+    np.array([1.0, -1.0, 1.0, -1.0]),
+    np.array([0.0, 0.0, 0.0, 1.0]),
+    np.array([2.0, 2.0, 1.0, 1.0]),
+    np.array([0.0, 0.5, 0.5, 1.0]),
+    1e-12 * np.ones(4),
+    FITTED,
+]
+POINTS = [*DEGENERATE, *RNG.standard_normal((6, 4)), *RNG.uniform(0.1, 2.0, (6, 4))]
+BOUNDARY = {  # no subgradient at zeros, where the slope is infinite, and 0/0
+    "minus entropy",
+    "minus entropy + norm",
+    "kl_div",
+    "minus geo_mean",
+    "quad_over_lin",
+}
+
+
+@pytest.mark.parametrize("name", ATOMS)
+def test_cvxpy_subgradients(name):
+    f = CvxpyRisk(ATOMS[name], W)
+    W.value = np.array([5.0, 6.0, 7.0, 8.0])
+    answers = [f.oracle(x) for x in POINTS]
+    assert W.value.tolist() == [5.0, 6.0, 7.0, 8.0]
+    inside = [
+        (x, value, slope) for x, (value, slope) in zip(POINTS, answers, strict=True) if np.isfinite(value)
+    ]
+    assert len(inside) >= 7
+    for x, value, slope in inside:
+        assert slope.shape == (4,) and slope.dtype == np.float64
+        W.value = x
+        assert value == pytest.approx(float(ATOMS[name].value))
+        for other, at_other, _ in inside:
+            terms = np.abs(slope) @ np.abs(other - x)
+            assert at_other >= value + slope @ (other - x) - 1e-12 * (1 + abs(value) + abs(at_other) + terms)
+    for x, (value, slope) in zip(POINTS, answers, strict=True):
+        if not np.isfinite(value):
+            assert value == np.inf and not slope.any()
+            W.value = x
+            violated = not all(constraint.value(tolerance=0.0) for constraint in ATOMS[name].domain)
+            with np.errstate(all="ignore"):
+                outside = violated or not np.isfinite(ATOMS[name].value)
+            assert outside or (name in BOUNDARY and (x == 0.0).any())
+    assert (f.infima == (0.0 if ATOMS[name].is_nonneg() else -np.inf)).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["norm_inf residual", "log_sum_exp", "lambda_max", "nuclear", "quad_over_lin rows"]
+)
+def test_cvxpy_form_substitutes(name):
+    x = cp.Variable(4)
+    f = CvxpyRisk(ATOMS[name], W)
+    form = f.cvxpy_form(x)
+    assert form.is_convex() and form.variables() == [x]
+    x.value = POINTS[-1]
+    assert form.value == pytest.approx(f.oracle(x.value)[0])
+
+
+def test_matrix_variables_are_flattened_by_columns():
+    V, C = cp.Variable((2, 3)), np.arange(6.0).reshape(2, 3)
+    f = CvxpyRisk(cp.sum(cp.multiply(C, V)), V)
+    x = RNG.standard_normal(6)
+    assert f.dim == 6
+    value, slope = f.oracle(x)
+    assert value == pytest.approx((C * x.reshape(2, 3, order="F")).sum())
+    np.testing.assert_allclose(slope, C.ravel(order="F"))
+    flat = cp.Variable(6)
+    form = f.cvxpy_form(flat)
+    flat.value = x
+    assert form.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_scalar_variables_and_expressions(shape):
+    v = cp.Variable(shape)
+    f = CvxpyRisk(cp.square(v - 1), v)
+    value, slope = f.oracle(np.array([3.0]))
+    assert f.dim == 1 and value == 4.0 and isinstance(value, float) and slope.tolist() == [4.0]
+    assert v.value is None
+
+
+def test_just_outside_the_domain_is_outside():
+    f = CvxpyRisk(cp.matrix_frac(W[:1], cp.reshape(W[1], (1, 1), order="F")), W)
+    assert f.oracle(np.array([1.0, 1e-10, 0.0, 0.0]))[0] == pytest.approx(1e10)
+    assert f.oracle(np.array([1.0, -1e-10, 0.0, 0.0]))[0] == np.inf
+
+
+def test_parameters_follow_their_values():
+    v, p = cp.Variable(2), cp.Parameter(nonneg=True, value=1.0)
+    f = CvxpyRisk(p * cp.norm_inf(v), v)
+    x = np.array([1.0, -2.0])
+    assert f.oracle(x)[0] == 2.0
+    p.value = 3.0
+    assert f.oracle(x)[0] == 6.0 and f.oracle(x)[1].tolist() == [0.0, -3.0]
+
+
+def test_the_variable_is_restored_after_an_error():
+    v, p = cp.Variable(2), cp.Parameter(nonneg=True, value=1.0)
+    f = CvxpyRisk(p * cp.norm1(v), v)
+    v.value = [1.0, 2.0]
+    p.value = None
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        f.oracle(np.zeros(2))
+    assert v.value.tolist() == [1.0, 2.0]
+
+
+def test_not_convex():
+    with pytest.raises(NotConvexError, match=r"curvature CONCAVE.*pass its negative"):
+        CvxpyRisk(cp.sum(cp.sqrt(W)), W)
+    with pytest.raises(NotConvexError, match=r"w.* curvature UNKNOWN.*https://dcp.cvxpy.org"):
+        CvxpyRisk(cp.sum(cp.multiply(W, W)), W)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CvxpyRisk(cp.norm1(W), 2 * W), "variable must be a cvxpy.Variable, got"),
+        (lambda: CvxpyRisk(3.0, W), "must be a scalar cvxpy expression, got 3.0"),
+        (lambda: CvxpyRisk(cp.abs(W), W), "must be a scalar cvxpy expression"),
+        (lambda: CvxpyRisk(cp.norm1(W) + cp.Variable(name="q"), W), r"\['q'\]"),
+        (lambda: CvxpyRisk(cp.norm1(cp.Constant([1.0])), W), "is constant; it must depend on w"),
+        (
+            lambda: CvxpyRisk(cp.Parameter(nonneg=True, name="p") * cp.norm1(W), W),
+            r"without a value: \['p'\]",
+        ),
+        (lambda: (lambda v: CvxpyRisk(cp.sum(v), v))(cp.Variable(2, nonneg=True)), "nonneg"),
+        (lambda: CvxpyRisk(cp.sum(cp.cummax(W)), W), "cannot compute a gradient.*@cutplane.risk"),
+    ],
+)
+def test_cvxpy_errors(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()
+
+
+def test_cvxpy_risk_in_a_sum_and_its_repr():
+    f = 2.0 * CvxpyRisk(cp.norm1(W), W) + LinearObjective(np.ones(4))
+    assert isinstance(f, Risk) and offers(f, Capability.CVXPY) and not offers(f, Capability.IMAGE)
+    x = cp.Variable(4)
+    form = f.cvxpy_form(x)
+    x.value = POINTS[5]
+    assert form.value == pytest.approx(f.oracle(POINTS[5])[0])
+    assert repr(CvxpyRisk(cp.norm1(W), W)) == "CvxpyRisk(norm1(w), w)"
+    long = CvxpyRisk(cp.norm1(cp.hstack([W[i % 4] * i for i in range(99)])), W)
+    assert len(repr(long)) < 230

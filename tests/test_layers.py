@@ -1,0 +1,127 @@
+"""The laws between the layers, read off the imports of every file."""
+
+import ast
+import inspect
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cutplane
+
+ROOT = Path(cutplane.__file__).parent
+FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+
+FORMULATION = ("risks", "regularizers", "sets", "losses", "lines", "forms", "capabilities", "cvxpy_tools")
+MASTERS = ("masters",)
+ALGORITHM = ("engine", "methods")
+SPECIAL = ("kernels", "mkl", "boosting", "graphical", "estimators")
+HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch")
+
+
+def imports(name: str) -> set[str]:
+    """Every name the file imports, in functions and for typing too: a and a.b for `from a import b`."""
+    package = ["cutplane", *name.split(".")[:-1]]
+    found = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *filter(None, [node.module])])
+            found |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def within(module: str, parts: tuple[str, ...]) -> bool:
+    return any(module == part or module.startswith(part + ".") for part in parts)
+
+
+def offenders(layer: tuple[str, ...], forbidden: tuple[str, ...], allowed: tuple[str, ...] = ()) -> list[str]:
+    banned = tuple(f"cutplane.{part}" for part in forbidden)
+    excused = tuple(f"cutplane.{part}" for part in allowed)
+    return [
+        f"{name} imports {target}"
+        for name in FILES
+        if within(name, layer)
+        for target in sorted(imports(name))
+        if within(target, banned) and not within(target, excused)
+    ]
+
+
+def test_imports_are_seen_at_any_depth():
+    assert "cutplane.risks.combination.WeightedSum" in imports("risks.base")  # inside a method
+    assert "cutplane.methods.base" in imports("engine.run")  # under TYPE_CHECKING
+    assert offenders(("engine",), ("masters",))  # a layer that does import another one
+
+
+def test_formulation_knows_neither_algorithm_nor_solver():
+    assert offenders(FORMULATION, (*ALGORITHM, *MASTERS, "problem", "result")) == []
+
+
+def test_masters_know_neither_engine_nor_methods():
+    assert offenders(MASTERS, (*ALGORITHM, "problem", "result")) == []
+
+
+def test_engine_knows_no_method_but_their_interface():
+    concrete = tuple(name for name in FILES if name.startswith("methods.") and name != "methods.base")
+    exported = tuple(
+        f"methods.{method}" for method in cutplane.methods.__all__ if method not in ("Method", "Step")
+    )
+    assert offenders(("engine",), concrete + exported) == []
+
+
+def test_the_core_knows_no_special_problem():
+    assert offenders((*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"), SPECIAL) == []
+
+
+def test_no_file_imports_the_package_itself():
+    modules = {"cutplane." + name.removesuffix(".__init__") for name in FILES}
+    through_top = {"cutplane", *(f"cutplane.{name}" for name in vars(cutplane))} - modules
+    assert [
+        (name, found) for name in FILES if name != "__init__" if (found := imports(name) & through_top)
+    ] == []
+
+
+def test_import_is_light():
+    code = (
+        f"import sys, json, cutplane; print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout) == []
+
+
+def undocumented(tree: ast.AST, prefix: str) -> list[str]:
+    missing = [] if ast.get_docstring(tree) else [prefix]
+    for node in getattr(tree, "body", []):
+        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if not named or node.name.startswith("_") or "overload" in map(ast.unparse, node.decorator_list):
+            continue
+        path = f"{prefix}.{node.name}"
+        if isinstance(node, ast.ClassDef):
+            missing += undocumented(node, path)
+        elif not ast.get_docstring(node):
+            missing.append(path)
+    return missing
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_public_name_has_a_docstring(name):
+    assert undocumented(TREES[name], name) == []
+
+
+def test_every_exported_name_has_a_docstring_of_its_own():
+    exported = {name: item for name, item in vars(cutplane).items() if not name.startswith("_")}
+    assert [
+        name for name, item in exported.items() if not inspect.isdatadescriptor(item) and not item.__doc__
+    ] == []
+
+
+def test_files_are_short():
+    lengths = {name: len(path.read_text().splitlines()) for name, path in FILES.items()}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
+    assert statistics.median(lengths.values()) < 150

@@ -1,0 +1,378 @@
+import pickle
+import tracemalloc
+from itertools import pairwise
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import cutplane.risks.data as data_module
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    ModifiedHuber,
+    Poisson,
+    Quantile,
+    ScalarLoss,
+    Squared,
+    SquaredHinge,
+)
+from cutplane.risks import LinearRisk
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+    "csr_matrix": sparse.csr_matrix,
+    "csc_matrix": sparse.csc_matrix,
+    "coo": sparse.coo_array,
+}
+BINARY = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
+REGRESSION = [Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(), Huber(0.7), Poisson()]
+LOSSES = [*BINARY, *REGRESSION]
+M, N = 23, 5
+
+
+def instance(loss, seed=0, m=M, n=N):
+    """Data with an empty row, duplicate rows and a zero column, targets, and weights, some of them zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.6)
+    X[m // 2] = 0.0
+    X[-1] = X[0]
+    X[:, n // 2] = 0.0
+    signs = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    y = signs if loss in BINARY else rng.poisson(2.0, m).astype(float)
+    weights = rng.random(m) * (rng.random(m) < 0.8)
+    weights[0] = 1.0
+    return X, y, weights, rng
+
+
+def plain(loss, X, y, c, w):
+    """The value and the subgradient of each example, by the definition."""
+    z = X.astype(np.float64) @ w
+    return c * loss.value(z, y), (c * loss.derivative(z, y))[:, np.newaxis] * X.astype(np.float64)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Tiles so small that float32 data take many of them."""
+    monkeypatch.setattr(data_module, "TILE", 12)
+    monkeypatch.setattr(data_module, "RUN", 3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_linear_risk_is_its_formula(layout, dtype, loss, small_tiles):
+    X, y, sample_weight, rng = instance(loss)
+    X = X.astype(dtype)
+    w = rng.standard_normal(N)
+    for weights, normalize, blocks in [
+        (None, True, 1),
+        (None, False, 4),
+        (sample_weight, True, M),
+        (sample_weight, False, 1),
+        (sample_weight, True, 3),
+    ]:
+        c = np.ones(M) if weights is None else weights
+        c = c / c.sum() if normalize else c
+        f = LinearRisk(LAYOUTS[layout](X), y, loss, weights, normalize, blocks)
+        assert (f.dim, f.n_blocks, f.X.dtype) == (N, blocks, dtype)
+        values, slopes = plain(loss, X, y, c, w)
+        parts = np.array_split(
+            np.arange(M), blocks
+        )  # unequal blocks may be cut elsewhere: compare the sums too
+        value, slope = f.oracle(w)
+        assert np.shape(value) == (() if blocks == 1 else (blocks,))
+        assert slope.shape == ((N,) if blocks == 1 else (blocks, N)) and slope.dtype == np.float64
+        np.testing.assert_allclose(np.sum(value), values.sum(), rtol=1e-13)
+        np.testing.assert_allclose(np.reshape(slope, (-1, N)).sum(axis=0), slopes.sum(axis=0), atol=1e-13)
+        if M % blocks == 0:
+            np.testing.assert_allclose(np.ravel(value), [values[p].sum() for p in parts], atol=1e-14)
+            np.testing.assert_allclose(
+                np.reshape(slope, (-1, N)), [slopes[p].sum(axis=0) for p in parts], atol=1e-13
+            )
+        np.testing.assert_allclose(f.image(w), X.astype(np.float64) @ w, atol=1e-13)
+        assert (np.ravel(value) >= f.infima - 1e-12).all() and np.isfinite(f.infima).all()
+        np.testing.assert_allclose(f.infima.sum(), (c * loss.infimum(y)).sum(), atol=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("blocks", [2, 5, 22])
+def test_blocks_are_contiguous_of_nearly_equal_size_and_convex(layout, blocks, small_tiles):
+    X, y, _, rng = instance(Hinge())
+    f = LinearRisk(LAYOUTS[layout](X.astype(np.float32)), y, Absolute(), normalize=False, blocks=blocks)
+    edges = [k * M // blocks for k in range(blocks + 1)]
+    assert set(np.diff(edges)) <= {M // blocks, M // blocks + 1}
+    w = rng.standard_normal(N)
+    for k, (start, stop) in enumerate(pairwise(edges)):
+        part = LinearRisk(X.astype(np.float32)[start:stop], y[start:stop], Absolute(), normalize=False)
+        value, slope = part.oracle(w)
+        assert f.oracle(w)[0][k] == pytest.approx(value, abs=1e-12)
+        np.testing.assert_allclose(f.oracle(w)[1][k], slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (3000, 40), (40, 3000)])
+@pytest.mark.parametrize("layout", ["C", "F", "csr", "csc"])
+def test_float32_data_are_summed_in_float64(shape, layout):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal(shape).astype(np.float32)
+    y, w = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
+    f = LinearRisk(LAYOUTS[layout](X), y, Squared(), normalize=False)
+    z = X.astype(np.float64) @ w
+    np.testing.assert_allclose(f.image(w), z, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(f.slopes(z), X.astype(np.float64).T @ (z - y), rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "csr", "csc"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_copy_of_the_data(layout, dtype):
+    X = LAYOUTS[layout](np.random.default_rng(0).standard_normal((4000, 500)).astype(dtype))
+    y, w = np.ones(4000), np.zeros(500)
+    size = (X.data.nbytes if sparse.issparse(X) else X.nbytes) / (8 if dtype == np.float32 else 16)
+    tracemalloc.start()
+    f = LinearRisk(X, y, Hinge())
+    f.oracle(w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert f.X is X
+    # scipy takes at most one float64 piece of sparse float32 data at a time, plus a few vectors.
+    assert peak < size + 2e6
+
+
+def test_sparse_pieces_share_memory_and_survive_pickling(small_tiles):
+    X, y, _, rng = instance(Hinge(), m=200)
+    A = sparse.csr_array(X.astype(np.float32))
+    f = LinearRisk(A, y, Hinge())
+    assert len(f._data.chunks) > 5
+    for _, _, *pieces in f._data.chunks:
+        for piece in pieces:
+            assert np.shares_memory(piece.data, A.data) and np.shares_memory(piece.indices, A.indices)
+    w, stored = rng.standard_normal(N), pickle.dumps(f)
+    np.testing.assert_array_equal(pickle.loads(stored).oracle(w)[1], f.oracle(w)[1])
+    assert len(stored) < len(pickle.dumps((A, f.y, f.weights))) + 1000
+
+
+def test_64_bit_indices_are_kept():
+    X, y, _, rng = instance(Hinge())
+    A, w = sparse.csr_array(X.astype(np.float32)), rng.standard_normal(N)
+    expected = LinearRisk(A, y, Hinge()).oracle(w)
+    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    f = LinearRisk(A, y, Hinge())
+    assert f._data.chunks[0][2].indices.base is A.indices or f._data.chunks[0][2].indices is A.indices
+    np.testing.assert_allclose(f.oracle(w)[1], expected[1])
+
+
+@pytest.mark.parametrize("convert", [lambda X: X.astype(int), lambda X: X.astype(bool), lambda X: X.tolist()])
+def test_other_number_types_become_float64(convert):
+    X = np.array([[1, 0], [0, 1], [1, 1]])
+    f = LinearRisk(convert(X), [1, -1, 1], Hinge())
+    assert f.X.dtype == np.float64
+    np.testing.assert_array_equal(f.image(np.array([1.0, 2.0])), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_line_is_the_risk_on_the_line(loss, weighted):
+    X, y, weights, rng = instance(loss)
+    f = LinearRisk(X, y, loss, weights if weighted else None, blocks=3)
+    w0, w1 = rng.standard_normal((2, N))
+    line = f.line(f.image(w0), f.image(w1))
+    for t in (0.0, 0.3, 1.0, 2.5, -1.0):
+        w = w0 + t * (w1 - w0)
+        value, slope = line(t)
+        assert value == pytest.approx(f.oracle(w)[0].sum(), rel=1e-12)
+        z = f.combine(f.image(w0), f.image(w1), t)
+        np.testing.assert_allclose(z, f.image(w), atol=1e-12)
+        ahead = line(t + 1e-7)[0]
+        assert slope == pytest.approx((ahead - value) / 1e-7, rel=1e-4, abs=1e-5)
+
+
+PIECEWISE = [loss for loss in LOSSES if not isinstance(loss, Logistic | Exponential | Poisson)]
+
+
+@pytest.mark.parametrize("loss", PIECEWISE, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kinks_are_complete_and_not_too_many(loss, weighted):
+    X, y, weights, rng = instance(loss)
+    f = LinearRisk(X, y, loss, weights if weighted else None)
+    line = f.line(f.image(rng.standard_normal(N)), f.image(rng.standard_normal(N)))
+    kinks = np.unique(line.kinks)
+    assert kinks.size == 0 if isinstance(loss, Squared) else kinks.size > 5
+    ends = np.concatenate([[kinks.min(initial=0.0) - 1.0], kinks, [kinks.max(initial=0.0) + 1.0]])
+    curved = isinstance(loss, Squared | SquaredHinge | ModifiedHuber | Huber)
+    for left, right in pairwise(ends):
+        if right - left < 1e-6:
+            continue
+        slopes = [line(left + share * (right - left))[1] for share in (0.1, 0.5, 0.9)]
+        # affine between kinks, and constant if the loss is piecewise linear
+        assert slopes[0] - 2 * slopes[1] + slopes[2] == pytest.approx(0.0, abs=1e-10)
+        assert curved or slopes[0] == pytest.approx(slopes[2], abs=1e-10)
+    moving = (X @ rng.standard_normal(N) != 0.0) & (weights > 0.0 if weighted else True)
+    assert line.kinks.size == moving.sum() * loss.pieces(y).knots.shape[0]
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Exponential(), Poisson()], ids=repr)
+def test_no_kinks_are_claimed_for_smooth_losses(loss):
+    X, y, _, rng = instance(loss)
+    f = LinearRisk(X, y, loss)
+    assert f.line(f.image(np.zeros(N)), f.image(rng.standard_normal(N))).kinks is None
+
+
+def test_the_line_knows_its_right_derivative_at_a_kink():
+    f = LinearRisk(np.array([[1.0], [-1.0]]), [0.0, 0.0], Absolute(), normalize=False)
+    line = f.line(np.array([0.0, 0.0]), np.array([1.0, -1.0]))
+    assert line(0.0) == (0.0, 2.0)
+    assert line(-1.0) == (2.0, -2.0)
+    np.testing.assert_array_equal(line.kinks, [0.0, 0.0])
+
+
+def test_a_line_of_length_zero_is_constant():
+    X, y, _, rng = instance(Hinge())
+    f = LinearRisk(X, y, Hinge())
+    z = f.image(rng.standard_normal(N))
+    line = f.line(z, z)
+    assert line(3.0) == (f.values(z), 0.0) and line.kinks.size == 0
+
+
+@pytest.mark.parametrize("loss", [Exponential(), Poisson()], ids=repr)
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_overflow_is_infinite_with_zero_slope(loss, blocks):
+    f = LinearRisk(
+        np.array([[1.0], [1e-3], [0.0]]),
+        [-1.0, 1.0, 1.0] if loss in BINARY else [1, 1, 1],
+        loss,
+        blocks=blocks,
+    )
+    value, slope = f.oracle(np.array([1e4]))
+    assert np.sum(value) == np.inf and not np.isnan(value).any()
+    assert np.isfinite(slope).all()
+    line = f.line(f.image(np.zeros(1)), f.image(np.array([1e4])))
+    assert line(1.0) == (np.inf, np.inf)
+    assert np.isfinite(line(0.01)).all()
+    reversed_line = f.line(f.image(np.array([1e4])), f.image(np.zeros(1)))
+    assert reversed_line(0.0) == (np.inf, -np.inf)
+    nowhere_finite = LinearRisk(
+        [[1.0, 0.0], [0.0, 1.0]], f.y[:2] * [1.0, -1.0] if loss in BINARY else [1, 1], loss
+    )
+    assert nowhere_finite.line(np.array([1e4, 0.0]), np.array([1e4, 1.0]))(0.5) == (np.inf, 0.0)
+    weightless = LinearRisk(
+        [[1.0], [0.0]], [-1.0, 1.0] if loss in BINARY else [1, 1], loss, sample_weight=[0, 1]
+    )
+    assert weightless.oracle(np.array([1e4])) == (pytest.approx(float(loss.value(0.0, 1.0))), np.zeros(1))
+    assert np.isfinite(weightless.line(np.array([0.0, 0.0]), np.array([1e4, 0.0]))(1.0)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 9),
+    n=st.integers(1, 4),
+    loss=st.sampled_from(LOSSES),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    scale=st.sampled_from([0.0, 1.0, 30.0]),
+)
+def test_subgradient_inequality(seed, m, n, loss, layout, dtype, scale):
+    X, y, weights, rng = instance(loss, seed, max(m, 2), n)
+    blocks = int(rng.integers(1, y.size + 1))
+    f = LinearRisk(LAYOUTS[layout](X.astype(dtype)), y, loss, weights, bool(rng.integers(2)), blocks)
+    w, other = scale * np.round(rng.standard_normal((2, n)))
+    value, slope = f.oracle(w)
+    at_other = f.oracle(other)[0]
+    assume(np.isfinite(value).all() and np.isfinite(at_other).all())
+    rounding = 1e-12 * (1 + np.abs(value) + np.abs(slope) @ np.abs(other - w))
+    assert (at_other >= value + slope @ (other - w) - rounding).all()
+
+
+@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Poisson(), Huber()], ids=repr)
+def test_linear_risk_cvxpy_form(layout, loss):
+    X, y, weights, rng = instance(loss)
+    f = LinearRisk(LAYOUTS[layout](X), y, loss, weights)
+    w = cp.Variable(N)
+    form = f.cvxpy_form(w)
+    w.value = rng.standard_normal(N)
+    assert form.is_convex() and form.is_scalar()
+    assert form.value == pytest.approx(f.oracle(w.value)[0], rel=1e-12)
+
+
+def test_linear_risk_withholds_what_its_loss_does_not_offer():
+    class Quartic(ScalarLoss):
+        def value(self, t, y):
+            return (t - y) ** 4
+
+        def derivative(self, t, y):
+            return 4.0 * (t - y) ** 3
+
+    f = LinearRisk(np.eye(2), [1.0, 2.0], Quartic(), sample_weight=[1.0, 0.0])
+    assert not offers(f, Capability.CVXPY) and offers(f, Capability.LINE)
+    assert offers(LinearRisk(np.eye(2), [1.0, 2.0], Squared()), Capability.CVXPY)
+    assert f.infima.tolist() == [-np.inf]
+    assert f.line(np.zeros(2), np.ones(2)).kinks is None
+
+
+E2 = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((E2, [1, -1], Hinge), r"loss must be a loss such as cutplane.losses.Hinge\(\)"),
+        ((E2, [1, -1], "hinge"), "got 'hinge'"),
+        ((np.ones(3), [1, 1, 1], Hinge()), r"X must have two dimensions, got shape \(3,\)"),
+        ((np.ones((0, 2)), [], Hinge()), "at least one row and one column"),
+        ((np.ones((2, 0)), [1, 1], Hinge()), "at least one row and one column"),
+        ((sparse.csr_array((0, 3)), [], Hinge()), "at least one row"),
+        ((np.array([["a", "b"]]), [1], Hinge()), "X must hold real numbers"),
+        ((1j * E2, [1, -1], Hinge()), "X must hold real numbers"),
+        ((np.array([[1.0, 2.0], [3.0, np.nan]]), [1, -1], Hinge()), r"X\[1, 1\] is nan"),
+        ((np.array([[1.0, -np.inf]], dtype=np.float32), [1], Hinge()), r"X\[0, 1\] is -inf"),
+        ((sparse.csr_array([[0.0, np.inf]]), [1], Hinge()), "X.data holds inf"),
+        ((E2, [1, -1, 1], Hinge()), r"one target per row of X, shape \(2,\), got \(3,\)"),
+        ((E2, [0, 1], Hinge()), r"pass 2\.0 \* y - 1\.0"),
+        ((E2, [1, -1], Hinge(), [1.0]), r"sample_weight must have shape \(2,\)"),
+        ((E2, [1, -1], Hinge(), [1.0, -2.0]), r"sample_weight\[1\] is -2"),
+        ((E2, [1, -1], Hinge(), [0.0, 0.0]), "sample_weight is zero for every example"),
+        ((E2, [1, -1], Hinge(), None, True, 3), "blocks must be at most the number of examples, 2, got 3"),
+        ((E2, [1, -1], Hinge(), None, True, 0), "blocks must be at least 1"),
+    ],
+)
+def test_linear_risk_errors(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        LinearRisk(*arguments)
+
+
+def test_non_finite_entries_are_found_in_every_tile(small_tiles):
+    for i, j in [(0, 0), (22, 4), (11, 2)]:
+        X = np.zeros((M, N), order="F")
+        X[i, j] = np.nan
+        with pytest.raises(InvalidInputError, match=rf"X\[{i}, {j}\] is nan"):
+            LinearRisk(X, np.ones(M), Hinge())
+        with pytest.raises(InvalidInputError, match="nan"):
+            LinearRisk(sparse.csc_array(X + 1.0), np.ones(M), Hinge())
+
+
+def test_all_weights_zero_is_the_zero_function_if_not_normalized():
+    f = LinearRisk(E2, [1, -1], Hinge(), [0.0, 0.0], normalize=False)
+    value, slope = f.oracle(np.ones(2))
+    assert value == 0.0 and not slope.any() and f.infima.tolist() == [0.0]
+
+
+def test_linear_risk_repr():
+    X, y, _, _ = instance(Hinge())
+    assert repr(LinearRisk(X, y, Hinge())) == "LinearRisk(Hinge(), 23 x 5 dense float64)"
+    f = LinearRisk(sparse.csc_array(X.astype("f")), y, Huber(2), blocks=3)
+    assert repr(f) == "LinearRisk(Huber(delta=2.0), 23 x 5 csc float32, 3 blocks)"

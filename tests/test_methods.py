@@ -1,0 +1,131 @@
+"""Every method on every formulation, against one monolithic cvxpy solve."""
+
+import numpy as np
+import pytest
+from formulations import FORMULATIONS, formulation
+
+import cutplane as cut
+from cutplane.status import Status
+
+METHODS = {
+    "auto": "auto",
+    "Kelley": cut.Kelley(),
+    "BMRM": cut.BMRM(),
+    "OCAS": cut.OCAS(),
+    "proximal": cut.ProximalBundle(),
+    "level": cut.LevelBundle(),
+}
+TOL = 1e-5
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "Kelley"])
+def test_against_one_monolithic_solve(name, method):
+    problem, optimum = formulation(name)
+    scale = max(1e-12, abs(optimum))
+    result = problem.solve(METHODS[method], tol=TOL, max_iter=1000)
+    assert result.status is Status.OPTIMAL, result
+    assert result.gap <= TOL
+    assert abs(result.objective - optimum) <= 2 * TOL * scale
+    assert result.lower_bound <= optimum + 1e-7 * scale
+    verification = result.certificate.verify()
+    assert verification.valid, verification
+    lower, upper = result.history.column("lower_bound"), result.history.column("upper_bound")
+    assert (np.diff(lower[np.isfinite(lower)]) >= 0).all()
+    assert (np.diff(upper[np.isfinite(upper)]) <= 0).all()
+    assert (lower <= optimum + 1e-7 * scale).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["hinge, L2", "black box, L2", "hinge, L2, 3 blocks", "hinge, box", "ball by separation"]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_limited_memory(name, method):
+    problem, optimum = formulation(name)
+    result = problem.solve(METHODS[method], tol=1e-3, max_cuts=14, max_iter=3000)
+    assert result.history.column("n_cuts").max() <= 14 + problem.risk.n_blocks
+    lower = result.history.column("lower_bound")
+    assert (np.diff(lower[np.isfinite(lower)]) >= 0).all()
+    assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
+    assert result.objective >= optimum - 1e-7 * abs(optimum)
+    if problem.regularizer.lam > 0:
+        assert result.status is Status.OPTIMAL
+    verification = result.certificate.verify()
+    assert verification.valid, verification
+
+
+@pytest.mark.parametrize(
+    "name", ["hinge, L2", "logistic, L2", "hinge, L1, box", "risk over ball by separation"]
+)
+def test_resume_from_a_file(name, tmp_path):
+    problem, optimum = formulation(name)
+    cold = problem.solve(tol=1e-6)
+    part = problem.solve(tol=1e-6, max_iter=3)
+    loaded = cut.load(part.save(tmp_path / "run"))
+    assert repr(loaded.history) == repr(part.history)
+    resumed = problem.solve(tol=1e-6, warm_start=loaded)
+    assert resumed.status is Status.OPTIMAL
+    assert resumed.objective == pytest.approx(optimum, rel=1e-5)
+    assert resumed.oracle_calls <= cold.oracle_calls
+    assert resumed.history[0].upper_bound <= part.objective * (1 + 1e-12) + 1e-15
+    assert resumed.history[0].lower_bound >= part.lower_bound - 1e-9 * abs(part.lower_bound)
+    assert resumed.certificate.verify().valid
+    again = cut.load(resumed.save(tmp_path / "again.npz"), problem)
+    assert again.certificate.verify().valid
+    assert again.objective == resumed.objective
+
+
+def test_a_warm_start_of_another_risk_is_refused():
+    result = formulation("hinge, L2")[0].solve()
+    with pytest.raises(cut.InvalidInputError, match="another risk"):
+        formulation("squared, L2")[0].solve(warm_start=result)
+    with pytest.raises(cut.InvalidInputError, match="dimension"):
+        formulation("ball by separation")[0].solve(warm_start=result)
+
+
+def test_cuts_outlive_regularizer_and_set():
+    result = formulation("hinge, L2")[0].solve(tol=1e-8)
+    for name in ("hinge, L1", "hinge, L2, box", "hinge, elastic net", "hinge, entropy, simplex"):
+        problem, optimum = formulation(name)
+        warm = problem.solve(tol=1e-6, warm_start=result)
+        assert warm.status is Status.OPTIMAL
+        assert warm.objective == pytest.approx(optimum, rel=1e-5)
+        assert warm.certificate.verify().valid
+
+
+def test_the_path_equals_cold_solves():
+    problem, _ = formulation("hinge, L2")
+    lams = np.logspace(0, -4, 9)
+    path = problem.path(lams, tol=1e-6)
+    cold = [cut.Problem(problem.risk, cut.L2(lam)).solve(tol=1e-6) for lam in lams]
+    assert path.objectives == pytest.approx([result.objective for result in cold], rel=2e-6)
+    assert path.oracle_calls < sum(result.oracle_calls for result in cold)
+    assert all(result.status is Status.OPTIMAL for result in path)
+    assert path.coefficients.shape == (9, problem.dim)
+
+
+def test_iterate_is_the_same_as_solve():
+    problem, _ = formulation("hinge, L2")
+    loop = problem.iterate(cut.Kelley(), tol=1e-6)
+    states = list(loop)
+    solved = problem.solve(cut.Kelley(), tol=1e-6)
+    assert states[-1].upper_bound == solved.objective == loop.result().objective
+    assert [state.iteration for state in states] == list(range(solved.n_iter + 1))
+    assert loop.result().status is Status.OPTIMAL
+    left = problem.iterate(cut.Kelley(), tol=1e-6)
+    next(iter(left))
+    assert left.result().status is Status.INTERRUPTED
+
+
+def test_a_run_is_reproducible():
+    problem, _ = formulation("hinge, L2")
+    first, second = problem.solve(tol=1e-8), problem.solve(tol=1e-8)
+    assert np.array_equal(first.x, second.x)
+    assert np.array_equal(first.history.column("lower_bound"), second.history.column("lower_bound"))
+
+
+def test_the_line_search_saves_iterations():
+    X, y = np.random.default_rng(0).normal(size=(500, 20)), None
+    y = np.sign(X[:, 0] + np.random.default_rng(1).normal(size=500))
+    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-4))
+    assert problem.solve(cut.OCAS(), tol=1e-4).n_iter < 0.5 * problem.solve(cut.BMRM(), tol=1e-4).n_iter

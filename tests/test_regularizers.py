@@ -1,0 +1,491 @@
+"""Regularizers: their conjugates over every set, their forms, and their values, against cvxpy."""
+
+import copy
+import math
+import pickle
+import warnings
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.regularizers import (
+    L1,
+    L2,
+    CvxpyRegularizer,
+    ElasticNet,
+    NegativeEntropy,
+    NoRegularizer,
+    QuadraticForm,
+    Regularizer,
+    RelativeEntropy,
+    SquaredGroupNorm,
+)
+from cutplane.sets import (
+    Box,
+    CappedSimplex,
+    CvxpySet,
+    L1Ball,
+    L2Ball,
+    LinfBall,
+    NonnegativeOrthant,
+    Polyhedron,
+    Simplex,
+    WholeSpace,
+)
+
+DIM = 5
+RNG = np.random.default_rng(3)
+CENTRE = np.array([1.0, -2.0, 0.0, 0.5, 3.0])
+WEIGHTS = np.array([1.0, 0.0, 2.0, 0.3, 1.5])
+FACTOR = RNG.standard_normal((3, DIM))
+TRIDIAGONAL = sparse.diags_array(
+    [np.full(DIM, 2.5), -np.ones(4), -np.ones(4)], offsets=[0, 1, -1], format="csr"
+)
+GROUPS = [[0, 3], [4], [2, 1]]
+W = cp.Variable(DIM, name="w")
+
+REGULARIZERS = {
+    "none": NoRegularizer(),
+    "l2": L2(0.7),
+    "l2, centre": L2(0.3, CENTRE),
+    "l2, weights": L2(0.5, CENTRE, WEIGHTS),
+    "l2, lam 0": L2(0.0, CENTRE),
+    "l1": L1(0.8),
+    "l1, weights": L1(0.8, WEIGHTS),
+    "l1, lam 0": L1(0.0),
+    "elastic net": ElasticNet(0.9, 0.4),
+    "elastic net, all l1": ElasticNet(0.9, 1.0),
+    "elastic net, all l2": ElasticNet(0.9, 0.0),
+    "entropy": NegativeEntropy(0.5),
+    "entropy, lam 0": NegativeEntropy(0.0),
+    "relative entropy": RelativeEntropy([0.1, 0.4, 2.0, 0.3, 0.2], 0.7),
+    "relative entropy, scalar": RelativeEntropy(1.0 / DIM, 1.3),
+    "groups, p 1": SquaredGroupNorm(GROUPS, 0.6),
+    "groups, p 4/3": SquaredGroupNorm(GROUPS, 0.6, 4 / 3, [1.0, 0.5, 2.0]),
+    "groups, p 2": SquaredGroupNorm(GROUPS, 0.6, 2.0, [1.0, 0.5, 2.0]),
+    "groups, p 3": SquaredGroupNorm(GROUPS, 0.6, 3.0, 1.5),
+    "groups, lam 0": SquaredGroupNorm(GROUPS, 0.0),
+    "quadratic": QuadraticForm(FACTOR.T @ FACTOR + np.eye(DIM), CENTRE, 0.4),
+    "quadratic, sparse": QuadraticForm(TRIDIAGONAL, CENTRE, 0.4),
+    "quadratic, singular": QuadraticForm(FACTOR.T @ FACTOR, lam=0.4),
+    "quadratic, lam 0": QuadraticForm(np.eye(DIM), lam=0.0),
+    "cvxpy": CvxpyRegularizer(cp.norm_inf(W) + cp.sum_squares(W - 1), W, 0.5),
+}
+SETS = {
+    "whole": WholeSpace(),
+    "box": Box(-1.0, 2.0),
+    "box off zero": Box([0.5, -3, -1, 0, 1], [4, -2, 3, 0, 1.5]),
+    "half-open box": Box([-np.inf, -1, 0, -np.inf, 0.2], [1, np.inf, 2, np.inf, np.inf]),
+    "orthant": NonnegativeOrthant(),
+    "linf": LinfBall(0.5, CENTRE),
+    "simplex": Simplex(),
+    "wide simplex": Simplex(radius=3.0),
+    "capped": CappedSimplex(0.3),
+    "capped, vectors": CappedSimplex([0.5, 0.0, 0.1, 0.3, 0.6]),
+    "l1 ball": L1Ball(1.5, CENTRE),
+    "l2 ball": L2Ball(1.5, CENTRE),
+    "polyhedron": Polyhedron(np.vstack([np.eye(DIM), -np.eye(DIM)]), np.ones(10)),
+    "intersection": Box(-1, 1) & L2Ball(1.0),
+    "cvxpy set": CvxpySet([cp.norm(W, 2) <= 1], W),
+}
+BOXES = {"whole", "box", "box off zero", "half-open box", "orthant", "linf"}
+SIMPLICES = {"simplex", "wide simplex", "capped", "capped, vectors"}
+BALLS = {"l1 ball", "l2 ball"}
+CLOSED = {
+    "l2, weights": BOXES,
+    "l1": BOXES,
+    "l1, weights": BOXES,
+    "elastic net": BOXES,
+    "elastic net, all l1": BOXES,
+    "entropy": BOXES | SIMPLICES,
+    "entropy, lam 0": BOXES | SIMPLICES,
+    "relative entropy": BOXES | SIMPLICES,
+    "relative entropy, scalar": BOXES | SIMPLICES,
+    "groups, p 1": {"whole"},
+    "groups, p 4/3": {"whole"},
+    "groups, p 2": {"whole"},
+    "groups, p 3": {"whole"},
+    "quadratic": {"whole"},
+    "quadratic, sparse": {"whole"},
+    "quadratic, singular": {"whole"},
+}
+PAIRS = [(r, s) for r in REGULARIZERS if r != "cvxpy" for s in CLOSED.get(r, BOXES | SIMPLICES | BALLS)]
+PAIRS = sorted(PAIRS)
+each_regularizer = pytest.mark.parametrize("regularizer", REGULARIZERS.values(), ids=REGULARIZERS.keys())
+
+
+def directions():
+    rng = np.random.default_rng(5)
+    ties = rng.choice([-1.0, 0.0, 1.0], DIM)
+    return [
+        np.zeros(DIM),
+        *rng.standard_normal((3, DIM)),
+        5 * rng.standard_normal(DIM),
+        ties,
+        np.full(DIM, -0.8),
+    ]
+
+
+def domain(regularizer):
+    return isinstance(regularizer, NegativeEntropy | RelativeEntropy)
+
+
+def draw(regularizer, rng=RNG):
+    x = rng.standard_normal(DIM)
+    return np.abs(x) if domain(regularizer) else x
+
+
+def by_cvxpy(regularizer, feasible_set, v, budget=None):
+    x = cp.Variable(DIM)
+    omega = regularizer.cvxpy_form(x)
+    constraints = feasible_set.cvxpy_form(x) + ([] if budget is None else [omega <= budget])
+    problem = cp.Problem(cp.Minimize(omega + v @ x), constraints)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        problem.solve(cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return problem.value
+
+
+@pytest.mark.parametrize(("name", "set_name"), PAIRS)
+def test_conjugate_minimiser_is_the_minimum(name, set_name):
+    regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
+    for v in directions():
+        minimum = regularizer.conjugate_minimiser(v, feasible_set, math.inf)
+        best = by_cvxpy(regularizer, feasible_set, v)
+        if not np.isfinite(best):
+            assert minimum.value == best
+            assert minimum.x is None
+            continue
+        assert minimum.value == pytest.approx(best, rel=1e-6, abs=1e-6)
+        assert feasible_set.violation(minimum.x) <= 1e-13
+        attained = regularizer.value(minimum.x) + v @ minimum.x
+        assert attained == pytest.approx(minimum.value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "set_name"), PAIRS)
+@pytest.mark.parametrize("scale", [1e-12, 1e6, 1e15, 1e300])
+def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name, scale):
+    """No feasible point is below the value, whatever the size of v."""
+    regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
+    rng = np.random.default_rng(6)
+    for direction in directions():
+        v = scale * direction
+        value = regularizer.conjugate_minimiser(v, feasible_set, math.inf).value
+        assert not math.isnan(value)
+        for _ in range(4):
+            y = feasible_set.project(rng.choice([0.1, 1.0, 10.0]) * rng.standard_normal(DIM) - direction)
+            other = regularizer.value(y) + v @ y
+            assert value <= other + 1e-13 * (1 + abs(other) + np.abs(v) @ np.abs(y))
+
+
+def test_pairs_without_a_closed_form_say_so():
+    v = np.ones(DIM)
+    for name, regularizer in REGULARIZERS.items():
+        if name == "cvxpy":
+            continue
+        for set_name, feasible_set in SETS.items():
+            minimum = regularizer.conjugate_minimiser(v, feasible_set, math.inf)
+            assert (minimum is not None) == ((name, set_name) in PAIRS), (name, set_name)
+
+
+# --- the budget of the l1 norm --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["l1", "l1, weights"])
+@pytest.mark.parametrize("set_name", sorted(BOXES))
+@pytest.mark.parametrize("budget", [4.0, 40.0])
+def test_a_budget_gives_a_finite_lower_bound(name, set_name, budget):
+    """Exact on the whole space; elsewhere between the minimum without the budget and the minimum with it."""
+    regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
+    for v in directions():
+        without = regularizer.conjugate_minimiser(v, feasible_set, math.inf).value
+        minimum = regularizer.conjugate_minimiser(v, feasible_set, budget)
+        best = by_cvxpy(regularizer, feasible_set, v, budget)
+        assert minimum.value >= without - 1e-12 * abs(without if np.isfinite(without) else 0)
+        assert minimum.value <= best + 1e-6 * (1 + abs(best)) or not np.isfinite(best)
+        if set_name == "whole":
+            assert minimum.value == pytest.approx(best, rel=1e-6, abs=1e-6)
+        if minimum.x is not None:
+            assert feasible_set.violation(minimum.x) == 0.0
+            assert regularizer.value(minimum.x) + v @ minimum.x == pytest.approx(minimum.value, abs=1e-12)
+        if name == "l1":
+            assert np.isfinite(minimum.value)
+
+
+def test_a_budget_does_not_help_an_unregularised_coordinate():
+    assert L1(1.0, [1.0, 0.0]).conjugate_minimiser(np.array([0.0, 0.1]), WholeSpace(), 5.0).value == -math.inf
+    assert L1(1.0, [1.0, 0.0]).conjugate_minimiser(np.array([9.0, 0.0]), WholeSpace(), 5.0).value == -40.0
+    assert L1(1.0).conjugate_minimiser(np.array([1.0, -1.0]), WholeSpace(), math.inf).value == 0.0
+
+
+def test_a_budget_tightens_a_wide_box():
+    minimum = L1(1.0).conjugate_minimiser(np.array([3.0, 0.0]), Box(-1e6, 1e6), 2.0)
+    assert minimum.value == -4.0
+
+
+# --- values, subgradients, lines, forms -----------------------------------------------------------
+
+
+@each_regularizer
+def test_value_is_that_of_the_cvxpy_form(regularizer):
+    x = cp.Variable(DIM)
+    expression = regularizer.cvxpy_form(x)
+    assert expression.is_convex()
+    regularizer.check_dim(DIM)
+    for _ in range(5):
+        x.value = draw(regularizer)
+        assert regularizer.value(x.value) == pytest.approx(expression.value, rel=1e-10, abs=1e-12)
+        assert isinstance(regularizer.value(x.value), float)
+    assert np.isfinite(regularizer.value(np.zeros(DIM)))
+
+
+@each_regularizer
+def test_subgradient_inequality(regularizer):
+    for k in range(40):
+        x, y = draw(regularizer), 3 * draw(regularizer)
+        if k % 2:
+            x[RNG.integers(DIM, size=3)] = 0.0
+        slope = regularizer.subgradient(x)
+        assert slope.shape == (DIM,)
+        bound = regularizer.value(x) + slope @ (y - x)
+        assert regularizer.value(y) >= bound - 1e-11 * (1 + abs(bound))
+    assert np.isfinite(regularizer.subgradient(np.zeros(DIM))).all()
+
+
+@each_regularizer
+def test_line_is_the_restriction_and_its_right_derivative(regularizer):
+    x0, x1 = draw(regularizer), draw(regularizer)
+    x1[2] = x0[2]
+    line = regularizer.line(x0, x1)
+    inside = [0.0, 0.3, 0.7] if domain(regularizer) else [-1.5, 0.0, 0.4, 1.0, 3.0]
+    for t in inside:
+        value, slope = line(t)
+        assert value == pytest.approx(regularizer.value(x0 + t * (x1 - x0)), rel=1e-12, abs=1e-13)
+        h = 1e-6
+        after, before = line(t + h)[0], line(t - h)[0] if t > 0 else value - slope * h
+        assert (value - before) / h - 1e-4 <= slope <= (after - value) / h + 1e-4
+    if line.kinks is None:
+        return
+    ends = np.sort(line.kinks)
+    assert np.isfinite(ends).all()
+    for low, high in zip(np.r_[ends[:1] - 1, ends], np.r_[ends, ends[-1:] + 1], strict=False):
+        width = high - low
+        slopes = [line(low + share * width)[1] for share in (0.0, 0.25, 0.5, 0.75)]
+        np.testing.assert_allclose(np.diff(slopes, 2), 0.0, atol=1e-10)
+
+
+@each_regularizer
+def test_quadratic_form_is_the_value(regularizer):
+    form = getattr(regularizer, "quadratic", lambda dim: None)(DIM)
+    quadratic = {"none", "l2", "l2, centre", "l2, weights", "l2, lam 0", "elastic net, all l2", "groups, p 2"}
+    zero = {"groups, lam 0", "l1, lam 0"}
+    name = next(name for name, other in REGULARIZERS.items() if other is regularizer)
+    assert (form is not None) == (name in quadratic) or name in zero
+    if form is None:
+        return
+    for _ in range(5):
+        x = draw(regularizer)
+        value = 0.5 * form.weights @ (x - form.centre) ** 2
+        assert value == pytest.approx(regularizer.value(x), rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["none", "l1", "l1, weights", "l1, lam 0", "elastic net, all l1"])
+def test_linear_form_is_the_value(name):
+    regularizer = REGULARIZERS[name]
+    form = regularizer.linear_form(DIM)
+    for _ in range(4):
+        x = draw(regularizer)
+        answer = milp(
+            form.cost,
+            bounds=Bounds(np.r_[x, form.lower[DIM:]], np.r_[x, form.upper[DIM:]]),
+            constraints=LinearConstraint(form.rows, form.row_lower, form.row_upper)
+            if form.rows.nnz
+            else None,
+        )
+        assert answer.fun == pytest.approx(regularizer.value(x), abs=1e-9)
+    assert REGULARIZERS["elastic net"].linear_form(DIM) is None
+
+
+@each_regularizer
+def test_another_weight(regularizer):
+    if isinstance(regularizer, NoRegularizer):
+        assert regularizer.with_lam(0.0) is regularizer
+        with pytest.raises(InvalidInputError, match="no weight"):
+            regularizer.with_lam(1.0)
+        return
+    other = regularizer.with_lam(2.0)
+    x = draw(regularizer)
+    assert other.lam == 2.0
+    assert type(other) is type(regularizer)
+    if regularizer.lam > 0:
+        assert other.value(x) == pytest.approx(2.0 / regularizer.lam * regularizer.value(x), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in REGULARIZERS if name != "cvxpy"])
+def test_copies_and_pickles_are_the_same(name):
+    regularizer = REGULARIZERS[name]
+    x, v = draw(regularizer), np.array([0.1, 0.0, 0.2, -0.3, 0.4])
+    for other in (copy.deepcopy(regularizer), pickle.loads(pickle.dumps(regularizer))):
+        assert other.value(x) == regularizer.value(x)
+        left, right = (r.conjugate_minimiser(v, WholeSpace(), 3.0) for r in (regularizer, other))
+        assert left.value == right.value
+
+
+# --- particular cases -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regularizer", [NegativeEntropy(2.0), RelativeEntropy(np.ones(3))])
+def test_entropies_are_infinite_outside_their_domain(regularizer):
+    assert regularizer.value(np.array([0.5, -1e-30, 0.5])) == math.inf
+    assert regularizer.conjugate_minimiser(np.zeros(3), Box(-2, [1, -1, 1]), math.inf).value == math.inf
+
+
+def test_entropy_on_the_simplex_is_a_logsumexp():
+    v = np.array([-1e5, -1e5 + 2, 3e4, 0.0])
+    value = NegativeEntropy(0.5).conjugate_minimiser(v, Simplex(), math.inf).value
+    assert value == pytest.approx(-1e5 - 0.5 * np.log1p(np.exp(-4.0)), abs=1e-10)
+
+
+def test_entropy_of_a_singular_weight_overflows_to_a_valid_bound():
+    assert NegativeEntropy(1e-320).conjugate_minimiser(np.ones(2), Simplex(), math.inf).value == -math.inf
+
+
+def test_quadratic_form_of_large_sparse_matrices():
+    n = 30
+    path = sparse.diags_array(
+        [np.r_[1, np.full(n - 2, 2.0), 1], -np.ones(n - 1), -np.ones(n - 1)], offsets=[0, 1, -1]
+    )
+    laplacian = sparse.kronsum(path, path, format="csr")
+    singular = QuadraticForm(laplacian)
+    assert singular.conjugate_minimiser(np.ones(n * n), WholeSpace(), math.inf) is None
+    definite = QuadraticForm(laplacian + 0.1 * sparse.eye_array(n * n))
+    v = np.random.default_rng(0).standard_normal(n * n)
+    minimum = definite.conjugate_minimiser(v, WholeSpace(), math.inf)
+    np.testing.assert_allclose(definite.subgradient(minimum.x), -v, atol=1e-12)
+    with pytest.raises(NotConvexError, match="positive semidefinite"):
+        QuadraticForm(laplacian - 1e-6 * sparse.eye_array(n * n))
+
+
+def test_quadratic_form_keeps_its_factor_along_a_path():
+    form = QuadraticForm(FACTOR.T @ FACTOR + np.eye(DIM))
+    assert form.with_lam(3.0)._solve is form._solve
+
+
+@pytest.mark.parametrize("zero", [np.zeros((3, 3)), sparse.csr_array((3, 3))])
+def test_the_zero_form(zero):
+    form = QuadraticForm(zero)
+    minimum = form.conjugate_minimiser(np.zeros(3), WholeSpace(), math.inf)
+    assert minimum is None or minimum.value == 0.0
+
+
+def test_one_coordinate():
+    for regularizer in (
+        L1(2.0),
+        L2(2.0),
+        ElasticNet(2.0),
+        SquaredGroupNorm([[0]], 2.0),
+        QuadraticForm([[2.0]]),
+    ):
+        assert regularizer.conjugate_minimiser(np.array([1.0]), WholeSpace(), 10.0).value <= 0.0
+    assert NegativeEntropy().conjugate_minimiser(np.array([3.0]), Simplex(), math.inf).value == 3.0
+
+
+@dataclass(frozen=True)
+class Written(Regularizer):
+    """A user's regularizer: lam max(0, max_j x_j)."""
+
+    lam: float = 1.0
+
+    def value(self, x):
+        return self.lam * max(0.0, float(x.max()))
+
+    def cvxpy_form(self, x):
+        return self.lam * cp.pos(cp.max(x))
+
+
+def test_a_written_regularizer_needs_no_more_than_a_value_and_a_form():
+    regularizer = Written(0.5)
+    regularizer.check_dim(7)
+    assert regularizer.with_lam(2.0).value(np.array([1.0, 3.0])) == 6.0
+
+
+def test_reprs_are_short():
+    assert repr(L2(1e-2)) == "L2(lam=0.01)"
+    assert repr(L2(1, weights=[1, 1, 0, 1, 1])) == "L2(lam=1, weights=[1, 1, 0, ...])"
+    assert repr(ElasticNet(0.1)) == "ElasticNet(lam=0.1)"
+    assert repr(QuadraticForm(sparse.eye_array(4))) == "QuadraticForm(Q=<4x4 matrix>, lam=1)"
+    assert repr(NoRegularizer()) == "NoRegularizer()"
+    assert repr(RelativeEntropy(0.25)) == "RelativeEntropy(reference=0.25, lam=1)"
+    assert repr(SquaredGroupNorm([[0], [1, 2]], 0.5)) == "SquaredGroupNorm(groups=<2 groups>, lam=0.5)"
+    assert repr(CvxpyRegularizer(cp.norm1(W), W)) == "CvxpyRegularizer(norm1(w), w, lam=1)"
+
+
+SQUARE = np.array([[1.0, 0.5], [0.4, 1.0]])
+ERRORS = {
+    "negative lam": (lambda: L2(-1.0), "lam must be in"),
+    "infinite lam": (lambda: L1(math.inf), "lam must be in"),
+    "lam of a type": (lambda: NegativeEntropy("1"), "lam must be a number"),
+    "weights": (lambda: L2(weights=[1, -1]), r"L2.weights\[1\] is -1"),
+    "nan": (lambda: L2(centre=[np.nan]), r"L2.centre\[0\] is nan"),
+    "shapes": (lambda: L2(centre=[1, 2], weights=[1]), "must agree"),
+    "l1 weights": (lambda: L1(weights=np.ones((2, 2))), "one dimension"),
+    "dim of centre": (lambda: L2(centre=[1, 2]).check_dim(3), "L2.centre has shape"),
+    "dim of weights": (lambda: L1(weights=[1, 2]).check_dim(3), "L1.weights has shape"),
+    "ratio": (lambda: ElasticNet(1.0, 1.5), "l1_ratio must be in"),
+    "reference": (lambda: RelativeEntropy([1, 0]), r"reference\[1\] is 0"),
+    "scalar reference": (lambda: RelativeEntropy(0), "reference must be in"),
+    "dim of reference": (lambda: RelativeEntropy([1, 1]).check_dim(3), "reference has shape"),
+    "overlap": (lambda: SquaredGroupNorm([[0, 1], [1, 2]]), "1 is in two groups"),
+    "hole": (lambda: SquaredGroupNorm([[0, 1], [3]]), "2 is in no group"),
+    "negative index": (lambda: SquaredGroupNorm([[0, -1]]), "-1 is not a coordinate"),
+    "empty group": (lambda: SquaredGroupNorm([[0], []]), r"groups\[1\] must be a nonempty"),
+    "float group": (lambda: SquaredGroupNorm([[0.0]]), r"groups\[0\] must be a nonempty"),
+    "no groups": (lambda: SquaredGroupNorm([]), "groups is empty"),
+    "p": (lambda: SquaredGroupNorm([[0]], p=0.5), "p must be in"),
+    "rho": (lambda: SquaredGroupNorm([[0]], rho=[1, 2]), r"rho must have shape \(1,\)"),
+    "dim of groups": (lambda: SquaredGroupNorm([[0]]).check_dim(2), "cover 1 coordinates"),
+    "not square": (lambda: QuadraticForm(np.ones((2, 3))), "must be square"),
+    "not symmetric": (lambda: QuadraticForm(SQUARE), "not symmetric"),
+    "c": (lambda: QuadraticForm(np.eye(2), [1, 2, 3]), "QuadraticForm.c has shape"),
+    "dim of Q": (lambda: QuadraticForm(np.eye(2)).check_dim(3), "QuadraticForm.Q has shape"),
+    "indefinite": (lambda: QuadraticForm(np.diag([1, -1e-6])), "least eigenvalue is -1e-06"),
+    "sparse, indefinite": (
+        lambda: QuadraticForm(sparse.diags_array([1, -1e-6])),
+        "not positive semidefinite",
+    ),
+    "sparse, zero diagonal": (lambda: QuadraticForm(sparse.csr_array([[0.0, 1], [1, 0]])), "semidefinite"),
+    "concave": (lambda: CvxpyRegularizer(cp.sum(cp.sqrt(W)), W), "CONCAVE"),
+    "matrix expression": (lambda: CvxpyRegularizer(cp.abs(W), W), "scalar"),
+    "other variable": (lambda: CvxpyRegularizer(cp.norm1(W), cp.Variable(DIM)), r"depends on \['w'\]"),
+    "attributes": (lambda: CvxpyRegularizer(cp.norm1(W), cp.Variable(DIM, nonneg=True)), "nonneg"),
+    "parameter": (lambda: CvxpyRegularizer(cp.norm1(W - cp.Parameter(name="p")), W), r"\['p'\]"),
+    "dim of the variable": (lambda: CvxpyRegularizer(cp.norm1(W), W).check_dim(3), "has 5 entries"),
+}
+
+
+@pytest.mark.parametrize(("build", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors_name_the_fault(build, message):
+    with pytest.raises(InvalidInputError, match=message):
+        build()
+
+
+def test_a_cvxpy_regularizer_of_a_matrix():
+    V = cp.Variable((2, 3), name="V")
+    regularizer = CvxpyRegularizer(cp.norm(V, "nuc"), V, 0.5)
+    x = RNG.standard_normal(6)
+    matrix = x.reshape((2, 3), order="F")
+    assert regularizer.value(x) == pytest.approx(0.5 * np.linalg.norm(matrix, "nuc"))
+    y = cp.Variable(6)
+    prox = cp.Problem(cp.Minimize(regularizer.cvxpy_form(y) + 0.5 * cp.sum_squares(y - x)))
+    prox.solve(cp.CLARABEL)
+    u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    shrunk = u @ np.diag(np.maximum(s - 0.5, 0)) @ vt
+    np.testing.assert_allclose(y.value.reshape((2, 3), order="F"), shrunk, atol=1e-5)
+    assert V.value is None
+    outside = CvxpyRegularizer(-cp.sum(cp.log(V)), V)
+    assert outside.value(-np.ones(6)) == math.inf

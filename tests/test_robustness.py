@@ -1,0 +1,316 @@
+"""What users' mistakes, hard inputs and failing backends lead to."""
+
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.masters.base import MasterSolution, MasterStatus
+from cutplane.status import Status
+
+DIM = 3
+
+
+def distance(x):
+    return float(np.abs(x - 1.0).sum()), np.sign(x - 1.0)
+
+
+def good_risk():
+    return cut.risk(dim=DIM)(distance)
+
+
+def fails_at(call, answer):
+    """Return a risk that is right but for one call, where it gives answer(x)."""
+    calls = []
+
+    @cut.risk(dim=DIM)
+    def risk(x):
+        calls.append(x)
+        return answer(x) if len(calls) == call else distance(x)
+
+    return risk
+
+
+def raise_error(x):
+    raise ZeroDivisionError("oops")
+
+
+BAD_ANSWERS = {
+    "nan value": (lambda x: (np.nan, np.zeros(DIM)), "nan"),
+    "minus infinity": (lambda x: (-np.inf, np.zeros(DIM)), "inf"),
+    "nan subgradient": (lambda x: (1.0, np.full(DIM, np.nan)), "not finite"),
+    "wrong shape": (lambda x: (1.0, np.zeros(DIM + 1)), "shape"),
+    "vector value": (lambda x: (np.zeros(2), np.zeros(DIM)), "must be a float"),
+    "no tuple": (lambda x: 1.0, "must return"),
+    "text": (lambda x: ("high", np.zeros(DIM)), "must be a float"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_a_bad_first_answer_raises(name):
+    answer, words = BAD_ANSWERS[name]
+    with pytest.raises(cut.OracleError, match=words):
+        cut.Problem(fails_at(1, answer), cut.L2(0.1)).solve()
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
+def test_a_bad_later_answer_returns_the_best_point(name, method):
+    answer, words = BAD_ANSWERS[name]
+    result = cut.Problem(fails_at(3, answer), cut.L2(0.1)).solve(method, tol=1e-9)
+    assert result.status is Status.INVALID_ORACLE
+    assert words in result.reason
+    assert "risk" in result.reason
+    assert np.isfinite(result.objective)
+    assert result.objective == pytest.approx(distance(result.x)[0] + 0.05 * result.x @ result.x)
+
+
+def test_an_exception_in_an_oracle_keeps_the_result_so_far():
+    with pytest.raises(cut.OracleError, match="risk raised ZeroDivisionError: oops") as caught:
+        cut.Problem(fails_at(3, raise_error), cut.L2(0.1)).solve(tol=1e-9)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert np.isfinite(caught.value.result.objective)
+    with pytest.raises(cut.OracleError) as caught:
+        cut.Problem(fails_at(1, raise_error), cut.L2(0.1)).solve()
+    assert caught.value.result is None
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
+def test_a_wrong_subgradient_is_noticed(method):
+    @cut.risk(dim=DIM)
+    def wrong(x):
+        return distance(x)[0], -np.sign(x - 1.0)
+
+    result = cut.Problem(wrong, cut.L2(0.1)).solve(method, tol=1e-9)
+    assert result.status is Status.INVALID_ORACLE
+    assert "check_risk" in result.reason
+
+
+def test_a_nonconvex_risk_is_noticed():
+    @cut.risk(dim=1)
+    def double_well(x):
+        return float((x[0] ** 2 - 1.0) ** 2), 4.0 * x * (x**2 - 1.0)
+
+    result = cut.Problem(double_well, feasible_set=cut.Box(-2, 2)).solve(x0=[-2.0])
+    assert result.status is Status.INVALID_ORACLE
+    assert "not convex" in result.reason
+
+
+def test_an_oracle_cannot_change_the_point_of_the_engine():
+    @cut.risk(dim=DIM)
+    def greedy(x):
+        x += 1.0
+        return distance(x)
+
+    with pytest.raises(cut.OracleError, match="read-only"):
+        cut.Problem(greedy, cut.L2(0.1)).solve()
+
+
+def outside(x):
+    return cut.HalfSpace(np.ones(DIM), 10.0)
+
+
+def off_the_inside(x):
+    return [] if x[0] <= 0.0 else [cut.HalfSpace(np.array([1.0, 0.0, 0.0]), -1.0)]
+
+
+@pytest.mark.parametrize(
+    "oracle, words",
+    [(outside, "does not separate"), (off_the_inside, "cuts off the point"), (lambda x: [3], "HalfSpace")],
+)
+def test_a_wrong_separation_oracle_is_noticed(oracle, words):
+    feasible = cut.Box(-2, 2) & cut.separation_oracle(oracle)
+    try:
+        reason = cut.Problem(good_risk(), feasible_set=feasible).solve().reason
+    except cut.OracleError as error:
+        reason = str(error)
+    assert words in reason
+
+
+def test_infeasible_half_spaces_are_certified():
+    @cut.separation_oracle
+    def nothing(x):
+        normal = np.zeros(DIM)
+        normal[0] = 1.0 if x[0] > -0.5 else -1.0
+        return [cut.HalfSpace(normal, -0.5 if x[0] > -0.5 else 0.4)]
+
+    for method in (cut.Kelley(), cut.ProximalBundle(), cut.LevelBundle()):
+        result = cut.Problem(good_risk(), feasible_set=cut.Box(-2, 2) & nothing).solve(method)
+        assert result.status is Status.INFEASIBLE
+        assert result.x is None
+        assert result.objective == np.inf
+        assert "certified" in result.reason
+
+
+def test_an_unbounded_problem():
+    problem = cut.Problem(cut.LinearObjective(np.ones(DIM)))
+    with pytest.raises(cut.MissingCapabilityError, match="ProximalBundle"):
+        problem.solve(cut.Kelley())
+    result = problem.solve(cut.ProximalBundle())
+    assert result.status is Status.UNBOUNDED
+    half_line = cut.Problem(
+        cut.LinearObjective(-np.ones(DIM)), feasible_set=cut.Polyhedron(-np.eye(DIM), np.zeros(DIM))
+    )
+    assert half_line.solve().status is Status.UNBOUNDED
+
+
+class Broken:
+    """A master that fails, or returns garbage."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def solve(self, rows, stabilization=None, accuracy=0.0):
+        count, dim = rows.slopes.shape
+        if self.kind == "fails":
+            return MasterSolution(None, None, MasterStatus.FAILED, "out of order")
+        if self.kind == "nan":
+            return MasterSolution(np.full(dim, np.nan), np.ones(count))
+        return MasterSolution(np.full(dim, 1e6), np.ones(count))
+
+
+@pytest.mark.parametrize(
+    "kind, words", [("fails", "out of order"), ("nan", "not finite"), ("garbage", "above the objective")]
+)
+def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
+    import cutplane.masters.simplex_qp as module
+
+    monkeypatch.setattr(module.SimplexQP, "solve", Broken(kind).solve)
+    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(cut.BMRM())
+    assert result.status is Status.OPTIMAL
+    assert words in result.history.notes[0]
+    assert "fell back to" in result.history.notes[0]
+
+
+def test_no_backend_left(monkeypatch):
+    import cutplane.masters.cvxpy as through_cvxpy
+    import cutplane.masters.simplex_qp as module
+
+    for master in (module.SimplexQP, through_cvxpy.CvxpyMaster):
+        monkeypatch.setattr(master, "solve", Broken("fails").solve)
+    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(cut.BMRM())
+    assert result.status is Status.STALLED
+    assert "No backend" in result.reason
+    assert np.isfinite(result.objective)
+
+
+def test_a_tolerance_below_rounding_stalls():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 5)), np.sign(rng.normal(size=50))
+    result = cut.Problem(cut.LinearRisk(X, y, cut.losses.Logistic()), cut.L2(0.1)).solve(cut.BMRM(), tol=0.0)
+    assert result.status in (Status.STALLED, Status.OPTIMAL)
+    assert result.gap < 1e-12
+    assert result.status is Status.OPTIMAL or "rounding" in result.reason
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
+def test_one_dimension_and_zero_data(method):
+    X = np.zeros((4, 1))
+    problem = cut.Problem(cut.LinearRisk(X, np.array([1.0, -1.0, 1.0, 1.0]), cut.losses.Hinge()), cut.L2(0.5))
+    result = problem.solve(method)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(1.0)
+    assert result.x == pytest.approx([0.0])
+
+
+@pytest.mark.parametrize("regularizer", [cut.L2(0.0), cut.L1(0.0), cut.NoRegularizer()], ids=repr)
+def test_zero_regularization(regularizer):
+    boxed = cut.Problem(good_risk(), regularizer, cut.Box(-3, 3)).solve(tol_abs=1e-6)
+    assert boxed.status is Status.OPTIMAL
+    assert boxed.objective == pytest.approx(0.0, abs=1e-6)
+    free = cut.Problem(good_risk(), regularizer).solve(tol_abs=1e-6)
+    assert free.objective == pytest.approx(0.0, abs=1e-6)
+    assert free.status is Status.STALLED
+    assert "not certified" in free.reason
+
+
+def test_extended_values_are_walked_around():
+    @cut.risk(dim=1)
+    def barrier(x):
+        if x[0] <= 0.0:
+            return np.inf, np.zeros(1)
+        return float(x[0] - np.log(x[0])), np.array([1.0 - 1.0 / x[0]])
+
+    result = cut.Problem(barrier, feasible_set=cut.Box(-5, 5)).solve(cut.Kelley(), x0=[4.0], tol=1e-8)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(1.0)
+    with pytest.raises(cut.OracleError, match="x0"):
+        cut.Problem(barrier, feasible_set=cut.Box(-5, 5)).solve(cut.Kelley(), x0=[-1.0])
+
+
+def test_interruption_keeps_the_best_point():
+    calls = []
+
+    @cut.risk(dim=DIM)
+    def impatient(x):
+        calls.append(x)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return distance(x)
+
+    result = cut.Problem(impatient, cut.L2(0.1)).solve(tol=1e-9)
+    assert result.status is Status.INTERRUPTED
+    assert np.isfinite(result.objective)
+    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(warm_start=result).status is Status.OPTIMAL
+
+
+def test_a_callback_can_stop():
+    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(
+        tol=1e-12, callback=lambda state: state.iteration == 2
+    )
+    assert result.status is Status.INTERRUPTED
+    assert result.n_iter == 2
+
+
+def test_a_callback_that_is_interrupted():
+    def interrupt(state):
+        if state.iteration == 1:
+            raise KeyboardInterrupt
+
+    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(callback=interrupt).status is Status.INTERRUPTED
+
+
+INVALID = {
+    "risk is a function": (lambda: cut.Problem(distance), "decorate"),
+    "regularizer is a class": (lambda: cut.Problem(good_risk(), cut.L2), "forget"),
+    "regularizer is a set": (lambda: cut.Problem(good_risk(), cut.Box(0, 1)), "regularizer must be"),
+    "dimensions differ": (lambda: cut.Problem(good_risk(), feasible_set=cut.Box(0, 1, dim=2)), "dim"),
+    "weights do not fit": (lambda: cut.Problem(good_risk(), cut.L2(1.0, weights=np.ones(2))), "shape"),
+    "method is a name": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve("newton"), "auto"),
+    "method is a class": (
+        lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(cut.BMRM),
+        "did you mean BMRM()",
+    ),
+    "unknown backend": (
+        lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(backend="gurobbi"),
+        "not installed",
+    ),
+    "negative tol": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(tol=-1.0), "tol"),
+    "x0 of wrong shape": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(x0=np.ones(2)), "x0"),
+    "x0 not finite": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(x0=[0, np.nan, 1]), "x0"),
+    "fractional max_iter": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(max_iter=2.5), "max_iter"),
+    "too few cuts": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(max_cuts=1), "max_cuts"),
+    "no weights": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([]), "lams"),
+    "negative weight": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([-1.0]), "lam"),
+    "theta zero": (lambda: cut.OCAS(theta=0.0), "theta"),
+    "kappa one": (lambda: cut.LevelBundle(kappa=1.0), "kappa"),
+    "options of auto": (lambda: cut.Backend("auto", {"eps": 1}), "options"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_input(name):
+    call, words = INVALID[name]
+    with pytest.raises(cut.InvalidInputError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_statuses_say_what_to_do():
+    for status in Status:
+        assert status.remedy.endswith(".")
+        assert str(status) == status.name
+    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(tol=1e-12, max_iter=1)
+    assert result.status is Status.MAX_ITER
+    assert Status.MAX_ITER.remedy in repr(result)
+    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(tol=1e-12, time_limit=0.0).status is Status.TIME_LIMIT

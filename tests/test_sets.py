@@ -1,0 +1,502 @@
+"""Feasible sets against cvxpy, linear programming and the optimality conditions."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import (
+    InvalidInputError,
+    MissingCapabilityError,
+    NotConvexError,
+    OracleError,
+)
+from cutplane.sets import (
+    Box,
+    CappedSimplex,
+    CvxpySet,
+    HalfSpace,
+    Intersection,
+    L1Ball,
+    L2Ball,
+    LinfBall,
+    NonnegativeOrthant,
+    Polyhedron,
+    SeparationOracle,
+    Simplex,
+    WholeSpace,
+    separation_oracle,
+)
+
+DIM = 5
+TIGHT = {"solver": cp.CLARABEL, "tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-11}
+CENTRE = [1.0, -2.0, 0.0, 0.5, 3.0]
+ROWS = np.random.default_rng(7).standard_normal((6, DIM))
+VARIABLE = cp.Variable(DIM, name="w")
+SETS = {
+    "whole": WholeSpace(),
+    "box": Box(-1.0, 2.0),
+    "box, vectors": Box([-1, 0, 2, -3, 0.5], [1, 0, 4, -2, 0.75]),
+    "half-open box": Box([-np.inf, -1, 0, -np.inf, 0], [1, np.inf, 2, np.inf, 0]),
+    "orthant": NonnegativeOrthant(),
+    "simplex": Simplex(),
+    "wide simplex": Simplex(radius=7.5),
+    "capped": CappedSimplex(0.3),
+    "capped, inactive": CappedSimplex(2.0),
+    "capped, vectors": CappedSimplex([0.5, 0.0, 0.1, 0.3, 0.6]),
+    "capped, tight": CappedSimplex(1.0 / DIM),
+    "l1": L1Ball(1.5, CENTRE),
+    "l1, origin": L1Ball(0.5),
+    "l2": L2Ball(1.5, CENTRE),
+    "l2, origin": L2Ball(2.0),
+    "linf": LinfBall(0.5, CENTRE),
+    "polyhedron": Polyhedron(ROWS, np.ones(6), np.ones((1, DIM)), [0.1]),
+    "sparse polyhedron": Polyhedron(sparse.csr_array(np.vstack([np.eye(DIM), -np.eye(DIM)])), np.ones(10)),
+    "intersection": Box(-1, 1) & L1Ball(2.0),
+    "intersection with a ball": L2Ball(1.0) & NonnegativeOrthant() & L1Ball(1.2),
+    "cvxpy": CvxpySet([cp.norm(VARIABLE, 2) <= 1, cp.sum(VARIABLE) == 0.5], VARIABLE),
+}
+
+
+def offering(capability):
+    return {name: s for name, s in SETS.items() if offers(s, capability)}
+
+
+def each(sets):
+    return pytest.mark.parametrize("feasible_set", sets.values(), ids=sets.keys())
+
+
+def points(seed, n=6, scales=(0.1, 1.0, 10.0)):
+    rng = np.random.default_rng(seed)
+    return [scale * rng.standard_normal(DIM) for scale in scales for _ in range(n // len(scales))]
+
+
+def solve_tightly(objective, constraints):
+    """Solve as far as Clarabel gets; what it calls inaccurate is judged by the comparison that follows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return cp.Problem(cp.Minimize(objective), constraints).solve(**TIGHT)
+
+
+def nearest(feasible_set, z):
+    x = cp.Variable(DIM)
+    solve_tightly(cp.sum_squares(x - z), feasible_set.cvxpy_form(x))
+    return x.value
+
+
+def solve_linear_form(form, cost):
+    answer = milp(
+        np.concatenate([cost, np.zeros(form.n_columns - DIM)]),
+        bounds=Bounds(form.lower, form.upper),
+        constraints=LinearConstraint(form.rows, form.row_lower, form.row_upper)
+        if form.rows.shape[0]
+        else None,
+    )
+    assert answer.status == 0
+    return answer.x[:DIM], answer.fun
+
+
+@each(offering(Capability.PROJECTION))
+def test_projection_is_the_nearest_point(feasible_set):
+    for z in points(1):
+        before = z.copy()
+        x = feasible_set.project(z)
+        np.testing.assert_array_equal(z, before)
+        np.testing.assert_allclose(x, nearest(feasible_set, z), atol=2e-6)
+        assert feasible_set.violation(x) <= 1e-14 * max(1.0, np.abs(x).max() * DIM)
+
+
+@each(offering(Capability.PROJECTION))
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_projection_is_idempotent_and_nonexpansive(feasible_set, data):
+    vectors = arrays(np.float64, DIM, elements=st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0, -1.0]))
+    z, y = data.draw(vectors), data.draw(vectors)
+    p, q = feasible_set.project(z), feasible_set.project(y)
+    np.testing.assert_allclose(feasible_set.project(p), p, atol=1e-14 * (1 + np.abs(p).max()))
+    assert np.linalg.norm(p - q) <= np.linalg.norm(z - y) * (1 + 1e-12) + 1e-9
+    assert feasible_set.violation(p) <= 1e-13 * (1 + np.abs(p).max())
+
+
+CAPS = {
+    "simplex": (Simplex(), np.full(DIM, np.inf)),
+    "scalar": (CappedSimplex(0.3), np.full(DIM, 0.3)),
+    "vector": (SETS["capped, vectors"], SETS["capped, vectors"].cap),
+}
+
+
+@pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_projection_on_a_capped_simplex_meets_its_optimality_conditions(feasible_set, caps, data):
+    """x = clip(z - theta, 0, caps) for one theta, also next to huge entries."""
+    entries = st.floats(-3, 3) | st.sampled_from([0.0, 0.25, 1e9, -1e9, 1e20, -1e20])
+    z = data.draw(arrays(np.float64, DIM, elements=entries))
+    x = feasible_set.project(z)
+    free, full, empty = (x > 0) & (x < caps), (x >= caps) & (caps > 0), x <= 0
+    assert abs(x.sum() - 1) <= 1e-13
+    slack = 1e-12
+    theta = (z[free] - x[free]).mean() if free.any() else z[full].min(initial=np.inf) - 1.0
+    if free.any():
+        slack += 4e-16 * np.abs(z[free]).max()
+        np.testing.assert_allclose(z[free] - theta, x[free], atol=slack)
+        assert (z[full] - caps[full] >= theta - slack - 4e-16 * np.abs(z[full])).all()
+        assert (z[empty & (caps > 0)] <= theta + slack).all()
+    else:
+        assert z[full].min(initial=np.inf) >= z[empty & (caps > 0)].max(initial=-np.inf)
+
+
+def test_projection_keeps_the_digits_next_to_a_huge_entry():
+    x = CappedSimplex(0.5, dim=4).project(np.array([1e20, 3.0, 3.2, -1e20]))
+    np.testing.assert_allclose(x, [0.5, 0.15, 0.35, 0.0], atol=1e-15)
+    x = Simplex(3).project(np.array([1e300, -1e300, 1e300]))
+    np.testing.assert_allclose(x, [0.5, 0.0, 0.5], atol=1e-15)
+
+
+@each(offering(Capability.LINEAR_MINIMISATION))
+def test_linear_minimisation(feasible_set):
+    assert feasible_set.bounded
+    for v in [*points(2), np.zeros(DIM), np.ones(DIM), np.array([0.0, 0, -1e12, 0, 0])]:
+        x = feasible_set.minimise_linear(v)
+        assert feasible_set.violation(x) <= 1e-14
+        y = cp.Variable(DIM)
+        best = cp.Problem(cp.Minimize((v / (1 + np.abs(v).max())) @ y), feasible_set.cvxpy_form(y)).solve(
+            cp.CLARABEL
+        )
+        assert v @ x <= (best + 1e-6) * (1 + np.abs(v).max())
+
+
+@each(offering(Capability.LINEAR_FORM))
+def test_linear_form_describes_the_set(feasible_set):
+    box = Box(-50.0, 50.0)
+    for v in points(3):
+        whole = feasible_set.linear_form(DIM).merge(box.linear_form(DIM), DIM)
+        x, value = solve_linear_form(whole, v)
+        assert feasible_set.violation(x) <= 1e-7
+        y = cp.Variable(DIM)
+        best = cp.Problem(cp.Minimize(v @ y), feasible_set.cvxpy_form(y) + box.cvxpy_form(y)).solve(
+            cp.CLARABEL
+        )
+        assert value == pytest.approx(best, abs=1e-6, rel=1e-6)
+
+
+@each(SETS)
+def test_violation_is_zero_exactly_on_the_set(feasible_set):
+    for z in points(4):
+        x = nearest(feasible_set, z)
+        assert feasible_set.violation(x) <= 1e-5
+        distance = np.linalg.norm(x - z)
+        if distance > 1e-3:
+            assert feasible_set.violation(z) >= 1e-3 * distance
+        else:
+            assert feasible_set.violation(z) <= 1e-2
+
+
+@each(SETS)
+def test_resolved_sets_know_their_dimension_and_stay_the_same(feasible_set):
+    fixed = feasible_set.resolve(DIM)
+    assert fixed.dim == DIM
+    assert fixed.resolve(DIM) is fixed
+    assert offers(fixed, Capability.PROJECTION) == offers(feasible_set, Capability.PROJECTION)
+    for z in points(5):
+        assert fixed.violation(z) == feasible_set.violation(z)
+    with pytest.raises(InvalidInputError, match="dimension"):
+        fixed.resolve(DIM + 1)
+
+
+@each(SETS)
+def test_bounds_are_the_set_or_none(feasible_set):
+    bounds = feasible_set.bounds(DIM)
+    if bounds is None:
+        return
+    for z in points(6):
+        np.testing.assert_array_equal(np.clip(z, *bounds), feasible_set.project(z))
+    assert feasible_set.bounded == bool(np.isfinite(bounds).all())
+
+
+# --- entropic projections -------------------------------------------------------------------------
+
+ENTROPIC = offering(Capability.PROJECTION).keys() & {
+    n for n, s in SETS.items() if hasattr(s, "minimise_entropy")
+}
+
+
+@each({name: SETS[name] for name in sorted(ENTROPIC)})
+def test_entropic_minimiser_against_cvxpy(feasible_set):
+    rng = np.random.default_rng(8)
+    for scale in (0.0, 0.3, 1.0, 4.0):
+        v, q = scale * rng.standard_normal(DIM), rng.uniform(0.2, 2.0, DIM)
+        x = feasible_set.minimise_entropy(v, np.log(q))
+        y = cp.Variable(DIM)
+        objective = cp.sum(cp.rel_entr(y, q)) + v @ y
+        solve_tightly(objective, feasible_set.cvxpy_form(y))
+        np.testing.assert_allclose(x, y.value, atol=1e-6 * x.sum() ** 2)
+        assert feasible_set.violation(x) <= 1e-14 * x.sum()
+
+
+@pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_entropic_minimiser_meets_its_optimality_conditions(feasible_set, caps, data):
+    """x = min(caps, exp(a - theta)): checked with logarithms of ratios, so that huge |a| lose no digit."""
+    entries = st.floats(-3, 3) | st.sampled_from([0.0, 40.0, 1e3, -1e3, 1e20, -1e20])
+    a = data.draw(arrays(np.float64, DIM, elements=entries))
+    x = feasible_set.minimise_entropy(-a, np.zeros(DIM))
+    assert abs(x.sum() - 1) <= 1e-13
+    assert (x >= 0).all()
+    assert (x <= caps).all()
+    for i in np.flatnonzero(caps > 0):
+        for j in np.flatnonzero((x < caps) & (x > 1e-280)):
+            if x[i] < caps[i] and x[i] > 1e-280:
+                assert np.log(x[i] / x[j]) == pytest.approx(a[i] - a[j], abs=1e-12, rel=1e-12)
+            elif x[i] >= caps[i]:
+                assert a[i] - a[j] >= np.log(x[i] / x[j]) - 1e-12
+
+
+def test_entropic_minimiser_splits_ties_at_any_size():
+    a = np.array([1e20, 1e20, 1e20, 0.0])
+    third = CappedSimplex(0.4, dim=4).minimise_entropy(-a, np.zeros(4))
+    np.testing.assert_allclose(third, [1 / 3, 1 / 3, 1 / 3, 0.0], atol=1e-15)
+    capped = CappedSimplex(0.3, dim=4).minimise_entropy(-a, np.zeros(4))
+    np.testing.assert_allclose(capped, [0.3, 0.3, 0.3, 0.1], atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [1, 7, 49, 1000])
+def test_caps_that_sum_to_one_leave_one_point(n):
+    feasible_set = CappedSimplex(1.0 / n, dim=n)
+    z = np.random.default_rng(n).standard_normal(n)
+    for x in (
+        feasible_set.project(z),
+        feasible_set.minimise_linear(z),
+        feasible_set.minimise_entropy(z, np.zeros(n)),
+    ):
+        np.testing.assert_allclose(x, 1.0 / n, rtol=1e-12)
+
+
+def test_large_capped_simplex_agrees_with_bisection():
+    rng = np.random.default_rng(9)
+    n = 20_000
+    caps = rng.uniform(0, 3.0 / n, n)
+    z = rng.standard_normal(n) / n
+    feasible_set = CappedSimplex(caps)
+
+    def bisect(total, low, high):
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if total(middle) > 1 else (low, middle)
+        return middle
+
+    theta = bisect(lambda t: np.clip(z - t, 0, caps).sum(), -1.0, 1.0)
+    np.testing.assert_allclose(feasible_set.project(z), np.clip(z - theta, 0, caps), atol=1e-15)
+    theta = bisect(lambda t: np.minimum(np.exp(z * n - t), caps).sum(), -50.0, 50.0)
+    x = feasible_set.minimise_entropy(-z * n, np.zeros(n))
+    np.testing.assert_allclose(x, np.minimum(np.exp(z * n - theta), caps), rtol=1e-11)
+
+
+# --- intersections --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (WholeSpace(), Simplex(3), "Simplex(dim=3)"),
+        (WholeSpace(3), Simplex(), "Simplex(dim=3)"),
+        (Box(-1, 2), Box([0, -5], 1), "Box([0, -1], 1, dim=2)"),
+        (Box(0, 0.5), Simplex(3), "CappedSimplex(cap=0.5, dim=3)"),
+        (Simplex(), Box(-1, [1, 0.5, 9]), "CappedSimplex(cap=[1, 0.5, 1], dim=3)"),
+        (CappedSimplex(0.4), Box(0, [1, 0.2, 0.9, 0.3]), "CappedSimplex(cap=[0.4, 0.2, 0.4, ...], dim=4)"),
+        (Simplex(3, radius=2.0), Box(0, 1), "Simplex(dim=3, radius=2) & Box(0, 1, dim=3)"),
+        (Simplex(3), Box(0.1, 1), "Simplex(dim=3) & Box(0.1, 1, dim=3)"),
+        (NonnegativeOrthant(), NonnegativeOrthant(2), "NonnegativeOrthant(dim=2)"),
+        (L1Ball(1), WholeSpace(), "L1Ball(radius=1)"),
+        (L1Ball(1) & Box(-1, 1), Box(0, 3, dim=2), "L1Ball(radius=1, dim=2) & Box(0, 1, dim=2)"),
+        (WholeSpace(), WholeSpace(4), "WholeSpace(dim=4)"),
+    ],
+)
+def test_intersections_take_the_simplest_form(left, right, expected):
+    assert repr(left & right) == expected
+    assert (left & right).parts == (left & right, ()) or (left & right).parts[1] == ()
+
+
+@each({name: SETS[name] for name in ("box", "capped", "l1", "l2", "polyhedron", "cvxpy")})
+def test_intersection_is_both(feasible_set):
+    other = L2Ball(4.0)
+    both = feasible_set & other & Box(-5, 5)
+    assert both.bounded
+    assert both.bounds(DIM) is None
+    for z in points(10):
+        assert both.violation(z) == max(
+            feasible_set.violation(z), other.violation(z), Box(-5, 5).violation(z)
+        )
+    assert not offers(both, Capability.PROJECTION)
+    assert not offers(both, Capability.LINEAR_FORM)
+    assert both.linear_form(DIM) is None
+    x = nearest(both, np.full(DIM, 3.0))
+    assert both.violation(x) < 1e-5
+
+
+def test_intersection_with_separators_splits_into_its_parts():
+    oracle = SeparationOracle(lambda x: HalfSpace(np.ones(3), 1.0) if x.sum() > 1 else None)
+    both = Box(0, 1, dim=3) & oracle & Simplex() & oracle
+    simple, separators = both.parts
+    assert repr(simple) == "CappedSimplex(cap=1, dim=3)"
+    assert [s.dim for s in separators] == [3, 3]
+    assert both.dim == 3
+    assert both.bounded
+    assert not offers(both, Capability.CVXPY)
+    assert both.violation(np.array([1.0, 1.0, 0.0])) == 1.0
+    only = oracle & oracle
+    assert isinstance(only, Intersection)
+    assert repr(only.parts[0]) == "WholeSpace()"
+    assert only.bounded is None
+    assert only.resolve(3).dim == 3
+    assert [s.dim for s in only.resolve(3).parts[1]] == [3, 3]
+
+
+def test_intersection_in_any_order_is_the_same_set():
+    oracle = SeparationOracle(lambda x: None)
+    pieces = [Box(0, 0.6, dim=4), Simplex(), oracle, L2Ball(1.0), WholeSpace()]
+    left = pieces[0] & pieces[1] & pieces[2] & pieces[3] & pieces[4]
+    right = pieces[4] & (pieces[3] & (pieces[2] & (pieces[1] & pieces[0])))
+    assert sorted(repr(left).split(" & ")) == sorted(repr(right).split(" & "))
+    assert "CappedSimplex(cap=0.6, dim=4)" in repr(left)
+
+
+# --- oracles and cvxpy ----------------------------------------------------------------------------
+
+
+def test_separation_oracle_accepts_every_form_of_answer():
+    half = HalfSpace([1.0, 0.0], 1.0)
+    x = np.array([3.0, 0.0])
+    for answer, count in [(None, 0), ([], 0), (half, 1), ([half, half], 2), ((half,), 1), (iter([half]), 1)]:
+        oracle = separation_oracle(lambda _, answer=answer: answer)
+        assert len(oracle.separate(x)) == count
+    assert separation_oracle(lambda _: [half, HalfSpace([2.0, 0.0], 1.0)]).violation(x) == 5.0
+    assert separation_oracle(lambda _: None).violation(x) == 0.0
+
+
+def test_separation_oracle_cannot_write_to_the_point():
+    @separation_oracle(dim=2)
+    def careless(x):
+        x[0] = 1.0
+
+    x = np.zeros(2)
+    with pytest.raises(ValueError, match="read-only"):
+        careless.separate(x)
+    x[0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (True, "returned True"),
+        (["inside"], "every entry must be a HalfSpace"),
+        (HalfSpace([1.0, 2.0, 3.0], 0.0), "shape"),
+        (HalfSpace([0.0, 0.0], -1.0), "normal is zero"),
+    ],
+)
+def test_separation_oracle_with_an_unusable_answer(answer, message):
+    with pytest.raises(OracleError, match=message):
+        SeparationOracle(lambda x: answer).separate(np.zeros(2))
+
+
+def test_cvxpy_set_restores_the_variable_and_makes_new_constraints():
+    w = cp.Variable((2, 2), name="W")
+    w.value = np.eye(2)
+    feasible_set = CvxpySet([w + w.T >> 0, cp.trace(w) <= 1, cp.norm(w, "fro") <= 3], w)
+    assert feasible_set.dim == 4
+    assert feasible_set.violation(np.array([2.0, 0.0, 0.0, 0.5])) == pytest.approx(1.5)
+    np.testing.assert_array_equal(w.value, np.eye(2))
+    x = cp.Variable(4)
+    constraints = feasible_set.cvxpy_form(x) + feasible_set.cvxpy_form(x)
+    assert len({c.id for c in constraints}) == 6
+    assert {v.id for c in constraints for v in c.variables()} == {x.id}
+    cp.Problem(cp.Maximize(x[0] - x[3] + x[1]), constraints).solve(cp.CLARABEL)
+    assert feasible_set.violation(x.value) < 1e-6
+
+
+def test_cvxpy_set_is_infinitely_violated_outside_the_domain():
+    w = cp.Variable(2)
+    assert CvxpySet([cp.log(w[0]) >= 0], w).violation(np.array([-1.0, 0.0])) == np.inf
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+W = cp.Variable(2, name="w")
+ERRORS = {
+    "empty box": (lambda: Box([0, 2], [1, 1]), r"lower\[1\] = 2, upper\[1\] = 1"),
+    "box at infinity": (lambda: Box(np.inf, np.inf, dim=2), "empty"),
+    "nan": (lambda: Box([0, np.nan], 1), r"Box.lower\[1\] is nan"),
+    "box shapes": (lambda: Box([0, 0], [1, 1, 1]), "lower: 2, upper: 3"),
+    "box dim": (lambda: Box([0, 0], 1, dim=3), "lower: 2, dim: 3"),
+    "box type": (lambda: Box("a", 1), "Box.lower must be a vector of numbers, got str"),
+    "simplex radius": (lambda: Simplex(3, radius=0), "radius"),
+    "simplex dim": (lambda: Simplex(0), "at least 1"),
+    "caps too small": (lambda: CappedSimplex(0.1, dim=5), "sum to 0.5"),
+    "caps too small, later": (lambda: CappedSimplex(0.1).resolve(5), "sum to 0.5"),
+    "negative cap": (lambda: CappedSimplex([1, -1]), r"cap\[1\] is -1"),
+    "ball radius": (lambda: L1Ball(-1), "L1Ball.radius"),
+    "infinite radius": (lambda: L2Ball(np.inf), "L2Ball.radius"),
+    "ball centre": (lambda: L2Ball(1, [0, 0], dim=3), "centre: 2, dim: 3"),
+    "linf radius": (lambda: LinfBall(0), "LinfBall.radius"),
+    "polyhedron shape": (lambda: Polyhedron(np.eye(2), np.ones(3)), r"Polyhedron.b must have shape \(2,\)"),
+    "polyhedron columns": (lambda: Polyhedron(np.eye(2), np.ones(2), np.ones((1, 3)), [1]), r"\(any, 2\)"),
+    "polyhedron half": (lambda: Polyhedron(np.eye(2), np.ones(2), b_eq=[1]), "both A_eq and b_eq"),
+    "polyhedron nan": (lambda: Polyhedron([[np.nan]], [1]), "NaN"),
+    "polyhedron text": (lambda: Polyhedron([["a"]], [1]), "matrix of numbers"),
+    "dims": (lambda: Box(0, 1, dim=3) & Simplex(4), "one dimension"),
+    "boxes apart": (lambda: Box(0, 1) & Box(2, [3, 4]), "do not meet"),
+    "box off simplex": (lambda: Simplex(3) & Box(-1, 0.2), "do not meet"),
+    "oracle type": (lambda: SeparationOracle(3), "callable"),
+    "cvxpy variable": (lambda: CvxpySet([], 3), "cvxpy.Variable"),
+    "cvxpy attribute": (lambda: CvxpySet([], cp.Variable(2, nonneg=True)), "nonneg"),
+    "cvxpy not convex": (lambda: CvxpySet([cp.norm(W) >= 1], W), "not convex"),
+    "cvxpy finite set": (lambda: CvxpySet([cp.FiniteSet(W[0], [0, 1])], W), "not convex"),
+    "cvxpy other": (lambda: CvxpySet([W + cp.Variable(2, name="z") <= 1], W), r"\['z'\]"),
+    "cvxpy parameter": (lambda: CvxpySet([W <= cp.Parameter(name="p")], W), r"\['p'\]"),
+    "cvxpy no constraint": (lambda: CvxpySet([True], W), "cvxpy constraints"),
+}
+
+
+@pytest.mark.parametrize(("build", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors_name_the_fault(build, message):
+    with pytest.raises(InvalidInputError, match=message):
+        build()
+
+
+def test_nonconvex_constraints_have_their_own_error():
+    with pytest.raises(NotConvexError):
+        CvxpySet([cp.norm(W) >= 1], W)
+
+
+def test_an_open_box_has_no_linear_minimiser():
+    assert not offers(NonnegativeOrthant(), Capability.LINEAR_MINIMISATION)
+    with pytest.raises(MissingCapabilityError, match="coordinate 1"):
+        NonnegativeOrthant().minimise_linear(np.array([1.0, -1.0]))
+    with pytest.raises(TypeError):
+        Box(0, 1) & 3
+
+
+def test_parameters_are_copied_and_read_only():
+    lower = np.zeros(2)
+    box = Box(lower, 1)
+    lower[0] = 5.0
+    assert box.lower[0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        box.lower[0] = 1.0
+
+
+def test_matrices_are_not_copied_and_stay_the_callers():
+    A = np.eye(2)
+    polyhedron = Polyhedron(A, np.ones(2))
+    assert np.shares_memory(polyhedron.A, A)
+    A[0, 0] = 2.0
+    S = sparse.csr_array(np.eye(2))
+    assert np.shares_memory(Polyhedron(S, np.ones(2)).A.data, S.data)

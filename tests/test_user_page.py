@@ -1,0 +1,130 @@
+"""The page the documentation opens with runs as written, and the reference knows every public name."""
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import cvxpy as cp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.preprocessing import StandardScaler
+
+import cutplane as cut
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("index", "getting_started", "define_your_own", "choosing", "certificates", "statuses")
+
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="a source distribution has no docs")
+
+
+def snippets(page):
+    """Return the Python code blocks of a page, in order."""
+    text = (DOCS / f"{page}.rst").read_text()
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text, re.MULTILINE)
+    return [re.sub("^    ", "", block, flags=re.MULTILINE) for block in blocks]
+
+
+def definitions():
+    """Return the names the snippets start from: real data, binary labels where a loss needs them."""
+    X, target = load_diabetes(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    y = np.where(target > np.median(target), 1.0, -1.0)
+    names = {"cut": cut, "np": np, "cp": cp, "X": X, "y": y, "A": X[:50, :5], "b": target[:50] / 100}
+    n = 3
+    M = np.arange(n * n).reshape(n, n) - 4.0
+    return names | {"n": n, "c": (M + M.T).ravel()}
+
+
+@pytest.fixture(autouse=True)
+def _away(tmp_path, monkeypatch):
+    """Run in an empty directory, without a display."""
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
+    names = definitions()
+    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path = snippets("index")
+    exec(learning, names)
+    X, y, A, b, n, c = (names[name] for name in "XyAbnc")
+    result = names["result"]
+    w = cp.Variable(X.shape[1])
+    r = y - X @ w
+    pinball = cp.sum(cp.maximum(0.9 * r, -0.1 * r)) / len(y)
+    assert result.status is cut.Status.OPTIMAL and result.certificate.verify().valid
+    assert result.objective == pytest.approx(minimum(pinball + 0.005 * cp.sum_squares(w)), rel=1e-4)
+
+    hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w))) / len(y)
+    assert value_of(built_in, names) == pytest.approx(minimum(hinge + 0.5e-4 * cp.sum_squares(w)), rel=1e-4)
+
+    v = cp.Variable(5)
+    expected = minimum(cp.norm1(A @ v - b) + cp.norm_inf(v), [v >= 0])
+    assert value_of(through_cvxpy, names) == pytest.approx(expected, rel=1e-4)
+
+    V = cp.Variable((n, n), symmetric=True)
+    expected = minimum(cp.sum(cp.multiply(c.reshape(n, n), V)), [V >> 0, cp.abs(V) <= 1])
+    assert value_of(by_oracle, names) == pytest.approx(expected, rel=1e-4)
+
+    table = value_of(choice, names)
+    tried = [row for row in table.rows if row.backend != "ecos" or find_spec("ecos")]
+    assert len(table.rows) == 8
+    for row in tried:
+        assert row.status == "OPTIMAL", row
+        assert row.objective == pytest.approx(result.objective, rel=2e-4)
+
+    capsys.readouterr()
+    exec(steps, names)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [int(line[0]) for line in lines] == list(range(len(lines)))
+    assert float(lines[-1][1]) <= result.objective <= float(lines[-1][2]) * (1 + 1e-4)
+
+    exec(whole_path, names)
+    assert all(each.status is cut.Status.OPTIMAL for each in names["path"])
+    assert len(names["path"]) == 25
+
+
+def minimum(expression, constraints=()):
+    return cp.Problem(cp.Minimize(expression), list(constraints)).solve(solver=cp.CLARABEL)
+
+
+def value_of(snippet, names):
+    """Run a snippet; return the value of its last line, or the objective if that is a result."""
+    *before, last = snippet.strip().split("\n")
+    exec("\n".join(before), names)
+    value = eval(last, names)
+    return value.objective if isinstance(value, cut.Result) else value
+
+
+@pytest.mark.parametrize("page", PAGES[1:])
+def test_the_other_pages_run_as_written(page, capsys):
+    names = definitions()
+    exec(snippets("index")[0], names)
+    exec("from cutplane.lines import Line\nlams = [1.0, 0.1]", names)
+    for snippet in snippets(page):
+        exec(snippet, names)
+
+
+PUBLIC = {
+    "cutplane": [name for name in vars(cut) if not name.startswith("_")],
+    "cutplane.losses": cut.losses.__all__,
+    "cutplane.testing": import_module("cutplane.testing").__all__,
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_lists_every_public_name(module):
+    listed = set()
+    for page in (DOCS / "reference").glob("*.rst"):
+        listed |= set(re.findall(r"^   ([\w.]+)$", page.read_text(), re.MULTILINE))
+    documented = [
+        name
+        for name in PUBLIC[module]
+        if getattr(getattr(import_module(module), name), "__module__", "").startswith("cutplane")
+    ]
+    assert documented
+    assert [name for name in documented if name not in listed] == []
