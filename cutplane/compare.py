@@ -46,7 +46,8 @@ class Row:
     objective_error : float
         Objective minus the least objective of all rows, relative to it.
     bound_error : float
-        By how much the lower bound exceeds the least objective of all rows, relative to it: 0, or the bound is wrong.
+        By how much the lower bound exceeds the least objective of all rows, relative to it: 0, or the bound
+        is wrong.
     method_used, backend_used : str
         What solved the problem; differs from what was asked for with "auto", or if a backend failed.
     note : str
@@ -205,8 +206,8 @@ def compare(
 ) -> Comparison:
     """Solve one problem with every method and every backend.
 
-    Each combination is first run for 3 iterations that are not timed, so that compiling and importing are charged to none. A
-    combination that cannot solve the problem is a row with the reason, not an error.
+    Each combination is first run for 3 iterations that are not timed, so that compiling and importing are
+    charged to none. A combination that cannot solve the problem is a row with the reason, not an error.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def compare(
     as_count("repeat", repeat)
     for method in methods:
         as_method(method, problem)
-    limits = {"tol": tol, "time_limit": time_limit, "max_iter": max_iter}
+    limits: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "max_iter": max_iter}
     trials: list[_Trial] = []
     for method in methods:
         for backend in backends:
@@ -277,8 +278,9 @@ def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: di
         refusals = _refusals(problem, chosen, as_backend(backend))
         if all(refusals):
             return _Trial(*names, note=f"the backend cannot solve these reduced problems: {refusals[0]}")
-        quiet = {name: value for name, value in options.items() if name not in _WATCHERS}
-        problem.solve(chosen, backend, **quiet | {"max_iter": min(_WARM_UP, options["max_iter"])})
+        quiet: dict[str, Any] = {name: value for name, value in options.items() if name not in _WATCHERS}
+        quiet["max_iter"] = min(_WARM_UP, quiet["max_iter"])
+        problem.solve(chosen, backend, **quiet)
         fastest, best = math.inf, None
         for _ in range(repeat):
             start = perf_counter()
@@ -303,7 +305,7 @@ def _name(method: Any) -> str:
 
 
 def _refusals(problem: Problem, method: Method, backend: Backend) -> list[str | None]:
-    """Return why the backend itself, not a fallback, cannot solve each kind of reduced problem of the method; None if it can."""
+    """Return why the backend cannot solve each kind of reduced problem of the method; None where it can."""
     reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, problem.regularizer, problem.simple_set)
     return [refusal_of(reduced, kind, backend) for kind in method.stabilizations]
 

@@ -1,4 +1,4 @@
-"""Plots of runs, paths and comparisons. Each draws into the axes it is given (new ones by default) and returns them."""
+"""Plots of runs, paths and comparisons; each draws into the axes it is given and returns them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _STYLES = ("-", "--", ":", "-.")
 def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     """Plot both bounds over the iterations, and the relative gap on a logarithmic axis on the right.
 
-    Serious steps are marked on the upper bound. Bounds that are not finite are left out, and the first ones, which may be far off, may lie outside the limits.
+    Serious steps are marked on the upper bound. Bounds that are not finite are left out, and the first ones,
+    which may be far off, may lie outside the limits.
 
     Parameters
     ----------
@@ -47,30 +48,32 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     >>> cut.plotting.plot_bounds(result.history).get_xlabel()
     'iteration'
     """
-    ax = _axes(ax)
+    axes = _axes(ax)
     iterations = history.column("iteration")
     lower, upper, gap = (_finite(history.column(name)) for name in ("lower_bound", "upper_bound", "gap"))
-    ax.fill_between(iterations, lower, upper, color=_GAP, alpha=0.15, linewidth=0)
-    ax.plot(iterations, upper, color=_UPPER, label="upper bound")
-    ax.plot(iterations, lower, color=_LOWER, label="lower bound")
+    axes.fill_between(iterations, lower, upper, color=_GAP, alpha=0.15, linewidth=0)
+    axes.plot(iterations, upper, color=_UPPER, label="upper bound")
+    axes.plot(iterations, lower, color=_LOWER, label="lower bound")
     serious = history.column("step") == "serious"
     if serious.any():
-        ax.plot(iterations[serious], upper[serious], ".", color=_UPPER, markersize=7, label="serious step")
-    ax.set_xlabel("iteration")
-    ax.set_ylabel("objective")
-    ax.set_xlim(0, max(1, iterations.max(initial=1)))
-    _set_limits(ax, lower, upper)
-    right = ax.twinx()
+        axes.plot(iterations[serious], upper[serious], ".", color=_UPPER, markersize=7, label="serious step")
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("objective")
+    axes.set_xlim(0, max(1, iterations.max(initial=1)))
+    _set_limits(axes, lower, upper)
+    right = axes.twinx()
     right.plot(
         iterations, np.maximum(gap, _SMALLEST), color=_GAP, linewidth=1, linestyle="--", label="relative gap"
     )
     if np.isfinite(gap).any():
         right.set_yscale("log")
     right.set_ylabel("relative gap")
-    lines = [*ax.get_lines(), *right.get_lines()]
+    lines = [*axes.get_lines(), *right.get_lines()]
     labels = [str(line.get_label()) for line in lines]
-    ax.legend(lines, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize="small")
-    return ax
+    axes.legend(
+        lines, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize="small"
+    )
+    return axes
 
 
 def plot_path(path: Path, ax: Axes | None = None) -> Axes:
@@ -88,36 +91,37 @@ def plot_path(path: Path, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    ax = _axes(ax)
+    axes = _axes(ax)
     found = [k for k, result in enumerate(path) if result.x is not None]
     lams = path.lams[found]
     coefficients = np.array([path[k].x for k in found]).reshape(len(found), -1)
     largest = np.argsort(-np.abs(coefficients).max(axis=0, initial=0.0), kind="stable")[:_MOST_LINES]
     few = len(largest) <= _MOST_LABELS
     for j in np.sort(largest):
-        ax.plot(lams, coefficients[:, j], label=f"x[{j}]", marker=".", linewidth=1.5 if few else 0.8)
-    ax.axhline(0.0, color="black", linewidth=0.6, zorder=0)
+        axes.plot(lams, coefficients[:, j], label=f"x[{j}]", marker=".", linewidth=1.5 if few else 0.8)
+    axes.axhline(0.0, color="black", linewidth=0.6, zorder=0)
     positive = lams[lams > 0]
     if positive.size:
-        ax.set_xscale("symlog", linthresh=positive.min()) if positive.size < lams.size else ax.set_xscale(
+        axes.set_xscale("symlog", linthresh=positive.min()) if positive.size < lams.size else axes.set_xscale(
             "log"
         )
     if lams.size > 1:
-        ax.set_xlim(lams.min(), lams.max())
-    ax.set_xlabel("weight of the regularizer, lam")
+        axes.set_xlim(lams.min(), lams.max())
+    axes.set_xlabel("weight of the regularizer, lam")
     dim = coefficients.shape[1]
-    ax.set_ylabel(
+    axes.set_ylabel(
         "coordinates of x" if dim <= _MOST_LINES else f"{_MOST_LINES} largest of {dim} coordinates of x"
     )
     if few and len(largest):
-        ax.legend(frameon=False)
-    return ax
+        axes.legend(frameon=False)
+    return axes
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     """Plot the certified relative gap of every run over time, both on logarithmic axes.
 
-    A run that reached the tolerance ends with a dot, another with a cross; the dotted line is the tolerance. Rows that failed are left out.
+    A run that reached the tolerance ends with a dot, another with a cross; the dotted line is the tolerance.
+    Rows that failed are left out.
 
     Parameters
     ----------
@@ -129,7 +133,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    ax = _axes(ax, figsize=(9.0, 4.5))
+    axes = _axes(ax, figsize=(9.0, 4.5))
     drawn = 0
     for row in comparison.rows:
         if row.result is None:
@@ -143,22 +147,22 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
         gap = np.maximum(gap, _SMALLEST)
         style = _STYLES[drawn // 10 % len(_STYLES)]
         drawn += 1
-        (line,) = ax.plot(seconds[known], gap[known], style, drawstyle="steps-post", label=row.label)
+        (line,) = axes.plot(seconds[known], gap[known], style, drawstyle="steps-post", label=row.label)
         end = "o" if row.status == "OPTIMAL" else "x"
-        ax.plot(seconds[known][-1], gap[known][-1], end, color=line.get_color(), markersize=5)
+        axes.plot(seconds[known][-1], gap[known][-1], end, color=line.get_color(), markersize=5)
     if drawn:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.legend(
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.legend(
             loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False, fontsize="small"
         )
     else:
-        ax.text(0.5, 0.5, "no run has a certified gap", ha="center", va="center", transform=ax.transAxes)
+        axes.text(0.5, 0.5, "no run has a certified gap", ha="center", va="center", transform=axes.transAxes)
     if drawn and comparison.tol > 0:
-        ax.axhline(comparison.tol, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xlabel("seconds")
-    ax.set_ylabel("certified relative gap")
-    return ax
+        axes.axhline(comparison.tol, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("certified relative gap")
+    return axes
 
 
 def _axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.4)) -> Any:

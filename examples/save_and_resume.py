@@ -22,13 +22,13 @@ import cutplane as cut
 X, labels = load_breast_cancer(return_X_y=True)
 X = np.column_stack([StandardScaler().fit_transform(X), np.ones(len(X))])
 y = np.where(labels == 1, 1.0, -1.0)
-lam = 1e-2
+lam = 1e-3
 
 # %%
 # The formulation
 # ---------------
 # A first run, cut short; its file; the run that goes on from it.
-risk = cut.LinearRisk(X, y, loss=cut.losses.Logistic())
+risk = cut.LinearRisk(X, y, loss=cut.losses.Hinge())
 problem = cut.Problem(risk, cut.L2(lam))
 short = problem.solve(tol=1e-6, max_iter=5)
 with tempfile.TemporaryDirectory() as folder:
@@ -49,10 +49,10 @@ print(f"elastic net in a box: {warm.oracle_calls} queries, {cold.oracle_calls} f
 # ---------
 # Both certificates hold, and cvxpy finds the same optima.
 w = cp.Variable(X.shape[1])
-logistic = cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / len(y)
-ridge = cp.Problem(cp.Minimize(logistic + lam / 2 * cp.sum_squares(w)))
+hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w))) / len(y)
+ridge = cp.Problem(cp.Minimize(hinge + lam / 2 * cp.sum_squares(w)))
 penalty = lam * (cp.norm1(w) / 2 + cp.sum_squares(w) / 4)
-boxed = cp.Problem(cp.Minimize(logistic + penalty), [cp.abs(w) <= 0.5])
+boxed = cp.Problem(cp.Minimize(hinge + penalty), [cp.abs(w) <= 0.5])
 for result, whole in ((resumed, ridge), (warm, boxed), (cold, boxed)):
     optimum = whole.solve(solver=cp.CLARABEL)
     assert result.status is cut.Status.OPTIMAL

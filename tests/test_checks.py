@@ -1,4 +1,4 @@
-"""cutplane.testing: clean pieces pass, every planted mistake is found by the check that is meant to find it."""
+"""cutplane.testing: clean pieces pass, every planted mistake is found by the check meant to find it."""
 
 from dataclasses import dataclass
 

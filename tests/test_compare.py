@@ -77,7 +77,9 @@ class NotADataclass(Method):
 
 def test_what_cannot_be_solved_is_a_row_with_the_reason():
     problem = cut.Problem(cut.risk(dim=2)(lambda x: (np.abs(x - 1.0).sum(), np.sign(x - 1.0))))
-    table = compare(problem, [cut.Kelley(), Fails(), cut.ProximalBundle()], ["auto", "no such solver"], max_iter=50)
+    table = compare(
+        problem, [cut.Kelley(), Fails(), cut.ProximalBundle()], ["auto", "no such solver"], max_iter=2
+    )
     notes = [row.note for row in table.rows]
     assert notes[0].startswith("MissingCapabilityError: Kelley needs a bounded reduced problem")
     assert notes[1].startswith("InvalidInputError: The backend 'no such solver'")
@@ -175,7 +177,9 @@ def test_a_wrong_bound_shows():
     bad = compare(worse, [cut.BMRM()], tol=1e-8)
     from cutplane.compare import _table, _Trial
 
-    trials = [_Trial(row.method, row.backend, row.method_used, row.seconds, row.result) for row in (good[0], bad[0])]
+    trials = [
+        _Trial(row.method, row.backend, row.method_used, row.seconds, row.result) for row in (good[0], bad[0])
+    ]
     mixed = _table(trials, 1e-8)
     assert mixed[0].bound_error <= 1e-12
     assert mixed[1].bound_error == pytest.approx((bad[0].lower_bound - good[0].objective) / good[0].objective)

@@ -135,7 +135,9 @@ def test_an_unfinished_result_says_what_to_do():
 
 
 def test_certificate_history_path_state_and_comparison(solved):
-    assert re.fullmatch(r"Certificate\(\S+ <= optimum <= \S+, \d+ of \d+ cuts in use\)", repr(solved.certificate))
+    assert re.fullmatch(
+        r"Certificate\(\S+ <= optimum <= \S+, \d+ of \d+ cuts in use\)", repr(solved.certificate)
+    )
     assert repr(solved.history) == f"History({solved.n_iter} iterations, lower {solved.lower_bound:.6g}, " + (
         f"upper {solved.objective:.6g}, gap {solved.gap:.2g})"
     )
@@ -155,7 +157,10 @@ def test_tables_in_a_notebook(solved):
     assert solved.history.to_frame()["gap"].iloc[-1] == solved.gap
     path = formulation("hinge, L2")[0].path([1.0, 0.1])
     assert list(path.to_frame()["lam"]) == [1.0, 0.1]
-    for item, columns in ((solved.history, {"lower_bound", "gap", "step"}), (path, {"lam", "objective", "status"})):
+    for item, columns in (
+        (solved.history, {"lower_bound", "gap", "step"}),
+        (path, {"lam", "objective", "status"}),
+    ):
         assert columns <= set(html_of(item))
     long = History([record(i, -1.0, 1.0) for i in range(2000)])
     assert len(html_of(long)) < 2000
@@ -178,11 +183,14 @@ def test_reports_list_every_check_with_the_numbers():
 
 
 def record(iteration, lower, upper, step="cut", note=""):
-    return Record(iteration, lower, upper, iteration + 1, step, iteration, 0, 0.1, 0.2, 0.3, 0.05 * iteration, note)
+    return Record(
+        iteration, lower, upper, iteration + 1, step, iteration, 0, 0.1, 0.2, 0.3, 0.05 * iteration, note
+    )
 
 
 @pytest.mark.parametrize(
-    "bounds", [(-math.inf, math.inf), (-math.inf, 1.0), (-1e300, 1e300), (-123456.789012345, 1e-300), (0.0, 0.0)]
+    "bounds",
+    [(-math.inf, math.inf), (-math.inf, 1.0), (-1e300, 1e300), (-123456.789012345, 1e-300), (0.0, 0.0)],
 )
 @pytest.mark.parametrize("iteration", [0, 99_999])
 def test_log_lines_stay_under_their_header(bounds, iteration):
@@ -218,7 +226,12 @@ def test_progress_display_ends_and_leaves_no_trace_in_the_result(name, capsys):
 
 def test_progress_bar_shows_the_gap_in_decades(capsys):
     with progress_display(True) as display:
-        for lower, upper, done in [(-math.inf, math.inf, 0.0), (0.0, 1.0, 0.0), (0.999, 1.0, 3.0), (1.0, 1.0, 12.0)]:
+        for lower, upper, done in [
+            (-math.inf, math.inf, 0.0),
+            (0.0, 1.0, 0.0),
+            (0.999, 1.0, 3.0),
+            (1.0, 1.0, 12.0),
+        ]:
             display(State(record(1, lower, upper), None))
             (task,) = display._progress.tasks
             assert task.completed == pytest.approx(done)
@@ -239,7 +252,9 @@ def test_plot_of_the_bounds(solved):
     lines = lines_of(axes)
     np.testing.assert_array_equal(lines["upper bound"].get_ydata(), solved.history.column("upper_bound"))
     lower = solved.history.column("lower_bound")
-    np.testing.assert_array_equal(lines["lower bound"].get_ydata(), np.where(np.isfinite(lower), lower, np.nan))
+    np.testing.assert_array_equal(
+        lines["lower bound"].get_ydata(), np.where(np.isfinite(lower), lower, np.nan)
+    )
     serious = [record.iteration for record in solved.history if record.step == "serious"]
     np.testing.assert_array_equal(lines["serious step"].get_xdata(), serious)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("iteration", "objective")

@@ -37,7 +37,7 @@ LAYOUTS = {
     "csc": sparse.csc_array,
     "csr_matrix": sparse.csr_matrix,
     "csc_matrix": sparse.csc_matrix,
-    "coo": sparse.coo_array,
+    "coordinates": sparse.coo_array,
 }
 BINARY = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
 REGRESSION = [Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(), Huber(0.7), Poisson()]
@@ -156,8 +156,8 @@ def test_sparse_pieces_share_memory_and_survive_pickling(small_tiles):
     X, y, _, rng = instance(Hinge(), m=200)
     A = sparse.csr_array(X.astype(np.float32))
     f = LinearRisk(A, y, Hinge())
-    assert len(f._data.chunks) > 5
-    for _, _, *pieces in f._data.chunks:
+    assert len(f._data.pieces) > 5
+    for _, _, *pieces in f._data.pieces:
         for piece in pieces:
             assert np.shares_memory(piece.data, A.data) and np.shares_memory(piece.indices, A.indices)
     w, stored = rng.standard_normal(N), pickle.dumps(f)
@@ -171,7 +171,7 @@ def test_64_bit_indices_are_kept():
     expected = LinearRisk(A, y, Hinge()).oracle(w)
     A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
     f = LinearRisk(A, y, Hinge())
-    assert f._data.chunks[0][2].indices.base is A.indices or f._data.chunks[0][2].indices is A.indices
+    assert f._data.pieces[0][2].indices.base is A.indices or f._data.pieces[0][2].indices is A.indices
     np.testing.assert_allclose(f.oracle(w)[1], expected[1])
 
 

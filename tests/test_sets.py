@@ -203,6 +203,7 @@ def test_violation_is_zero_exactly_on_the_set(feasible_set):
 def test_resolved_sets_know_their_dimension_and_stay_the_same(feasible_set):
     fixed = feasible_set.resolve(DIM)
     assert fixed.dim == DIM
+    assert "WholeSpace" not in repr(fixed) or isinstance(fixed, WholeSpace)
     assert fixed.resolve(DIM) is fixed
     assert offers(fixed, Capability.PROJECTION) == offers(feasible_set, Capability.PROJECTION)
     for z in points(5):
@@ -278,6 +279,23 @@ def test_caps_that_sum_to_one_leave_one_point(n):
         feasible_set.minimise_entropy(z, np.zeros(n)),
     ):
         np.testing.assert_allclose(x, 1.0 / n, rtol=1e-12)
+
+
+def test_rounding_of_the_caps_leaves_no_negative_entry():
+    """The caps of the preferred coordinates sum to 1 up to rounding: nothing is left for the last."""
+    rng = np.random.default_rng(12)
+    for _ in range(300):
+        caps = rng.uniform(size=20)
+        caps = np.append(caps / caps.sum(), 0.5)
+        z = np.append(50.0 + rng.standard_normal(20), 0.0)
+        feasible_set = CappedSimplex(caps)
+        for x in (
+            feasible_set.project(z),
+            feasible_set.minimise_linear(-z),
+            feasible_set.minimise_entropy(-z, np.zeros(21)),
+        ):
+            assert (x >= 0.0).all()
+            np.testing.assert_allclose(x, np.append(caps[:20], 0.0), atol=1e-14)
 
 
 def test_large_capped_simplex_agrees_with_bisection():
@@ -452,6 +470,7 @@ ERRORS = {
     "polyhedron nan": (lambda: Polyhedron([[np.nan]], [1]), "NaN"),
     "polyhedron text": (lambda: Polyhedron([["a"]], [1]), "matrix of numbers"),
     "dims": (lambda: Box(0, 1, dim=3) & Simplex(4), "one dimension"),
+    "nothing": (lambda: Intersection([]), "at least one set"),
     "boxes apart": (lambda: Box(0, 1) & Box(2, [3, 4]), "do not meet"),
     "box off simplex": (lambda: Simplex(3) & Box(-1, 0.2), "do not meet"),
     "oracle type": (lambda: SeparationOracle(3), "callable"),

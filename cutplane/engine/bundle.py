@@ -14,7 +14,8 @@ AGGREGATE = -1
 TRIVIAL = -2
 """The query number of a cut that states a known infimum: slope 0."""
 
-_MAX_AGE = 20
+_NOT_WEIGHED = -1.0
+_NEGLIGIBLE = 1e-10
 
 
 class Bundle:
@@ -26,7 +27,7 @@ class Bundle:
     n_blocks : int
         Number of blocks of the risk.
     max_cuts : int or None
-        The most rows that `trim` leaves; None: no limit.
+        The most rows that `make_room` leaves; None: no limit.
     """
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):
@@ -41,8 +42,8 @@ class Bundle:
         self._ids = np.empty(16, dtype=np.int64)
         self._queries = np.empty(16, dtype=np.int64)
         self._ages = np.empty(16, dtype=np.int64)
+        self._weights = np.empty(16)
         self.points: dict[int, Array] = {}
-        self.trimmed = False
 
     @property
     def slopes(self) -> Array:
@@ -110,13 +111,14 @@ class Bundle:
         self._ids[row] = self._next_id
         self._queries[row] = query
         self._ages[row] = 0
+        self._weights[row] = _NOT_WEIGHED
         self._next_id += 1
         self._count += 1
         return 1
 
     def _grow(self) -> None:
         capacity = 2 * len(self._offsets)
-        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages"):
+        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages", "_weights"):
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: self._count] = old[: self._count]
@@ -136,52 +138,59 @@ class Bundle:
         np.maximum.at(models, self.blocks[cuts], values[cuts])
         return models
 
-    def age(self, multipliers: Array) -> None:
-        """Set the age of the rows with a positive multiplier to zero; the others grow older by one."""
-        ages = self._ages[: multipliers.shape[0]]
+    def weigh(self, multipliers: Array) -> None:
+        """Record the multipliers of all rows, which decide what `make_room` drops."""
+        self._weights[: self._count] = multipliers
+        ages = self._ages[: self._count]
         ages += 1
-        ages[multipliers > 1e-10 * multipliers.max(initial=0.0)] = 0
+        ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
 
-    def room_for(self, new_rows: int, multipliers: Array) -> bool:
-        """Tell whether `trim` would drop rows to make room for `new_rows` more."""
-        return self.max_cuts is not None and self._count + new_rows > self.max_cuts and multipliers.size > 0
+    def is_full(self, new_rows: int) -> bool:
+        """Tell whether `make_room` has to drop rows before `new_rows` can be added."""
+        return self.max_cuts is not None and self._count + new_rows > self.max_cuts
 
-    def trim(self, new_rows: int, multipliers: Array) -> None:
-        """Make room for `new_rows` rows under `max_cuts`.
+    def make_room(self, new_rows: int) -> None:
+        """Drop rows until `new_rows` more fit under `max_cuts`, as far as rows have been weighed.
 
-        The rows whose multiplier has been zero for the longest go first. When active rows must go, their
-        block's aggregate (the combination of its rows by `multipliers`) takes their place, so that the
-        reduced problem keeps its optimal value.
+        The rows whose multiplier has been zero for the longest go first. When active rows must go, the
+        aggregate of their block (the combination of all its rows by their multipliers) is added, so that the
+        reduced problem keeps its optimal value; it then carries the whole weight of its block.
         """
-        if not self.room_for(new_rows, multipliers):
+        if not self.is_full(new_rows):
             return
         assert self.max_cuts is not None
+        weights = self._weights[: self._count]
+        candidates = np.flatnonzero((weights >= 0.0) & (self.queries != TRIVIAL))
+        passive = candidates[weights[candidates] == 0.0]
+        oldest = passive[np.argsort(-self._ages[passive], kind="stable")]
         excess = self._count + new_rows - self.max_cuts
-        weights = np.zeros(self._count)
-        weights[: multipliers.shape[0]] = multipliers
-        protected = (self.queries == TRIVIAL) | (self.ids > self.ids[multipliers.shape[0] - 1])
-        order = np.lexsort((weights, -self._ages[: self._count], protected))
-        passive = order[(weights[order] <= 0.0) & ~protected[order]]
         keep = np.ones(self._count, dtype=bool)
-        keep[passive[:excess]] = False
-        if passive.size < excess:
-            groups = np.unique(self.blocks[(weights > 0.0)])
-            slopes = np.array([weights[self.blocks == k] @ self.slopes[self.blocks == k] for k in groups])
-            offsets = np.array([weights[self.blocks == k] @ self.offsets[self.blocks == k] for k in groups])
-            excess += len(groups) - passive.size
-            active = [row for row in order if weights[row] > 0.0 and not protected[row]]
-            keep[active[:excess]] = False
+        keep[oldest[:excess]] = False
+        if passive.size >= excess:
             self._compact(keep)
-            self.add(AGGREGATE, None, slopes, offsets, groups.tolist())
         else:
-            self._compact(keep)
+            self._aggregate(keep, candidates[weights[candidates] > 0.0], excess - passive.size)
+
+    def _aggregate(self, keep: Array, active: Array, excess: int) -> None:
+        """Replace `excess` active rows, and as many as there are blocks among them, by aggregates."""
+        weights = np.maximum(self._weights[: self._count], 0.0)
+        blocks = np.unique(self.blocks[active])
+        members = [np.where(self.blocks == block, weights, 0.0) for block in blocks]
+        slopes = [member @ self.slopes for member in members]
+        offsets = [member @ self.offsets for member in members]
+        lightest = active[np.argsort(weights[active], kind="stable")]
+        keep[lightest[: excess + len(blocks)]] = False
+        self._weights[active] = 0.0
+        self._compact(keep)
+        for block, slope, offset, member in zip(blocks, slopes, offsets, members, strict=True):
+            if self._append(AGGREGATE, slope, float(offset), int(block)):
+                self._weights[self._count - 1] = member.sum()
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())
-        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages"):
+        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages", "_weights"):
             array = getattr(self, name)
             array[:left] = array[: self._count][keep]
         self._count = left
         alive = set(self.queries.tolist())
         self.points = {query: point for query, point in self.points.items() if query in alive}
-        self.trimmed = True

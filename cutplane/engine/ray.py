@@ -19,8 +19,8 @@ _ORACLE_CALLS = 3
 def search_ray(run: Run, start: Point, end: Point) -> Point:
     """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
-    A risk with images is searched without a pass over the data; any other is asked a few times more, and every
-    answer is kept as a cut.
+    A risk with images is searched without a pass over the data; any other is asked a few times more, and
+    every answer is kept as a cut.
     """
     if not run.evaluator.imaged:
         return _search_with_oracle(run, start, end)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.certificate import Certificate
-from cutplane.engine.bound import DualFunction
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
 from cutplane.engine.proof import Proof
 from cutplane.engine.ray import search_ray
+from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import (
@@ -108,7 +108,7 @@ class Run:
             problem.dim, problem.risk.n_blocks, problem.active_regularizer, problem.simple_set
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
-        self.dual = DualFunction(problem)
+        self.safe = SafeDual(problem)
         self.bounds = Bounds()
         self.first: Point
         self.queries = 0
@@ -174,7 +174,6 @@ class Run:
         """
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
-        self._make_room()
         status = self._solve(stabilization)
         if status is MasterStatus.UNBOUNDED and stabilization is None:
             self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self._anchor())
@@ -191,13 +190,11 @@ class Run:
     def certify(self, multipliers: Array) -> None:
         """Raise the lower bound to L(multipliers) if that is better."""
         began = perf_counter()
-        bundle = self.bundle
-        dual = self.dual(bundle.slopes, bundle.offsets, bundle.blocks, multipliers, self.upper)
-        if self.dual.calls_solver:
+        dual = self.safe.evaluate(self.bundle, multipliers, self.upper)
+        if self.safe.calls_solver:
             self.solver.seconds += perf_counter() - began
-        bundle.age(dual.multipliers)
-        self._multipliers = dual.multipliers
-        proof = Proof(bundle.ids.copy(), dual.multipliers)
+        self.bundle.weigh(dual.multipliers)
+        proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
 
     def _solve(self, stabilization: Stabilization) -> MasterStatus:
@@ -237,13 +234,6 @@ class Run:
         if stabilization is not None:
             reason += "; the level may be below the rounding error of the bounds"
         raise Ended(Status.STALLED, reason)
-
-    def _make_room(self) -> None:
-        rows = self.problem.risk.n_blocks
-        if self.bundle.room_for(rows, self._multipliers):
-            self.bounds.proof.keep(self.bundle)
-            self.bundle.trim(rows, self._multipliers)
-            self._multipliers = np.empty(0)
 
     # Queries
 
@@ -333,6 +323,9 @@ class Run:
         return inside + low * (outside - inside)
 
     def _extend(self, x: Array, slopes: Array, offsets: Array, blocks: Sequence[int]) -> None:
+        if self.bundle.is_full(len(slopes)):
+            self.bounds.proof.keep(self.bundle)
+            self.bundle.make_room(len(slopes))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks)
         self.queries += 1

@@ -97,7 +97,7 @@ def delete(R, Z, free, where, n_free, position):
 @njit(**_OPTIONS)
 def factorise(H, group, sigma, R, Z, free, where, n_free):
     """Compute the factor of the free variables anew; O(n_free^3)."""
-    done = 0
+    done = np.int64(0)
     for p in range(n_free):
         done = append(H, group, sigma, R, Z, free, where, done, free[p])
 
@@ -289,9 +289,9 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
             doubt += abs(d[p]) * noise[i]
         if not slope > 0.0:
             break
-        flat = curvature <= _NOISE * size * size
+        flat = curvature <= 2e-12 * size * size
         step = np.inf if flat else slope / curvature
-        blocked = -1
+        blocked = np.int64(-1)
         for p in range(n_free):
             if d[p] < 0.0 and a[free[p]] < -d[p] * step:
                 step = -a[free[p]] / d[p]
@@ -346,7 +346,7 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
     while True:
         gap, error = weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise)
         top[:] = 0.0
-        entering = -1
+        entering = np.int64(-1)
         best = 0.0
         unsettled = 0.0
         violated = False

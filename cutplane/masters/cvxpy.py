@@ -21,8 +21,9 @@ from cutplane.masters.cvxpy_primal import PrimalForm
 class CvxpyMaster:
     """Solves any reduced problem whose regularizer and simple set have cvxpy forms.
 
-    The problem is compiled once for a pool of parametrised rows that doubles, and re-solved warm. For a diagonal quadratic on the whole
-    space (L2, or any such g with a prox term) with fewer rows than variables, the dual over the multipliers is solved instead.
+    The problem is compiled once for a pool of parametrised rows that doubles, and re-solved warm. For a
+    diagonal quadratic on the whole space (L2, or any such g with a prox term) with fewer rows than variables,
+    the dual over the multipliers is solved instead.
 
     Parameters
     ----------
@@ -87,12 +88,16 @@ class CvxpyMaster:
         return self.primal.solve(rows, stabilization)
 
     def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
-        """Return g + prox as one definite diagonal quadratic (up to a constant), or None if it is not one on the whole space."""
+        """Return g + prox as a definite diagonal quadratic, up to a constant; None if X0 is not the whole space."""
         reduced = self.reduced
         bounds = reduced.simple_set.bounds(reduced.dim)
         if isinstance(stabilization, Level) or bounds is None or np.isfinite(bounds).any():
             return None
-        form = reduced.regularizer.quadratic(reduced.dim) if offers(reduced.regularizer, Capability.QUADRATIC) else None
+        form = (
+            reduced.regularizer.quadratic(reduced.dim)
+            if offers(reduced.regularizer, Capability.QUADRATIC)
+            else None
+        )
         if form is None or stabilization is None:
             return form if form is not None and (form.weights > 0.0).all() else None
         weights = form.weights + stabilization.weight

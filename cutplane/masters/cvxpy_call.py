@@ -17,7 +17,7 @@ ACCURATE: dict[str, dict[str, Any]] = {
 """Options that make a backend accurate, where its own are not."""
 
 _LENIENT: dict[str, dict[str, Any]] = {"OSQP": {"eps_abs": 1e-5, "eps_rel": 1e-5}}
-"""Options for a second attempt by a backend that keeps its solution to itself when it reaches its limit of iterations."""
+"""Options for a second attempt, by backends that keep what they have when they reach their iteration limit."""
 
 _STATUSES = {
     cp.OPTIMAL: MasterStatus.SOLVED,

@@ -1,4 +1,4 @@
-"""The dual of the reduced problem in cvxpy, for diagonal quadratics on the whole space: a small QP over the multipliers."""
+"""The dual of the reduced problem in cvxpy, for diagonal quadratics on the whole space: a small QP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.forms import DiagonalQuadratic
-from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, Prox, ReducedProblem, Rows
+from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, ReducedProblem, Rows
 from cutplane.masters.changes import row_factors, survivors
 from cutplane.masters.gram import Gram
 from cutplane.validation import Array
@@ -23,9 +23,9 @@ _DUAL_STATUSES = {
 class DualForm:
     """max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows, which sum to 1 over each block of cuts.
 
-    With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r = b + A c, and the
-    minimiser is x = c - A'm / w. H grows with the rows. The problem is built anew every 16 rows; a quadratic form with a
-    parameter is not DPP, but compiling such a small problem again costs less than mapping a parametrised factor of H.
+    With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r
+    = b + A c, and the minimiser is x = c - A'm / w. H grows with the rows; the problem is built anew every 16
+    rows. H itself is the parameter, which costs much less to compile than a parametrised factor of it.
 
     Parameters
     ----------
@@ -56,7 +56,9 @@ class DualForm:
             return MasterSolution(None, None, _DUAL_STATUSES.get(status, status), message)
         multipliers = programme.multipliers.value
         if multipliers is None or not np.isfinite(multipliers).all():
-            return MasterSolution(None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers")
+            return MasterSolution(
+                None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers"
+            )
         multipliers = multipliers[: blocks.size] * factors
         x = quadratic.centre - (multipliers @ slopes) / quadratic.weights
         return MasterSolution(x, multipliers, status, message)
@@ -99,7 +101,7 @@ class MultiplierProgramme:
     def set(self, H: Array, r: Array, blocks: Array) -> None:
         """Set H and r, scaled so that their largest entries are 1."""
         count = blocks.size
-        scale = max(float(H.diagonal().max(initial=0.0)), float(np.abs(r).max(initial=0.0))) or 1.0
+        scale = float(np.abs(r).max(initial=0.0)) or float(H.diagonal().max(initial=0.0)) or 1.0
         full_H, full_r = np.zeros(self._H.shape), np.full(self.size, -1.0)
         full_H[:count, :count] = H / scale
         full_r[:count] = r / scale

@@ -79,7 +79,9 @@ class PrimalForm:
             return MasterSolution(None, None, status, message)
         x, duals = stabilised.x.value, stabilised.rows.dual_value
         if x is None or duals is None or not (np.isfinite(x).all() and np.isfinite(duals).all()):
-            return MasterSolution(None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers")
+            return MasterSolution(
+                None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers"
+            )
         return MasterSolution(x, duals[places] * factors / self._pool.scale, status, message)
 
     def _place(self, rows: Rows) -> tuple[Array, Array]:

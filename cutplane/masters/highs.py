@@ -26,16 +26,16 @@ _FEW_VARIABLES = 100
 
 
 class HighsMaster:
-    """Solves reduced problems that are linear programmes: the model grows and shrinks in place, its basis is kept.
+    """Solves reduced problems that are linear programmes in one model that grows and shrinks, and keeps its basis.
 
     Parameters
     ----------
     reduced : ReducedProblem
         Regularizer and simple set have linear forms.
     orientation : {"auto", "rows", "columns"}, default "auto"
-        Whether cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are faster (up to
-        twice) once there are several times more cuts than variables, rows where the variables outnumber the cuts (up to four
-        times): "auto" takes columns up to 100 variables.
+        Whether cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex).
+        Columns are faster, up to twice, once there are several times more cuts than variables; rows, up to
+        four times, where the variables outnumber the cuts. "auto" takes columns up to 100 variables.
 
     Raises
     ------

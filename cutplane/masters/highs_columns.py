@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import highspy
 import numpy as np
 from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model
+from cutplane.masters.highs_model import PRIMAL_SIMPLEX, coefficients, living_model
 from cutplane.validation import Array
 
 
 class ColumnLayout:
     """min -<offsets, m> - <side, y> over multipliers m >= 0 of the cuts and y of the form's constraints.
 
-    There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one per block, by which the
-    multipliers of its cuts sum to 1. A new column leaves the last basis primal feasible, so the primal simplex method goes on from it.
+    There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
+    per block, by which the multipliers of its cuts sum to 1. A new column leaves the last basis primal
+    feasible, so the primal simplex method goes on from it.
 
     Parameters
     ----------
@@ -35,12 +37,12 @@ class ColumnLayout:
     def build(self, scale: float) -> highspy.Highs:
         """Return a model without cuts, the costs of the form multiplied by `scale`."""
         form = self.form
-        sides = sparse.csr_array(sparse.vstack([form.rows, sparse.eye_array(form.n_columns)]))
+        sides: Any = sparse.csr_array(sparse.vstack([form.rows, sparse.eye_array(form.n_columns)]))
         low = np.concatenate([form.row_lower, form.lower])
         high = np.concatenate([form.row_upper, form.upper])
         fixed = low == high
         below, above = np.isfinite(low) & ~fixed, np.isfinite(high) & ~fixed
-        columns = sparse.vstack([sides[fixed], sides[below], -sides[above]]).T
+        columns: Any = sparse.vstack([sides[fixed], sides[below], -sides[above]]).T
         self._first = columns.shape[1]
         signed = np.zeros(self._first)
         signed[: fixed.sum()] = -np.inf
@@ -57,13 +59,7 @@ class ColumnLayout:
 
     def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
         """Append columns."""
-        selector = np.zeros((blocks.size, self.n_blocks))
-        cuts = np.flatnonzero(blocks != HALF_SPACE)
-        selector[cuts, blocks[cuts]] = 1.0
-        gap = sparse.csr_array((blocks.size, self.form.n_columns - self.dim))
-        entries = sparse.csr_array(
-            sparse.hstack([sparse.csr_array(-slopes), gap, sparse.csr_array(selector)])
-        )
+        entries = -coefficients(slopes, blocks, self.form.n_columns - self.dim, self.n_blocks)
         lower, upper = np.zeros(blocks.size), np.full(blocks.size, np.inf)
         model.addCols(
             blocks.size,

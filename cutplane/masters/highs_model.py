@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import highspy
 import numpy as np
+from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.masters.base import MasterStatus
+from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.validation import Array
 
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
@@ -21,7 +24,7 @@ _VERDICTS = {
 
 
 def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
-    """Return a silent, single-threaded HiGHS model of a linear programme, without presolve so that its basis is kept."""
+    """Return a silent, single-threaded HiGHS model of a linear programme; no presolve, so that its basis is kept."""
     model = highspy.Highs()
     options = {
         "output_flag": False,
@@ -33,7 +36,7 @@ def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
     }
     for name, value in options.items():
         model.setOptionValue(name, value)
-    lp = highspy.HighsLp()
+    lp: Any = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = programme.n_columns, programme.row_lower.shape[0]
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = programme.cost, programme.lower, programme.upper
     lp.row_lower_, lp.row_upper_ = programme.row_lower, programme.row_upper
@@ -48,8 +51,8 @@ def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
 def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     """Solve from the last basis; if that fails, from scratch, then from scratch with a looser tolerance.
 
-    HiGHS perturbs costs and bounds against cycling; a warm start loses more by that than it gains (up to a factor 2 on degenerate
-    problems), so the first attempt does without, within a limit of iterations.
+    HiGHS perturbs costs and bounds against cycling. A warm start loses by that, up to a factor 2 on
+    degenerate problems, so the first attempt does without, within a limit of iterations.
 
     Returns
     -------
@@ -80,14 +83,23 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
 def _without_costs(model: highspy.Highs) -> MasterStatus | None:
     """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
     cost = np.array(model.getLp().col_cost_)
-    set_costs(model, np.zeros_like(cost))
+    _set_costs(model, np.zeros_like(cost))
     model.run()
     verdict = _VERDICTS.get(model.getModelStatus())
-    set_costs(model, cost)
+    _set_costs(model, cost)
     return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
 
 
-def set_costs(model: highspy.Highs, cost: Array) -> None:
+def coefficients(slopes: Array, blocks: Array, n_auxiliaries: int, n_blocks: int) -> Any:
+    """Return a csr_array over (x, auxiliaries, xi): <slope, x> - xi_k for cuts, <slope, x> for half-spaces."""
+    cuts = np.flatnonzero(blocks != HALF_SPACE)
+    shape = (blocks.size, n_blocks)
+    selector = sparse.csr_array((np.full(cuts.size, -1.0), (cuts, blocks[cuts])), shape=shape)
+    gap = sparse.csr_array((blocks.size, n_auxiliaries))
+    return sparse.csr_array(sparse.hstack([sparse.csr_array(slopes), gap, selector]))
+
+
+def _set_costs(model: highspy.Highs, cost: Array) -> None:
     """Replace the costs of all columns."""
     model.changeColsCost(cost.size, np.arange(cost.size, dtype=np.int32), cost)
 

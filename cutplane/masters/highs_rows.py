@@ -7,8 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.highs_model import DUAL_SIMPLEX, living_model
+from cutplane.masters.highs_model import DUAL_SIMPLEX, coefficients, living_model
 from cutplane.validation import Array
 
 
@@ -33,7 +32,7 @@ class RowLayout:
     def build(self, scale: float) -> highspy.Highs:
         """Return a model without cuts, its costs multiplied by `scale`."""
         form, free = self.form, np.full(self.n_blocks, np.inf)
-        epigraph = sparse.csr_array((form.rows.shape[0], self.n_blocks))
+        epigraph = sparse.csr_array((form.row_lower.size, self.n_blocks))
         programme = LinearForm(
             cost=np.concatenate([scale * form.cost, np.ones(self.n_blocks)]),
             lower=np.concatenate([form.lower, -free]),
@@ -46,21 +45,17 @@ class RowLayout:
 
     def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
         """Append rows."""
-        selector = np.zeros((blocks.size, self.n_blocks))
-        cuts = np.flatnonzero(blocks != HALF_SPACE)
-        selector[cuts, blocks[cuts]] = -1.0
-        gap = sparse.csr_array((blocks.size, self.form.n_columns - self.dim))
-        rows = sparse.csr_array(sparse.hstack([sparse.csr_array(slopes), gap, sparse.csr_array(selector)]))
+        rows = coefficients(slopes, blocks, self.form.n_columns - self.dim, self.n_blocks)
         lower = np.full(blocks.size, -np.inf)
         model.addRows(blocks.size, lower, -offsets, rows.nnz, rows.indptr[:-1], rows.indices, rows.data)
 
     def remove(self, model: highspy.Highs, gone: Array) -> None:
         """Delete the rows with these numbers."""
-        numbers = (self.form.row_lower.shape[0] + gone).astype(np.int32)
+        numbers = (self.form.row_lower.size + gone).astype(np.int32)
         model.deleteRows(numbers.size, numbers)
 
     def read(self, model: highspy.Highs) -> tuple[Array, Array]:
         """Return x and the multipliers of the rows."""
         solution = model.getSolution()
         x = np.array(solution.col_value[: self.dim])
-        return x, -np.array(solution.row_dual[self.form.row_lower.shape[0] :])
+        return x, -np.array(solution.row_dual[self.form.row_lower.size :])

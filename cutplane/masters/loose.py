@@ -11,6 +11,7 @@ from cutplane.validation import Array
 
 _ROUNDS = 60
 _STIFFNESS = 1e3
+_BOOST = 30.0
 _ROUNDING = 1e-15
 _ACCEPTED = 1e-12
 _HULL = 1e-9
@@ -51,25 +52,33 @@ class LooseCoordinates:
                 )
         t = problem.step_size(rows, 0.0)
         self._tune()
+        stiffness = problem.dual.kappa
         middle = problem.quadratic.centre.copy()
         middle[problem.loose] = 0.0
         base = problem.values(rows, middle)
-        size = np.abs(columns)
-        last = np.inf
+        sizes = np.abs(columns)
+        largest = sizes.max(axis=0)
+        residual = last = np.inf
         for _ in range(_ROUNDS):
             middle[problem.loose] = self._centre
             answer = problem.minimise(rows, middle, base + columns @ self._centre, t, accuracy)
             if answer.x is None:
-                return answer
+                break
             a = problem.dual.multipliers
-            residual = float(np.max(np.abs(a @ columns) / (a @ size), initial=0.0, where=a @ size > 0.0))
-            if residual <= _ROUNDING or (residual <= _ACCEPTED and residual > 0.5 * last):
-                return answer
-            last = residual
+            slope = np.abs(a @ columns)
+            last, residual = residual, _largest(slope, a @ sizes)
+            if residual <= _ROUNDING:
+                break
+            if residual > 0.3 * last:
+                if _largest(slope, largest) <= _ACCEPTED:
+                    break
+                problem.dual.set_kappa(_BOOST * problem.dual.kappa)
             self._centre = answer.x[problem.loose]
-        return Answer(
-            MasterStatus.FAILED, message=f"a coordinate without weight keeps a slope of {residual:.2g}"
-        )
+        else:
+            message = f"a coordinate without weight keeps a slope of {residual:.2g}"
+            answer = Answer(MasterStatus.FAILED, message=message)
+        problem.dual.set_kappa(stiffness)
+        return answer
 
     def _holds_zero(self, rows: Rows, columns: Array) -> bool:
         """Tell whether some multipliers give a zero aggregate slope on the loose coordinates."""
@@ -88,6 +97,11 @@ class LooseCoordinates:
         assert dual.loose is not None
         wide, loose = (_spread(gram.matrix[: dual.count, : dual.count]) for gram in (dual.gram, dual.loose))
         dual.set_kappa(_STIFFNESS * wide / loose if wide > 0.0 and loose > 0.0 else 1.0)
+
+
+def _largest(numerator: Array, denominator: Array) -> float:
+    """Return the largest ratio, 0/0 being 0."""
+    return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
 
 
 def _spread(gram: Array) -> float:

@@ -37,8 +37,8 @@ class Placement(NamedTuple):
 class Slots:
     """Gives each row a place that it keeps until it is removed, or until the pool grows.
 
-    The places of a block are consecutive, and all blocks have equally many; the last places are those of the half-spaces. So
-    the block of a place never changes.
+    The places of a block are consecutive, and all blocks have equally many; the last places are those of the
+    half-spaces. So the block of a place never changes.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Slots:
         return np.concatenate([blocks, np.full(self.half_spaces, HALF_SPACE)])
 
     def place(self, ids: Array, blocks: Array) -> Placement:
-        """Free the places of the rows that are gone, and give the new rows a place, growing the pool if it must."""
+        """Free the places of the rows that are gone, and give the new rows one; grow the pool if it is full."""
         groups = np.where(blocks == HALF_SPACE, self.n_blocks, blocks)
         counts = np.bincount(groups, minlength=self.n_blocks + 1)
         grown = self._grow(int(counts[:-1].max(initial=1)), int(counts[-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ class LevelBundle(Method):
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model for its bound, project on the level set, query the projection."""
         least = run.reduced()
-        if not (run.lower < run.upper < float("inf")):
+        if not -math.inf < run.lower < run.upper < math.inf:
             run.query(least.x)
             return Step("cut", least.x)
         level = run.lower + self.kappa * (run.upper - run.lower)

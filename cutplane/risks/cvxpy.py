@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,12 +82,10 @@ class CvxpyRisk(Risk):
             # With some room in these constraints, cvxpy would evaluate x^2 / y at a small negative y.
             if all(constraint.value(tolerance=0.0) for constraint in self.expression.domain):
                 value = float(np.asarray(self.expression.value).item())
-                try:
+                with suppress(OracleError):  # raised at the boundary, where there is no subgradient
                     slope = gradient(self._differentiable, self.variable)
-                except OracleError:
-                    slope = None
-                if slope is not None and math.isfinite(value):
-                    return value, slope
+                    if math.isfinite(value):
+                        return value, slope
         return math.inf, np.zeros(self.dim)
 
     def cvxpy_form(self, x: Any) -> Any:

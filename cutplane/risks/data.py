@@ -24,71 +24,8 @@ RUN = 1 << 11
 """Consecutive entries of a tile along the contiguous axis of X."""
 
 
-class DenseData:
-    """X as an ndarray in any memory order."""
-
-    def __init__(self, X: Array) -> None:
-        self.X = X
-        self.label = f"dense {X.dtype}"
-
-    def times(self, v: Array) -> Array:
-        """Return X v, shape (m,)."""
-        return dense_product(self.X, v)
-
-    def transposed_times(self, u: Array) -> Array:
-        """Return X'u, shape (n,)."""
-        return dense_product(self.X.T, u)
-
-    def block_sums(self, u: Array, edges: Array) -> Array:
-        """Return the sums of u_i x_i over rows edges[k] <= i < edges[k + 1], one row per block."""
-        return np.stack([dense_product(self.X[i:j].T, u[i:j]) for i, j in pairwise(edges.tolist())])
-
-
-class SparseData:
-    """X as CSR, or as CSC, which is the transpose of a CSR matrix."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-        self.label = f"{X.format} {X.dtype}"
-        self.by_rows = X.format == "csr"
-        self.chunks = list(_chunks(X))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SparseData, (self.X,)  # pickle would copy the memory that the chunks share with X
-
-    def times(self, v: Array) -> Array:
-        """Return X v, shape (m,)."""
-        return self._gather(v) if self.by_rows else self._scatter(v)
-
-    def transposed_times(self, u: Array) -> Array:
-        """Return X'u, shape (n,)."""
-        return self._scatter(u) if self.by_rows else self._gather(u)
-
-    def block_sums(self, u: Array, edges: Array) -> Array:
-        """Return the sums of u_i x_i over rows edges[k] <= i < edges[k + 1], one row per block."""
-        out = np.zeros((edges.size - 1, self.X.shape[1]))
-        for start, stop, chunk, _ in self.chunks:
-            if self.by_rows:
-                first = np.searchsorted(edges, start, side="right") - 1
-                last = np.searchsorted(edges, stop, side="left")
-                local = np.clip(edges[first : last + 1], start, stop) - start
-                out[first:last] += (_block_rows(u[start:stop], local) @ chunk).toarray()
-            else:
-                out[:, start:stop] = (chunk @ _block_rows(u, edges).T).toarray().T
-        return out
-
-    def _gather(self, v: Array) -> Array:
-        return np.concatenate([chunk @ v for _, _, chunk, _ in self.chunks])
-
-    def _scatter(self, u: Array) -> Array:
-        first, *rest = (transposed @ u[start:stop] for start, stop, _, transposed in self.chunks)
-        for part in rest:
-            first += part
-        return first
-
-
-def as_data(X: Any) -> DenseData | SparseData:
-    """Return the passes over `X`, a matrix of numbers of shape (m, n), or raise `InvalidInputError`.
+def as_matrix(X: Any) -> Any:
+    """Return `X` as a matrix of finite numbers of shape (m, n), or raise `InvalidInputError`.
 
     float32 and float64 ndarrays, CSR and CSC matrices are not copied. Other sparse formats are converted to
     CSR and other number types to float64, once.
@@ -106,7 +43,73 @@ def as_data(X: Any) -> DenseData | SparseData:
             raise InvalidInputError(f"X must hold real numbers, got dtype {X.dtype}; encode it as float64.")
         X = X.astype(np.float64)
     _check_finite(X)
-    return SparseData(X) if sparse.issparse(X) else DenseData(X)
+    return X
+
+
+class DenseData:
+    """Passes over an ndarray of any memory order, whose rows edges[k] <= i < edges[k + 1] form block k."""
+
+    def __init__(self, X: Array, edges: Array) -> None:
+        self.X = X
+        self.edges = edges
+        self.label = f"dense {X.dtype}"
+
+    def times(self, v: Array) -> Array:
+        """Return X v, shape (m,)."""
+        return dense_product(self.X, v)
+
+    def transposed_times(self, u: Array) -> Array:
+        """Return X'u, shape (n,)."""
+        return dense_product(self.X.T, u)
+
+    def block_sums(self, u: Array) -> Array:
+        """Return the sum of u_i x_i over each block, one row per block."""
+        return np.stack([dense_product(self.X[i:j].T, u[i:j]) for i, j in pairwise(self.edges.tolist())])
+
+
+class SparseData:
+    """Passes over CSR or CSC, whose rows edges[k] <= i < edges[k + 1] form block k."""
+
+    def __init__(self, X: Any, edges: Array) -> None:
+        self.X = X
+        self.edges = edges
+        self.label = f"{X.format} {X.dtype}"
+        self.by_rows = X.format == "csr"
+        self.pieces = list(_pieces(X))
+        self.block_pieces = list(_pieces(X, edges)) if self.by_rows and edges.size > 2 else self.pieces
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparseData, (self.X, self.edges)  # pickle would copy the memory that the pieces share with X
+
+    def times(self, v: Array) -> Array:
+        """Return X v, shape (m,)."""
+        return self._gather(v) if self.by_rows else self._scatter(v)
+
+    def transposed_times(self, u: Array) -> Array:
+        """Return X'u, shape (n,)."""
+        return self._scatter(u) if self.by_rows else self._gather(u)
+
+    def block_sums(self, u: Array) -> Array:
+        """Return the sum of u_i x_i over each block, one row per block; much faster for CSR than for CSC."""
+        out = np.zeros((self.edges.size - 1, self.X.shape[1]))
+        if self.by_rows:
+            blocks = np.searchsorted(self.edges, [piece[0] for piece in self.block_pieces], side="right") - 1
+            for block, (start, stop, _, transposed) in zip(blocks, self.block_pieces, strict=True):
+                out[block] += transposed @ u[start:stop]
+        else:
+            by_block = sparse.csr_array((u, np.arange(u.size), self.edges), shape=(out.shape[0], u.size)).T
+            for start, stop, piece, _ in self.pieces:
+                out[:, start:stop] = (piece @ by_block).toarray().T
+        return out
+
+    def _gather(self, v: Array) -> Array:
+        return np.concatenate([piece @ v for _, _, piece, _ in self.pieces])
+
+    def _scatter(self, u: Array) -> Array:
+        first, *rest = (transposed @ u[start:stop] for start, stop, _, transposed in self.pieces)
+        for part in rest:
+            first += part
+        return first
 
 
 def dense_product(A: Array, v: Array) -> Array:
@@ -132,19 +135,19 @@ def _tiles(A: Array) -> Iterator[tuple[slice, slice]]:
             yield slice(row, row + height), slice(column, column + width)
 
 
-def _chunks(X: Any) -> Iterator[tuple[int, int, Any, Any]]:
+def _pieces(X: Any, edges: Array | None = None) -> Iterator[tuple[int, int, Any, Any]]:
     """Split CSR by rows, CSC by columns: start, stop, the piece as CSR with those rows, and its transpose.
 
     scipy converts float32 data to float64 to multiply by a float64 vector: all that it is given, hence the
     pieces. A piece has some times as many entries as it has columns, for it adds a vector of that length.
     """
     major, minor = X.shape if X.format == "csr" else X.shape[::-1]
-    stops = [major]
+    stops = np.array([major]) if edges is None else edges[1:]
     if X.dtype != np.float64:
         size = max(TILE, 4 * minor)
-        stops = np.unique(np.append(np.searchsorted(X.indptr, np.arange(size, X.nnz, size)), major)).tolist()
+        stops = np.union1d(stops, np.searchsorted(X.indptr, np.arange(size, X.nnz, size)))
     start = 0
-    for stop in stops:
+    for stop in stops.tolist():
         piece = sparse.csr_array((stop - start, minor), dtype=X.dtype)
         transposed = sparse.csc_array((minor, stop - start), dtype=X.dtype)
         low, high = X.indptr[start], X.indptr[stop]
@@ -154,11 +157,6 @@ def _chunks(X: Any) -> Iterator[tuple[int, int, Any, Any]]:
         piece.indptr = transposed.indptr = X.indptr[start : stop + 1] - low
         yield start, stop, piece, transposed
         start = stop
-
-
-def _block_rows(u: Array, edges: Array) -> Any:
-    """Return the matrix whose row k holds u_i at columns edges[k] <= i < edges[k + 1]."""
-    return sparse.csr_array((u, np.arange(u.size), edges), shape=(edges.size - 1, u.size))
 
 
 def _check_finite(X: Any) -> None:

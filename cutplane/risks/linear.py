@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.capabilities import Capability
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import NO_KINKS, Line
+from cutplane.lines import Line
 from cutplane.losses.base import ScalarLoss
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.data import DenseData, SparseData, as_data
+from cutplane.risks.data import DenseData, SparseData, as_matrix
 from cutplane.validation import Array, as_count, as_vector
 
 
@@ -79,15 +80,14 @@ class LinearRisk(ImagedRisk):
     dim: int = field(init=False)
     n_blocks: int = field(init=False)
     _data: DenseData | SparseData = field(init=False)
-    _edges: Array = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, ScalarLoss):
             raise InvalidInputError(
                 f"loss must be a loss such as cutplane.losses.Hinge(), got {self.loss!r}."
             )
-        data = as_data(self.X)
-        m, n = data.X.shape
+        X = as_matrix(self.X)
+        m, n = X.shape
         y = self.loss.check_targets(self.y)
         if y.shape != (m,):
             raise InvalidInputError(f"y must have one target per row of X, shape ({m},), got {y.shape}.")
@@ -95,14 +95,14 @@ class LinearRisk(ImagedRisk):
         if blocks > m:
             raise InvalidInputError(f"blocks must be at most the number of examples, {m}, got {blocks}.")
         weights = _weights(self.sample_weight, m, self.normalize)
+        edges = np.arange(blocks + 1) * m // blocks
         for name, value in {
-            "X": data.X,
+            "X": X,
             "y": y,
             "weights": weights,
             "dim": n,
             "n_blocks": blocks,
-            "_data": data,
-            "_edges": np.arange(blocks + 1) * m // blocks,
+            "_data": (SparseData if sparse.issparse(X) else DenseData)(X, edges),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -121,7 +121,7 @@ class LinearRisk(ImagedRisk):
         """The sum over each block of the least losses, shape (n_blocks,)."""
         with np.errstate(invalid="ignore"):
             least = np.where(self.weights > 0.0, self.weights * self.loss.infimum(self.y), 0.0)
-        return np.add.reduceat(least, self._edges[:-1])
+        return np.add.reduceat(least, self._data.edges[:-1])
 
     def image(self, x: Array) -> Array:
         """Return the predictions X x, shape (m,): one pass over the data."""
@@ -133,7 +133,7 @@ class LinearRisk(ImagedRisk):
             losses = self.loss.value(self._relevant(z), self.y)
             if self.n_blocks == 1:
                 return float(self.weights @ losses)
-            return np.add.reduceat(self.weights * losses, self._edges[:-1])
+            return np.add.reduceat(self.weights * losses, self._data.edges[:-1])
 
     def slopes(self, z: Array) -> Array:
         """Return a subgradient, shape (dim,) or (n_blocks, dim): one pass over the data."""
@@ -142,7 +142,7 @@ class LinearRisk(ImagedRisk):
             if self.n_blocks == 1:
                 slopes = self._data.transposed_times(u)
             else:
-                slopes = self._data.block_sums(u, self._edges)
+                slopes = self._data.block_sums(u)
         slopes[~np.isfinite(slopes).all(axis=-1)] = 0.0
         return slopes
 
@@ -156,7 +156,7 @@ class LinearRisk(ImagedRisk):
                 z = start + t * step
                 value = float(self.weights @ self.loss.value(z, self.y))
                 slope = float(self.weights @ self.loss.directional(z, self.y, step))
-            return value, 0.0 if math.isnan(slope) else slope  # inf along the whole line
+            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
 
         return Line(evaluate, self._kinks(start, step))
 
@@ -181,8 +181,8 @@ class LinearRisk(ImagedRisk):
         return z if self._weightless is None else np.where(self._weightless, 0.0, z)
 
     def _kinks(self, start: Array, step: Array) -> Array | None:
-        if self._knots is None or self._knots.shape[0] == 0:
-            return None if self._knots is None else NO_KINKS
+        if self._knots is None:
+            return None
         moving = np.flatnonzero(step)
         with np.errstate(over="ignore"):
             t = ((self._knots[:, moving] - start[moving]) / step[moving]).ravel()

@@ -36,7 +36,7 @@ class Intersection(FeasibleSet):
     Raises
     ------
     InvalidInputError
-        If the dimensions differ.
+        If the dimensions differ, or there is no set.
 
     Examples
     --------
@@ -51,6 +51,8 @@ class Intersection(FeasibleSet):
     separators: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
+        if not self.simple and not self.separators:
+            raise InvalidInputError("Intersection needs at least one set; use WholeSpace for no constraint.")
         dim = _common_dim((*self.simple, *self.separators))
         for name in ("simple", "separators"):
             members = getattr(self, name)
@@ -82,7 +84,9 @@ class Intersection(FeasibleSet):
         super().resolve(dim)
         if self.dim == dim:
             return self
-        return Intersection((*self.simple, WholeSpace(dim)), self.separators)
+        return Intersection(
+            *([part.resolve(dim) for part in kind] for kind in (self.simple, self.separators))
+        )
 
     def violation(self, x: Array) -> float:
         """Return the worst violation of a part."""

@@ -20,11 +20,17 @@ from cutplane.testing.sampling import TOLERANCE, Sampler
 from cutplane.testing.separation import SeparationProbe
 from cutplane.validation import Array, as_count
 
-_VIOLATION = "violation(x) must return 0 inside and a positive float (or inf) outside, never NaN, the same at each call."
+_VIOLATION = (
+    "violation(x) must return 0 inside and a positive float (or inf) outside, never NaN, the same at each "
+    "call."
+)
 _CONVEX = "The set is not convex, or violation measures something whose level sets are not."
 _PROJECT = "project must return the point of the set nearest to x, x itself if x is inside."
 _LINEAR = "minimise_linear(v) must return a point of the set at which <v, x> is least."
-_ENTROPY = "minimise_entropy(v, log_reference) must minimise <v, x> + sum_j x_j (ln x_j - log_reference_j) over the set."
+_ENTROPY = (
+    "minimise_entropy(v, log_reference) must minimise <v, x> + sum_j x_j (ln x_j - log_reference_j) over "
+    "the set."
+)
 _BOUNDS = "bounds must be exactly the set, each of shape (dim,); return None if the set is not a box."
 _FORM = "The form must describe the same set as violation; return None, or drop the method, if there is none."
 _BOUNDED = "Set bounded = False, or None if it is not known: a wrong True lets unbounded problems through."
@@ -43,9 +49,10 @@ def check_set(
 ) -> Report:
     """Look for a mistake in a feasible set, in its violation and in every optional method it has.
 
-    Tests whether the violation is zero inside and its level sets are convex; whether the projection is in the set, idempotent,
-    nonexpansive and optimal; whether no point found has a smaller linear (or entropic) objective than the minimiser; and whether bounds, linear form
-    and cvxpy form describe the same set. Separation oracles in it are examined as by `check_separation`.
+    Tests whether the violation is zero inside and its level sets are convex; whether the projection is in the
+    set, idempotent, nonexpansive and optimal; whether no point found has a smaller linear (or entropic)
+    objective than the minimiser; and whether bounds, linear form and cvxpy form describe the same set.
+    Separation oracles in it are examined as by `check_separation`.
 
     Parameters
     ----------
@@ -169,7 +176,8 @@ class _SetProbe:
             violation = self.X0.violation(between)
             if violation > highest + self._tolerance(between) + TOLERANCE * highest:
                 raise Counterexample(
-                    f"the violation is {violation:.6g} at x + {t:.3g} (z - x), but at most {highest:.6g} at x and z",
+                    f"the violation is {violation:.6g} at x + {t:.3g} (z - x), but at most {highest:.6g} "
+                    "at x and z",
                     x=X[i],
                     z=X[k],
                 )
@@ -191,7 +199,8 @@ class _SetProbe:
             if (excess > 0.0).any():
                 z = candidates[int(np.argmax(excess))]
                 raise Counterexample(
-                    f"the projection of x is at distance {np.linalg.norm(x - nearest):.8g}, but moving from it towards z, "
+                    f"the projection of x is at distance {np.linalg.norm(x - nearest):.8g}, but moving "
+                    "from it towards z, "
                     "which is in the set, comes nearer",
                     x=x,
                     projection=nearest,
@@ -247,7 +256,8 @@ class _SetProbe:
         better = int(np.argmin(others))
         if others[better] < least - TOLERANCE * max(1.0, self.sampler.scale, abs(least)) * max(1.0, size):
             raise Counterexample(
-                f"the value is {least:.8g} at the minimiser and {others[better]:.8g} at x, which is in the set",
+                f"the value is {least:.8g} at the minimiser and {others[better]:.8g} at x, which is in the "
+                "set",
                 **points,
                 x=self.inside[better],
             )

@@ -17,16 +17,17 @@ from cutplane.validation import Array
 def linear_form_value(form: LinearForm, x: Array) -> float:
     """Return the least cost of a linear form with its first columns fixed to x; inf if there is none."""
     dim = len(x)
-    sizes = {len(form.cost), len(form.lower), len(form.upper), form.rows.shape[1]}
+    rows: Any = form.rows
+    sizes = {len(form.cost), len(form.lower), len(form.upper), rows.shape[1]}
     if len(sizes) > 1 or form.n_columns < dim:
         raise Counterexample(
-            f"linear_form has {len(form.cost)} costs, {len(form.lower)} lower and {len(form.upper)} upper bounds and "
-            f"{form.rows.shape[1]} columns; all must be one number, at least {dim}"
+            f"linear_form has {len(form.cost)} costs, {len(form.lower)} lower and {len(form.upper)} upper "
+            "bounds and "
+            f"{rows.shape[1]} columns; all must be one number, at least {dim}"
         )
     if ((x < form.lower[:dim] - 1e-9) | (x > form.upper[:dim] + 1e-9)).any():
         return math.inf
-    fixed = form.rows[:, :dim] @ x
-    rows = form.rows[:, dim:]
+    fixed, rows = rows[:, :dim] @ x, rows[:, dim:]
     low, high = form.row_lower - fixed, form.row_upper - fixed
     base = float(form.cost[:dim] @ x)
     if form.n_columns == dim:

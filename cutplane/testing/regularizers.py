@@ -28,9 +28,13 @@ _LAM = "value must be lam * omega(x), with lam a field of the dataclass and omeg
 _LINE = (
     "line(x0, x1) must return the value at x0 + t (x1 - x0) and its right derivative in t; its default does."
 )
-_FORM = "The form must describe lam * omega(x) itself, lam included; return None, or drop the method, if there is none."
+_FORM = (
+    "The form must describe lam * omega(x) itself, lam included; return None, or drop the method, if there "
+    "is none."
+)
 _CONJUGATE = (
-    "conjugate_minimiser must return the least value of g(x) + <v, x> over the set (and, at most, over g <= budget): "
+    "conjugate_minimiser must return the least value of g(x) + <v, x> over the set (and, at most, over g "
+    "<= budget): "
     "each lower bound the engine certifies relies on it. Return None for a set without a closed form."
 )
 _BOUND = 1e-9
@@ -49,8 +53,9 @@ def check_regularizer(
 ) -> Report:
     """Look for a mistake in a regularizer, in its value and in every optional method it has.
 
-    Tests whether the value is convex and proportional to `lam`, the subgradient supports it, lines follow it, `quadratic`, `linear_form` and
-    `cvxpy_form` describe it, and `conjugate_minimiser` gives a true lower bound that is attained where it says so.
+    Tests whether the value is convex and proportional to `lam`, the subgradient supports it, lines follow it,
+    `quadratic`, `linear_form` and `cvxpy_form` describe it, and `conjugate_minimiser` gives a true lower
+    bound that is attained where it says so.
 
     Parameters
     ----------
@@ -99,7 +104,7 @@ def check_regularizer(
 
 class _RegularizerProbe:
     def __init__(self, regularizer: Regularizer, sets: Sequence[FeasibleSet], sampler: Sampler):
-        self.g = regularizer
+        self.g: Any = regularizer
         self.sets = sets
         self.sampler = sampler
         drawn = sampler.points()
@@ -196,7 +201,8 @@ class _RegularizerProbe:
             found = worst(exceeds(self.values[i] + rise - values, self.values[i], rise, values))
             if found is not None:
                 raise Counterexample(
-                    f"g(z) = {values[found]:.8g}, below g(x) + <s, z - x> = {self.values[i]:.8g} + {rise[found]:.8g}",
+                    f"g(z) = {values[found]:.8g}, below g(x) + <s, z - x> = {self.values[i]:.8g} + "
+                    f"{rise[found]:.8g}",
                     x=x,
                     z=Z[found[0]],
                     s=slope,
@@ -220,10 +226,11 @@ class _RegularizerProbe:
             line = self.g.line(self.X[i].copy(), self.X[k].copy())
             values, slopes = np.array([line(float(t)) for t in grid]).T
             direct = np.array([self.g.value(self.X[i] + t * (self.X[k] - self.X[i])) for t in grid])
-            found = worst(exceeds(np.abs(values - direct), values, direct))
+            found = worst(exceeds(np.abs(values - direct), direct, direct[0], direct[-1]))
             if found is not None:
                 raise Counterexample(
-                    f"at t = {grid[found]:g} the line has the value {values[found]:.8g}, g has {direct[found]:.8g}",
+                    f"at t = {grid[found]:g} the line has the value {values[found]:.8g}, g has "
+                    f"{direct[found]:.8g}",
                     x0=self.X[i],
                     x1=self.X[k],
                 )
@@ -231,7 +238,8 @@ class _RegularizerProbe:
             found = worst(exceeds(direct[:, np.newaxis] + rise - direct, direct[:, np.newaxis], rise, direct))
             if found is not None:
                 raise Counterexample(
-                    f"the slope {slopes[found[0]]:.8g} of the line at t = {grid[found[0]]:g} predicts more than g at "
+                    f"the slope {slopes[found[0]]:.8g} of the line at t = {grid[found[0]]:g} predicts more "
+                    "than g at "
                     f"t = {grid[found[1]]:g}",
                     x0=self.X[i],
                     x1=self.X[k],
@@ -254,11 +262,11 @@ class _RegularizerProbe:
         return f"{len(chosen)} points"
 
     def _quadratic(self, x: Array) -> float | None:
-        form = self.g.quadratic(len(x))  # pyright: ignore[reportAttributeAccessIssue]
+        form = self.g.quadratic(len(x))
         return None if form is None else 0.5 * float(form.weights @ (x - form.centre) ** 2)
 
     def _linear(self, x: Array) -> float | None:
-        form = self.g.linear_form(len(x))  # pyright: ignore[reportAttributeAccessIssue]
+        form = self.g.linear_form(len(x))
         return None if form is None else linear_form_value(form, x)
 
     def _cvxpy(self, x: Array) -> float:
@@ -272,7 +280,7 @@ class _RegularizerProbe:
         slopes = [np.zeros(self.sampler.dim), *self.sampler.directions(self.sampler.n_points)]
         for v in [*slopes, *self._slopes_minimised_at(inside)]:
             for budget in (math.inf, float(np.median(values))):
-                minimum = self.g.conjugate_minimiser(v, feasible_set, budget)  # pyright: ignore[reportAttributeAccessIssue]
+                minimum = self.g.conjugate_minimiser(v, feasible_set, budget)
                 if minimum is None:
                     raise NotTested("there is no closed form for this set")
                 self._check_bound(minimum, v, budget, inside, values)
@@ -280,7 +288,10 @@ class _RegularizerProbe:
         return f"{len(slopes) + len(inside)} slopes against {len(inside)} points"
 
     def _slopes_minimised_at(self, inside: Array) -> list[Array]:
-        """Return a v for each z inside, the projection of x, such that z minimises g + <v, .>: v = -s - (x - z) with s in dg(z)."""
+        """Return for each z inside, the projection of x, a v such that z minimises g + <v, .> over the set.
+
+        With s a subgradient at z it is v = -s - (x - z), as x - z is normal to the set at z.
+        """
         subgradient = getattr(self.g, "subgradient", None)
         if subgradient is None:
             return []
@@ -320,5 +331,5 @@ class _RegularizerProbe:
 
 def _projection(regularizer: Regularizer, feasible_set: FeasibleSet, dim: int) -> Callable[[Array], Array]:
     """Return the projection on the set and the domain of the regularizer."""
-    problem: Any = Problem(LinearObjective(np.zeros(dim)), regularizer, feasible_set)
+    problem = Problem(LinearObjective(np.zeros(dim)), regularizer, feasible_set)
     return problem.into_simple_set

@@ -104,7 +104,7 @@ class Report:
             raise error("\n".join([f"{self.summary}.", *found]))
 
 
-class Counterexample(Exception):  # noqa: N818
+class Counterexample(Exception):
     """Raised by a test of a property that does not hold."""
 
     def __init__(self, detail: str, **points: Array):
@@ -112,7 +112,7 @@ class Counterexample(Exception):  # noqa: N818
         self.points = {name: np.array(point) for name, point in points.items()}
 
 
-class NotTested(Exception):  # noqa: N818
+class NotTested(Exception):
     """Raised by a test that does not apply."""
 
 

@@ -22,9 +22,15 @@ _SHAPES = (
 )
 _CHANGED = "Work on a copy of x: the engine keeps the array it passes."
 _REUSED = "Return new arrays: the engine keeps the answer to one query while it makes the next."
-_RANDOM = "The answer must depend on x alone: fix the random seed, use all the data, and drop what an earlier call left behind."
+_RANDOM = (
+    "The answer must depend on x alone: fix the random seed, use all the data, and drop what an earlier "
+    "call left behind."
+)
 _CONVEX = "The function is not convex, or is computed wrongly: no subgradient can mend this."
-_SLOPE = "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m, or a term left out."
+_SLOPE = (
+    "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m, "
+    "or a term left out."
+)
 _INFIMA = "Lower `infima` to values that hold for all x, or drop them."
 
 
@@ -37,12 +43,13 @@ def check_risk(
     scale: float = 1.0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Look for a mistake in a risk: a wrong subgradient, a function that is not convex, an answer that changes.
+    """Look for a mistake in a risk: a wrong subgradient, a nonconvex function, an answer that changes.
 
-    Tests, at random points of X and at points near to them, whether ``f(z) >= f(x) + <s, z - x>`` for every cut, whether f is convex on
-    segments and along single coordinates predicted by its subgradient, whether answers have the right shape, are
-    finite, the same twice, respect `infima`, leave x alone and are not overwritten; for a risk with images, whether image, line and
-    kinks agree with the oracle. Nonsmooth functions give no false alarms: only inequalities are tested.
+    Tests, at random points of X and at points near to them, whether ``f(z) >= f(x) + <s, z - x>`` for every
+    cut, whether f is convex on segments and along single coordinates predicted by its subgradient, whether
+    answers have the right shape, are finite, the same twice, respect `infima`, leave x alone and are not
+    overwritten; for a risk with images, whether image, line and kinks agree with the oracle. Nonsmooth
+    functions give no false alarms: only inequalities are tested.
 
     Parameters
     ----------
@@ -161,7 +168,8 @@ class _RiskProbe:
                 size = np.abs(first, where=np.isfinite(first), out=np.zeros_like(first)).max()
                 if not np.allclose(first, again, rtol=0.0, atol=TOLERANCE * size):
                     raise Counterexample(
-                        f"the {name} was {_brief(first)} at first, and {_brief(again)} when x was asked for again",
+                        f"the {name} was {_brief(first)} at first, and {_brief(again)} when x was asked "
+                        "for again",
                         x=x,
                     )
         return f"{min(5, len(self.X))} points"
@@ -222,9 +230,13 @@ class _RiskProbe:
         along = ""
         if moved.size == 1:
             rate = (z_values[block] - values[block]) / (z - x)[moved[0]]
-            along = f"; along coordinate {moved[0]} f changes at the rate {rate:.6g}, and s has {slopes[block, moved[0]]:.6g} there"
+            slope = slopes[block, moved[0]]
+            along = (
+                f"; along coordinate {moved[0]} f changes at the rate {rate:.6g}, but s is {slope:.6g} there"
+            )
         return Counterexample(
-            f"f{self._of(block)}(z) = {z_values[block]:.8g}, below f(x) + <s, z - x> = {values[block]:.8g} + {predicted:.8g}{along}",
+            f"f{self._of(block)}(z) = {z_values[block]:.8g}, below f(x) + <s, z - x> = {values[block]:.8g} "
+            f"+ {predicted:.8g}{along}",
             x=x,
             z=z,
             s=slopes[block],
@@ -253,7 +265,7 @@ class _RiskProbe:
 
 
 def _excess(x: Array, values: Array, slopes: Array, Z: Array, z_values: Array) -> Array:
-    """Return by how much each cut at x exceeds the value at each z, shape (len(Z), n_blocks), relative to what is forgiven."""
+    """Return by how much each cut at x exceeds each value at Z, shape (len(Z), n_blocks)."""
     rise = (Z - x) @ slopes.T
     return exceeds(values + rise - z_values, values, rise, z_values)
 

@@ -60,9 +60,9 @@ class Sampler:
 
 
 def exceeds(excess: Any, *terms: Any) -> Array:
-    """Return by how much `excess` is above the rounding error of a sum of `terms`, relative to it; <= 0 if it is not.
+    """Return by how much `excess` is above the rounding error of a sum of `terms`, relative to it.
 
-    NaN, from an infinite value that proves nothing, counts as not above.
+    It is <= 0 if `excess` is within that error, or proves nothing because a term is infinite.
     """
     size = sum(np.abs(term) for term in terms)
     ratio = np.asarray(excess) / np.maximum(TOLERANCE * size, 1e-300) - 1.0

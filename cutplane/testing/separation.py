@@ -14,11 +14,20 @@ from cutplane.testing.report import Counterexample, NotTested, Property, Report,
 from cutplane.testing.sampling import TOLERANCE, Sampler
 from cutplane.validation import Array, as_count
 
-_ANSWER = "Return None or [] for a point inside, else a HalfSpace or a list of them, with finite normals of shape (dim,)."
-_CUTS = "Return only half-spaces <normal, x> <= offset that x violates; look for a sign, or a test with another tolerance."
+_ANSWER = (
+    "Return None or [] for a point inside, else a HalfSpace or a list of them, with finite normals of "
+    "shape (dim,)."
+)
+_CUTS = (
+    "Return only half-spaces <normal, x> <= offset that x violates; look for a sign, or a test with "
+    "another tolerance."
+)
 _REPEATS = "The answer must depend on x alone, and x must be left as it is."
 _INSIDE = "The oracle must return nothing for these points: look at its test, and its tolerance."
-_VALID = "Each half-space must hold on the whole set: look for a sign, an offset too small, or a set that is not convex."
+_VALID = (
+    "Each half-space must hold on the whole set: look for a sign, an offset too small, or a set that is "
+    "not convex."
+)
 _CONVEX = "The set of the points called inside must be convex."
 _RELAXATIONS = 100
 _BISECTIONS = 30
@@ -36,8 +45,9 @@ def check_separation(
 ) -> Report:
     """Look for a mistake in a separation oracle.
 
-    Finds points inside by following the half-spaces, then the boundary by bisection, and tests whether every half-space cuts off the point it was
-    returned for and holds at all points called inside, whether these form a convex set, and whether answers repeat.
+    Finds points inside by following the half-spaces, then the boundary by bisection, and tests whether every
+    half-space cuts off the point it was returned for and holds at all points called inside, whether these
+    form a convex set, and whether answers repeat.
 
     Parameters
     ----------
@@ -75,14 +85,14 @@ def check_separation(
     >>> [check.name for check in report.failures]
     ['each half-space holds at the points called inside']
     """
-    separator = oracle if hasattr(oracle, "separate") else SeparationOracle(oracle, dim)  # pyright: ignore[reportArgumentType]
+    separator: Any = oracle if hasattr(oracle, "separate") else SeparationOracle(oracle, dim)  # pyright: ignore
     size = getattr(separator, "dim", None) if dim is None else as_count("dim", dim)
     if size is None:
         raise InvalidInputError(f"{oracle!r} has no dimension: pass dim.")
     known = np.empty((0, size)) if inside is None else np.atleast_2d(np.asarray(inside, dtype=np.float64))
     if known.ndim != 2 or known.shape[1] != size:
         raise InvalidInputError(f"inside must have shape (n, {size}), got {known.shape}.")
-    probe = SeparationProbe(separator, Sampler(size, rng, n_points, scale), known)  # pyright: ignore[reportArgumentType]
+    probe = SeparationProbe(separator, Sampler(size, rng, n_points, scale), known)
     report = examine(repr(oracle), probe.properties())
     if raise_on_failure:
         report.raise_if_failed(OracleError)
@@ -106,6 +116,8 @@ class SeparationProbe:
         self.known = known
         self.inside: list[Array] = []
         self.cuts: list[tuple[Array, HalfSpace]] = []
+        self.clear = 0
+        """How many of the cuts belong to points that are not within rounding of the boundary."""
 
     def properties(self) -> Iterator[Property]:
         """Yield every property."""
@@ -140,6 +152,7 @@ class SeparationProbe:
     def _answers(self) -> str:
         for x in (*self.known, *self.sampler.points()):
             self._walk_inside(x)
+        self.clear = len(self.cuts)
         outside = [x for x, _ in self.cuts[:: max(1, len(self.cuts) // self.sampler.n_points)]]
         for k, x in enumerate(outside if self.inside else ()):
             self._bisect(self.inside[k % len(self.inside)], x)
@@ -174,10 +187,12 @@ class SeparationProbe:
         return f"{len(self.known)} points"
 
     def _separates(self) -> str:
-        for x, half_space in self.cuts:
-            if not _violation(half_space, x) > 0.0:
+        for k, (x, half_space) in enumerate(self.cuts):
+            rounding = 0.0 if k < self.clear else TOLERANCE * _size(half_space, x)
+            if not _violation(half_space, x) > -rounding:
                 raise Counterexample(
-                    f"<normal, x> = {half_space.normal @ x:.8g} is not above the offset {half_space.offset:.8g}",
+                    f"<normal, x> = {half_space.normal @ x:.8g} is not above the offset "
+                    f"{half_space.offset:.8g}",
                     x=x,
                     normal=half_space.normal,
                 )
@@ -215,7 +230,8 @@ class SeparationProbe:
             k = int(np.argmax(excess))
             if excess[k] > 0.0:
                 raise Counterexample(
-                    f"the half-space returned at x cuts off z, which is called inside: <normal, z> = {products[k]:.8g} "
+                    "the half-space returned at x cuts off z, which is called inside: <normal, z> = "
+                    f"{products[k]:.8g} "
                     f"> {half_space.offset:.8g} = offset",
                     x=x,
                     z=points[k],
@@ -231,10 +247,10 @@ class SeparationProbe:
             t = self.sampler.rng.uniform(0.1, 0.9)
             between = points[i] + t * (points[k] - points[i])
             for half_space in self._query(between):
-                size = np.abs(half_space.normal) @ np.abs(between) + abs(half_space.offset)
-                if _violation(half_space, between) > TOLERANCE * size:
+                if _violation(half_space, between) > TOLERANCE * _size(half_space, between):
                     raise Counterexample(
-                        f"x and z are called inside, x + {t:.3g} (z - x) is cut off by {_violation(half_space, between):.6g}",
+                        f"x and z are called inside, x + {t:.3g} (z - x) is cut off by "
+                        f"{_violation(half_space, between):.6g}",
                         x=points[i],
                         z=points[k],
                     )
@@ -243,6 +259,10 @@ class SeparationProbe:
 
 def _violation(half_space: HalfSpace, x: Array) -> float:
     return float(half_space.normal @ x - half_space.offset)
+
+
+def _size(half_space: HalfSpace, x: Array) -> float:
+    return float(np.abs(half_space.normal) @ np.abs(x) + abs(half_space.offset))
 
 
 def _side(outside: bool) -> str:

@@ -1,0 +1,87 @@
+"""Finite lower bounds from multipliers that a solver left slightly outside the domain of the conjugate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.bound import DualFunction, DualValue
+from cutplane.engine.bundle import Bundle
+from cutplane.exceptions import CutplaneError
+from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.masters.select import Backend, candidates
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.problem import Problem
+
+_SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
+
+
+class SafeDual:
+    """The dual function, with a way back into its domain.
+
+    For a regularizer that grows linearly (a norm), L is finite only for multipliers in a polar set, whose
+    boundary is where the solutions lie. Multipliers of the reduced problem with half the weight of the
+    regularizer lie well inside; mixing in a small share of them makes the bound finite, at a loss of that
+    share.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.dual = DualFunction(problem)
+        self._ids = np.empty(0, dtype=np.int64)
+        self._weights = np.empty(0)
+        self._next_attempt = 0
+
+    @property
+    def calls_solver(self) -> bool:
+        """Whether an evaluation includes a small convex solve."""
+        return self.dual.calls_solver
+
+    def evaluate(self, bundle: Bundle, multipliers: Array, upper: float) -> DualValue:
+        """Return L(multipliers), or L of a nearby mixture if that is -inf."""
+        rows = bundle.slopes, bundle.offsets, bundle.blocks
+        exact = self.dual(*rows, multipliers, upper)
+        if exact.value > -math.inf or not self.problem.regularizer.lam > 0.0:
+            return exact
+        inside = self._inside(bundle)
+        if inside is None:
+            return exact
+        for share in _SHARES:
+            mixed = self.dual(*rows, (1.0 - share) * exact.multipliers + share * inside, upper)
+            if mixed.value > -math.inf:
+                doubled = (1.0 - 2.0 * share) * exact.multipliers + 2.0 * share * inside
+                return self.dual(*rows, doubled, upper)
+        return exact
+
+    def _inside(self, bundle: Bundle) -> Array | None:
+        """Return multipliers well inside the domain, one per row of the bundle, or None if none are known."""
+        if not np.isin(self._ids, bundle.ids).all() or not self._ids.size:
+            if len(bundle) < self._next_attempt:
+                return None
+            self._next_attempt = len(bundle) + len(bundle) // 4
+            self._ids, self._weights = self._solve_with_half_weight(bundle)
+        if not self._ids.size:
+            return None
+        inside = np.zeros(len(bundle))
+        inside[np.searchsorted(bundle.ids, self._ids)] = self._weights
+        return inside
+
+    def _solve_with_half_weight(self, bundle: Bundle) -> tuple[Array, Array]:
+        problem = self.problem
+        half = problem.regularizer.with_lam(0.5 * problem.regularizer.lam)
+        reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, half, problem.simple_set)
+        try:
+            solution = candidates(reduced, None, Backend())[0].build().solve(bundle)
+        except CutplaneError:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        if solution.status is not MasterStatus.SOLVED or solution.multipliers is None:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        return bundle.ids.copy(), np.maximum(solution.multipliers, 0.0)

@@ -1,0 +1,211 @@
+"""Small convex solves, checked through their dual points: inner minima, projections, infeasibility."""
+
+from __future__ import annotations
+
+import math
+
+import cvxpy as cp
+import numpy as np
+
+from cutplane.capabilities import Capability, require
+from cutplane.exceptions import BackendError
+from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
+from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
+from cutplane.masters.cvxpy_call import call
+from cutplane.regularizers.base import Minimum, Regularizer
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.sets.base import FeasibleSet
+from cutplane.validation import Array
+
+
+class InnerMinimum:
+    """v -> min over x in X0 of g(x) + <v, x>, for pairs of g and X0 without a closed form.
+
+    The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
+    The value is a lower bound computed from the dual point, not the objective the backend printed:
+    `cutplane.masters.conic_solve.solve_conic` states what is proven.
+
+    Parameters
+    ----------
+    regularizer : Regularizer
+        With a cvxpy form.
+    simple_set : FeasibleSet
+        With a cvxpy form.
+    dim : int
+
+    Raises
+    ------
+    MissingCapabilityError
+        If a cvxpy form is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.masters.conic import InnerMinimum
+    >>> from cutplane.regularizers import L2
+    >>> from cutplane.sets import Polyhedron
+    >>> inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [-2.0]), dim=2)
+    >>> minimum = inner(np.zeros(2))
+    >>> minimum.value <= 1.0, round(minimum.value, 6), minimum.x.round(6).tolist()
+    (True, 1.0, [-1.0, -1.0])
+    """
+
+    def __init__(self, regularizer: Regularizer, simple_set: FeasibleSet, dim: int):
+        for piece in (regularizer, simple_set):
+            require(piece, Capability.CVXPY, "The certificate", "Give it a method cvxpy_form(x).")
+        self._x = cp.Variable(dim)
+        self._v = cp.Parameter(dim)
+        self._scale = cp.Parameter(nonneg=True)
+        self._budget = cp.Parameter()
+        g = getattr(regularizer, "cvxpy_form")(self._x)  # noqa: B009
+        objective = cp.Minimize(self._scale * g + self._v @ self._x)
+        constraints = getattr(simple_set, "cvxpy_form")(self._x)  # noqa: B009
+        self._everywhere = cp.Problem(objective, constraints)
+        self._within_budget = cp.Problem(objective, [*constraints, g <= self._budget])
+        self._needs_budget = False
+
+    def __call__(self, v: Array, budget: float = math.inf) -> Minimum:
+        """Evaluate.
+
+        Parameters
+        ----------
+        v : ndarray of shape (dim,)
+        budget : float, default inf
+            An upper bound of g at the solution of the whole problem. If the minimum over X0 is -inf, it is
+            taken over {g <= budget}, from then on.
+
+        Returns
+        -------
+        Minimum
+            ``(-inf, None)`` if it is unbounded, or if no backend could solve it.
+        """
+        scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
+        self._v.value = scale * v
+        self._scale.value = scale
+        within = math.isfinite(budget)
+        best = None
+        if not (within and self._needs_budget):
+            best = self._minimum(self._everywhere)
+            self._needs_budget = best.value == -math.inf
+        if within and self._needs_budget:
+            self._budget.value = budget
+            best = self._minimum(self._within_budget)
+        assert best is not None
+        return Minimum(best.value / scale, best.x)
+
+    def _minimum(self, problem: cp.Problem) -> Minimum:
+        best = Minimum(-math.inf, None)
+        for backend in BACKENDS:
+            outcome = try_conic(problem, self._x, backend)
+            if outcome is None:
+                continue
+            if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
+                break
+            if outcome.x is not None and outcome.bound > best.value:
+                best = Minimum(outcome.bound, outcome.x)
+            if outcome.value - outcome.bound <= 1e-6 * (1.0 + abs(outcome.value)):
+                break
+        return best
+
+
+class ConicProjection:
+    """x -> the Euclidean projection of x on a set that has only a cvxpy form; compiled once.
+
+    Parameters
+    ----------
+    simple_set : FeasibleSet
+        With a cvxpy form.
+    dim : int
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the cvxpy form is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.masters.conic import ConicProjection
+    >>> from cutplane.sets import Polyhedron
+    >>> ConicProjection(Polyhedron([[1.0, 1.0]], [1.0]), dim=2)(np.array([2.0, 1.0])).round(6).tolist()
+    [1.0, -0.0]
+    """
+
+    def __init__(self, simple_set: FeasibleSet, dim: int):
+        require(
+            simple_set, Capability.CVXPY, "The projection", "Give it a method project(x) or cvxpy_form(x)."
+        )
+        self.simple_set = simple_set
+        self._x = cp.Variable(dim)
+        self._point = cp.Parameter(dim)
+        objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
+        self._problem = cp.Problem(objective, getattr(simple_set, "cvxpy_form")(self._x))  # noqa: B009
+
+    def __call__(self, x: Array) -> Array:
+        """Return the projection of x, up to about 1e-9; x itself if it is inside.
+
+        Raises
+        ------
+        BackendError
+            If no backend finds it: the set is empty, or badly scaled.
+        """
+        if self.simple_set.violation(x) <= 0.0:
+            return x.copy()
+        self._point.value = x
+        for backend in BACKENDS:
+            outcome = try_conic(self._problem, self._x, backend)
+            if outcome is not None and outcome.x is not None:
+                return outcome.x
+        raise BackendError(
+            f"No point could be projected on {self.simple_set!r}; check that the set is not empty, "
+            "and that its constraints are well scaled."
+        )
+
+
+def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
+    """Tell whether it is proven that the half-spaces among `rows` and the simple set have no common point.
+
+    The largest violation of a half-space is minimised over X0; its multipliers mu (clipped at 0) are a proof
+    if
+
+        <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0,
+
+    the minimum being a closed form or `InnerMinimum`. Where that is -inf, so that X0 is unbounded, ``-1e6
+    ||slopes' mu||_1`` stands in: then it is proven that no common point has ``||x||_inf <= 1e6``. The same is
+    proven if X0 itself is empty.
+
+    Parameters
+    ----------
+    rows : Rows
+    simple_set : FeasibleSet
+        With a cvxpy form.
+    dim : int
+
+    Returns
+    -------
+    bool
+        False if there is a common point, and also if there is no proof.
+    """
+    mine = rows.blocks == HALF_SPACE
+    norms = np.linalg.norm(rows.slopes[mine], axis=1)
+    norms[norms == 0.0] = 1.0
+    slopes, offsets = rows.slopes[mine] / norms[:, None], rows.offsets[mine] / norms
+    x, worst = cp.Variable(dim), cp.Variable()
+    violation = slopes @ x + offsets <= worst
+    constraints = [worst >= -1.0, *getattr(simple_set, "cvxpy_form")(x)]  # noqa: B009
+    problem = cp.Problem(cp.Minimize(worst), [violation, *constraints] if offsets.size else constraints)
+    status, _ = call(problem, "CLARABEL", {})
+    if status is MasterStatus.INFEASIBLE:
+        outcome = try_conic(problem, x, "CLARABEL")
+        return outcome is not None and outcome.bound == math.inf
+    if status is not MasterStatus.SOLVED or not offsets.size:
+        return False
+    mu = np.maximum(violation.dual_value, 0.0)
+    return bool(offsets @ mu + _least_over(simple_set, mu @ slopes) > 1e-12 * (np.abs(offsets) @ mu))
+
+
+def _least_over(simple_set: FeasibleSet, v: Array) -> float:
+    """Return a lower bound of <v, x> over the set, or over ||x||_inf <= 1e6 if it has none."""
+    nothing = NoRegularizer()
+    least = nothing.conjugate_minimiser(v, simple_set) or InnerMinimum(nothing, simple_set, v.size)(v)
+    return least.value if math.isfinite(least.value) else -FAR * float(np.abs(v).sum())

@@ -1,0 +1,96 @@
+"""A cone programme solved by a backend, and a lower bound computed from its dual point."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from cutplane.masters.cones import into_dual_cone
+from cutplane.validation import Array
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
+    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
+}
+"""The backends that bound a cone programme, the first choice first, with tight options."""
+
+FAR = 1e6
+"""How far from the origin, in the largest coordinate, infeasibility is proven."""
+
+_REACH = 10.0
+
+
+class Outcome(NamedTuple):
+    """What a backend found for a conic problem.
+
+    Attributes
+    ----------
+    status : str
+        cvxpy's.
+    x : ndarray or None
+        The value of the variable, if there is one.
+    value : float
+        The objective there, as the backend computes it; nan if there is none.
+    bound : float
+        A lower bound of the optimal value, from the backend's dual point.
+    """
+
+    status: str
+    x: Array | None
+    value: float
+    bound: float
+
+
+def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
+    """Solve a cvxpy problem as a cone programme, and bound it from its dual.
+
+    The programme is min 1/2 u'Pu + c'u + d subject to A u + s = b, s in K, with u = (x, auxiliaries). For any
+    u0, and any y in the dual cone of K, with r = c + P u0 + A'y,
+
+        d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R.
+
+    The left side is evaluated at the backend's primal point u0 and at its dual point, moved into the dual
+    cone, with R = 10 max(1, ||u0||_inf). So what is proven is that no feasible u in a box ten times larger
+    than the solution has a lower value than the bound; where r = 0 it holds everywhere.
+
+    If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
+    has ||u||_inf <= 1e6, else -inf.
+    """
+    options = BACKENDS[backend]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
+        raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
+        solution = chain.invert(raw, inverse)
+    u, z = (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z)
+    u, y = np.array(u), into_dual_cone(np.array(z), data["dims"], upper=backend == "CLARABEL")
+    A, b = data["A"], data["b"]
+    if solution.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+        proven = -float(b @ y) > FAR * float(np.abs(A.T @ y).sum())
+        return Outcome(solution.status, None, math.nan, math.inf if proven else -math.inf)
+    if solution.status not in cp.settings.SOLUTION_PRESENT:
+        return Outcome(solution.status, None, math.nan, -math.inf)
+    Pu = data["P"] @ u if data.get("P") is not None else np.zeros_like(u)
+    residual = data["c"] + Pu + A.T @ y
+    reach = _REACH * max(1.0, float(np.abs(u).max(initial=0.0)))
+    curvature = 0.5 * float(u @ Pu)
+    constant = float(inverse[-1]["offset"])
+    bound = constant - curvature - float(b @ y) - reach * float(np.abs(residual).sum())
+    return Outcome(
+        solution.status,
+        np.asarray(solution.primal_vars[x.id]),
+        constant + curvature + float(data["c"] @ u),
+        bound if math.isfinite(bound) else -math.inf,
+    )
+
+
+def try_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome | None:
+    """Return what `solve_conic` returns, or None if the backend fails or cannot take the problem."""
+    try:
+        return solve_conic(problem, x, backend)
+    except (cp.SolverError, ValueError, ArithmeticError):
+        return None
