@@ -1,12 +1,14 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import losses, stopping
+from cutplane import losses, plotting, stopping, testing
 from cutplane.callbacks import Log
+from cutplane.compare import Comparison, compare
 from cutplane.exceptions import (
     BackendError,
     CutplaneError,
     InvalidInputError,
     MissingCapabilityError,
+    MissingExtraError,
     NotConvexError,
     OracleError,
 )

@@ -120,8 +120,9 @@ def plot_path(path: Path, ax: Axes | None = None) -> Axes:
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     """Plot the certified relative gap of every run over time, both on logarithmic axes.
 
-    A run that reached the tolerance ends with a dot, another with a cross; the dotted line is the tolerance.
-    Rows that failed are left out.
+    With several methods and several backends, the colour tells one and the kind of line the other. A run that
+    reached the tolerance ends with a dot, another with a cross; the thin line is the tolerance. Rows that
+    failed are left out.
 
     Parameters
     ----------
@@ -133,9 +134,9 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    axes = _axes(ax, figsize=(9.0, 4.5))
+    axes = _axes(ax, figsize=(9.0, max(4.5, 0.5 + 0.2 * len(comparison))))
     drawn = 0
-    for row in comparison.rows:
+    for row, colour, style in zip(comparison.rows, *_looks(comparison), strict=True):
         if row.result is None:
             continue
         history = row.result.history
@@ -145,11 +146,10 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
         if not known.any():
             continue
         gap = np.maximum(gap, _SMALLEST)
-        style = _STYLES[drawn // 10 % len(_STYLES)]
         drawn += 1
-        (line,) = axes.plot(seconds[known], gap[known], style, drawstyle="steps-post", label=row.label)
+        axes.plot(seconds[known], gap[known], style, color=colour, drawstyle="steps-post", label=row.label)
         end = "o" if row.status == "OPTIMAL" else "x"
-        axes.plot(seconds[known][-1], gap[known][-1], end, color=line.get_color(), markersize=5)
+        axes.plot(seconds[known][-1], gap[known][-1], end, color=colour, markersize=5)
     if drawn:
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -159,10 +159,21 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     else:
         axes.text(0.5, 0.5, "no run has a certified gap", ha="center", va="center", transform=axes.transAxes)
     if drawn and comparison.tol > 0:
-        axes.axhline(comparison.tol, color="black", linewidth=0.8, linestyle=":")
+        axes.axhline(comparison.tol, color="black", linewidth=0.6, zorder=0)
     axes.set_xlabel("seconds")
     axes.set_ylabel("certified relative gap")
     return axes
+
+
+def _looks(comparison: Comparison) -> tuple[list[str], list[str]]:
+    """Return the colour and the line style of each row: methods and backends, the more of them in colours."""
+    asked = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
+    coloured, styled = sorted(asked, key=lambda names: -len(set(names)))
+    colours, styles = (list(dict.fromkeys(names)) for names in (coloured, styled))
+    return (
+        [f"C{colours.index(name) % 10}" for name in coloured],
+        [_STYLES[styles.index(name) % len(_STYLES)] for name in styled],
+    )
 
 
 def _axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.4)) -> Any:

@@ -3,6 +3,9 @@
 import re
 import warnings
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import cutplane
 
 project = "cutplane"
@@ -13,7 +16,6 @@ version = release = cutplane.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -25,10 +27,15 @@ default_role = "py:obj"
 html_theme = "pydata_sphinx_theme"
 html_title = "cutplane"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_sidebars = {"index": [], "changelog": []}
+html_math_renderer = "mathml"
 html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
 
 autosummary_generate = True
 autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -41,7 +48,6 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "download_all_examples": False,
     "remove_config_comments": True,
-    "abort_on_example_error": True,
 }
 warnings.filterwarnings("ignore", message="Unknown section Optional Methods")
 
@@ -69,5 +75,16 @@ def _adapt(app, what, name, obj, options, lines):
             lines[i] = "``".join(parts)
 
 
+def _inline_math(writer, node):
+    writer.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def _block_math(writer, node):
+    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
     app.connect("autodoc-process-docstring", _adapt, priority=400)

@@ -2,7 +2,7 @@ r"""
 The smallest ball around points
 ===============================
 
-The centre of the smallest ball that holds the points :math:`a_1, \dots, a_m` minimises the greatest
+The centre of the smallest ball that holds the points :math:`a_1, \ldots, a_m` minimises the greatest
 distance,
 
 .. math:: \min_x \; \max_i \|x - a_i\| .
@@ -20,8 +20,8 @@ from sklearn.datasets import load_iris
 import cutplane as cut
 
 # %%
-# 150 flowers: length and width of their petals.
-A = load_iris().data[:, 2:]
+# 150 flowers: length and width of their sepals.
+A = load_iris().data[:, :2]
 
 
 # %%
@@ -47,8 +47,8 @@ ax.add_patch(plt.Circle(tuple(centre), radius, fill=False))
 ax.plot(*A.T, ".", color="0.6")
 ax.plot(*A[touching].T, "o", label="on the sphere")
 ax.plot(*centre, "x", color="C1", label="centre")
-ax.set(aspect="equal", xlabel="petal length (cm)", ylabel="petal width (cm)")
-ax.legend()
+ax.set(aspect="equal", xlabel="sepal length (cm)", ylabel="sepal width (cm)")
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()
 
 # %%

@@ -40,19 +40,19 @@ for iteration, (lower, upper) in enumerate(bounds):
     print(f"{iteration:>2}  {lower:>10.6f} <= optimum <= {upper:.6f}")
 
 # %%
-# The model after 2, 4 and 6 queries. Its least value, the dot, is the lower bound.
+# The model after 2, 3 and 5 queries. Its least value, the dot, is the lower bound.
 certificate = run.result().certificate
 grid = np.linspace(y.min() - 2, y.max() + 2, 500)
 values = np.abs(grid[:, None] - y).mean(axis=1)
 tangents = grid[:, None] * certificate.slopes[:, 0] + certificate.offsets
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.5), sharey=True)
-for ax, count in zip(axes, (2, 4, 6), strict=True):
+fig, axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True)
+for ax, count in zip(axes, (2, 3, 5), strict=True):
     model = tangents[:, :count].max(axis=1)
     ax.plot(grid, tangents[:, :count], color="0.8", linewidth=1)
     ax.plot(grid, values, label="risk")
     ax.plot(grid, model, label="model")
     ax.plot(grid[model.argmin()], model.min(), "o", color="C1")
-    ax.set(title=f"{count} cuts", xlabel="x", ylim=(-1.5, 4))
+    ax.set(title=f"{count} cuts", xlabel="alcohol content (%)", xlim=(10.5, 15.5), ylim=(-0.2, 2))
 axes[0].legend()
 plt.show()
 

@@ -29,7 +29,7 @@ import cutplane as cut
 X, target = load_diabetes(return_X_y=True)
 y = target / 100
 fitted, held_out = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
-experts = {f"{k} neighbours": KNeighborsRegressor(k) for k in (1, 5, 20, 80)}
+experts = {f"nearest {k}": KNeighborsRegressor(k) for k in (1, 5, 20, 80)}
 experts |= {f"tree of depth {d}": DecisionTreeRegressor(max_depth=d, random_state=0) for d in (1, 3, 6)}
 experts |= {f"ridge {alpha:g}": Ridge(alpha) for alpha in (0.01, 1.0, 100.0)}
 predictions = [expert.fit(X[fitted], y[fitted]).predict(X[held_out]) for expert in experts.values()]

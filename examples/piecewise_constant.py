@@ -10,7 +10,7 @@ piecewise constant:
 .. math::
 
    \min_x \; \frac1m \sum_{i=1}^m |\langle a_i, x\rangle - b_i|
-   + \lambda \Big( \sum_j |x_j| + 5 \sum_j |x_{j+1} - x_j| \Big) .
+   + \lambda \left( \sum_j |x_j| + 5 \sum_j |x_{j+1} - x_j| \right) .
 
 Any convex cvxpy expression is a regularizer: it stays exact in every reduced problem.
 """
@@ -39,7 +39,8 @@ b[::10] += 10 * rng.normal(size=m // 10)
 # ---------------
 x = cp.Variable(n)
 fused = cut.CvxpyRegularizer(cp.norm1(x) + 5 * cp.norm1(cp.diff(x)), x, lam=1e-3)
-result = cut.Problem(cut.LinearRisk(A, b, loss=cut.losses.Absolute()), fused).solve(tol=1e-6)
+problem = cut.Problem(cut.LinearRisk(A, b, loss=cut.losses.Absolute()), fused)
+result = problem.solve(cut.ProximalBundle(), tol=1e-6)
 print(result)
 
 # %%

@@ -8,7 +8,7 @@ path
 .. math::
 
    \min_w \; \frac1m \sum_{i=1}^m \max(0, 1 - y_i \langle x_i, w\rangle) + \frac\lambda2 \|w\|^2,
-   \qquad \lambda = 1, \dots, 10^{-6} ,
+   \qquad \lambda = 1, \ldots, 10^{-5} ,
 
 each problem starts with the cuts of all those before it. The comparison is with solving each from nothing.
 """
@@ -26,7 +26,7 @@ X, digit = load_digits(return_X_y=True)
 chosen = np.isin(digit, (3, 8))
 X = np.column_stack([X[chosen] / 16, np.ones(chosen.sum())])
 y = np.where(digit[chosen] == 3, 1.0, -1.0)
-lams = np.logspace(0, -6, 25)
+lams = np.logspace(0, -5, 21)
 
 # %%
 # The formulation

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.oracle_checks import show
+from cutplane.engine.oracle_checks import TOLERANCE, show
 from cutplane.engine.proof import Proof
 from cutplane.exceptions import OracleError
 
 _NOISE = 1e-13
-_CONTRADICTION = 1e-9
 
 
 class Bounds:
@@ -30,6 +29,8 @@ class Bounds:
         self.best: Point | None = None
         self.lower = -math.inf
         self.proof = Proof()
+        self.slack = 0.0
+        """What the tolerance of a separation oracle may change in the objective, before `TOLERANCE`."""
         self._magnitude = 0.0
 
     @property
@@ -60,7 +61,9 @@ class Bounds:
 
     def _settle(self, lower: float, magnitude: float) -> None:
         """Set the lower bound, which may exceed the upper one by a rounding error at most."""
-        if self.best is not None and lower - self.upper > _CONTRADICTION * (magnitude + abs(self.upper)):
+        if self.best is not None and lower - self.upper > TOLERANCE * (
+            magnitude + abs(self.upper) + self.slack
+        ):
             raise OracleError(
                 f"The lower bound {lower:.10g} exceeds the objective {self.upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "

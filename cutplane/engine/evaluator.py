@@ -165,7 +165,7 @@ class Evaluator:
                     f"the problem has dimension {x.shape[0]}."
                 )
             product = float(half_space.normal @ x)
-            size = float(np.abs(half_space.normal) @ np.abs(x)) + abs(half_space.offset)
+            size = float(np.abs(half_space.normal) @ (1.0 + np.abs(x))) + abs(half_space.offset)
             if half_space.offset - product > TOLERANCE * size:
                 raise OracleError(
                     f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = {product:g} "

@@ -22,9 +22,8 @@ TOLERANCE = 1e-7
 
 def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point) -> None:
     """Raise `OracleError` if a new cut lies above the value at a point already evaluated."""
-    products = slopes @ known.x
-    excess = products + offsets - known.values
-    scale = np.abs(known.values) + np.abs(offsets) + np.abs(products)
+    excess = slopes @ known.x + offsets - known.values
+    scale = np.abs(known.values) + np.abs(offsets) + np.abs(slopes) @ np.abs(known.x)
     if (excess > TOLERANCE * scale).any():
         raise _contradiction(problem, point.x, known.x, float(excess.max()))
 
@@ -37,7 +36,7 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array) -
         return
     products = bundle.slopes @ point.x
     values = np.append(point.values, np.inf)[bundle.blocks]
-    scale = np.abs(values) + np.abs(bundle.offsets) + np.abs(products)
+    scale = np.abs(values) + np.abs(bundle.offsets) + np.abs(bundle.slopes) @ np.abs(point.x)
     above = (bundle.blocks != HALF_SPACE) & (products + bundle.offsets - values > TOLERANCE * scale)
     if not above.any():
         return
@@ -50,7 +49,7 @@ def check_separation(half_spaces: list[HalfSpace], x: Array, inside: Array) -> N
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before."""
     for half_space in half_spaces:
         product = half_space.normal @ inside
-        size = np.abs(half_space.normal) @ np.abs(inside) + abs(half_space.offset)
+        size = np.abs(half_space.normal) @ (1.0 + np.abs(inside)) + abs(half_space.offset)
         if product - half_space.offset > TOLERANCE * size:
             raise OracleError(
                 f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "

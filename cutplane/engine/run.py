@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _RETREATS = 60
 _PULLS = 40
-_DIVERGED = 1e20
+_DIVERGED = 1e15
 _NOISE = 1e-13
 
 
@@ -274,6 +274,8 @@ class Run:
         """Add the cut of the risk at an evaluated point, one per block."""
         slopes = self.evaluator.slopes(point)
         offsets = point.values - slopes @ point.x
+        if self.problem.separators:
+            self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, point, self.best)
         self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))

@@ -2,15 +2,16 @@
 
     maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
 
-with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative; with such variables the
-problem can be unbounded. The free variables (the positive ones) carry an upper triangular factor
+with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative; with such
+variables the problem can be unbounded. The free variables (the positive ones) carry an upper triangular
+factor
 
     R'R = H + sigma E E' + ridge      on their rows and columns, E the 0/1 matrix of the groups.
 
-The group sums are constant, so sigma changes no step; it keeps the factor well conditioned as long as the free rows are affinely
-independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of rounding, takes care of rows that are not. It bends
-the steps but not the answer: gradients are those of H, and every step is an exact line search, which along a
-direction that H does not see goes to the boundary.
+The group sums are constant, so sigma changes no step; it keeps the factor well conditioned as long as the
+free rows are affinely independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of rounding,
+takes care of rows that are not. It bends the steps but not the answer: gradients are those of H, and every
+step is an exact line search, which along a direction that H does not see goes to the boundary.
 
 Z is kept equal to inv(R') E, so that a step which keeps the group sums costs two triangular solves.
 """
@@ -27,6 +28,7 @@ SOLVED, UNBOUNDED, STALLED, NOT_FINITE = 0, 1, 2, 3
 _EPS = 2.0**-52
 _RIDGE = 1e-13
 _NOISE = 8.0 * _EPS
+_FLAT = 2e-14
 _TINY = 1e-300
 _IDLE = 20
 _OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
@@ -68,7 +70,7 @@ def append(H, group, sigma, R, Z, free, where, n_free, j):
 
 @njit(**_OPTIONS)
 def delete(R, Z, free, where, n_free, position):
-    """Remove the variable at a position of the factor and return the new number; O(n_free^2), Givens rotations."""
+    """Fix the free variable at a position at zero and return the new number; O(n_free^2), by rotations."""
     last = n_free - 1
     where[free[position]] = -1
     for p in range(position, last):
@@ -135,7 +137,7 @@ def keep_sums(Z, n_free, d):
 
 @njit(**_OPTIONS)
 def newton(R, Z, n_free, d):
-    """Overwrite d, a gradient on the free variables, by the step to the maximiser that keeps the group sums."""
+    """Overwrite d, a gradient on the free variables, by the step to the maximiser with the same sums."""
     for p in range(n_free):
         row = R[p]
         d[p] /= row[p]
@@ -154,7 +156,7 @@ def newton(R, Z, n_free, d):
 
 @njit(**_OPTIONS)
 def combine(rows, weights, free, n_free, out):
-    """out = the sum of the free rows times their weights."""
+    """Set out to the sum of the free rows times their weights."""
     out[:] = 0.0
     for p in range(n_free):
         i = free[p]
@@ -166,7 +168,7 @@ def combine(rows, weights, free, n_free, out):
 
 @njit(**_OPTIONS)
 def gradient(H, q, n, a, free, n_free, g):
-    """g = q - H a."""
+    """Set g to q - Ha."""
     for i in range(n):
         g[i] = q[i]
     for p in range(n_free):
@@ -221,7 +223,8 @@ def set_means(group, free, n_free, a, g, nu):
 def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
 
-    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, and the rounding error of a'g.
+    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, the rounding error of a'g, and that of the
+    largest g of a free variable.
     """
     set_means(group, free, n_free, a, g, nu)
     slack = 0.0
@@ -240,10 +243,13 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
         total += a[i] * noise[i]
         if group[i] >= 0:
             common += a[i] * noise[i]
+    largest = total - common
     for i in range(n):
         if group[i] >= 0:
+            if a[i] > 0.0:
+                largest = max(largest, noise[i])
             noise[i] += common
-    return slack, total
+    return slack, total, largest
 
 
 @njit(**_OPTIONS)
@@ -289,7 +295,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
             doubt += abs(d[p]) * noise[i]
         if not slope > 0.0:
             break
-        flat = curvature <= 2e-12 * size * size
+        flat = curvature <= _FLAT * size * size
         step = np.inf if flat else slope / curvature
         blocked = np.int64(-1)
         for p in range(n_free):
@@ -322,8 +328,8 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
     Parameters
     ----------
     base, reach : ndarray of shape (n,), float
-        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base is q and
-        reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
+        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base
+        is q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
     tol : float
         Duality gap at which to stop; rounding stops earlier.
     ray : ndarray of shape (capacity,)
@@ -344,7 +350,7 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
     idle = 0
     moves = 0
     while True:
-        gap, error = weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise)
+        gap, rounding, error = weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise)
         top[:] = 0.0
         entering = np.int64(-1)
         best = 0.0
@@ -359,16 +365,17 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
                 score = v / math.sqrt(H[i, i] + _TINY)
                 if where[i] >= 0:
                     unsettled = max(unsettled, abs(score))
-                elif v > 0.0:
-                    violated = violated or k < 0
-                    if score > best and not tabu[i]:
-                        best = score
-                        entering = i
+                elif score > best and not tabu[i]:
+                    best = score
+                    entering = i
+                violated = violated or (k < 0 and v > 0.0)
         for k in range(top.shape[0]):
             gap += top[k]
         if not gap < np.inf:
             return NOT_FINITE, n_free, gap, error, moves
-        if gap <= tol and not violated:
+        if violated:
+            gap = np.inf
+        if gap <= tol:
             return SOLVED, n_free, gap, error, moves
         if idle > _IDLE or moves > 20 * n + 100:
             return STALLED, n_free, gap, error, moves
@@ -380,16 +387,65 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
             else:
                 renewed = True
                 factorise(H, group, sigma, R, Z, free, where, n_free)
-        n_free, gain, travel, unbounded = ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved)
+        n_free, gain, travel, unbounded = ascend(
+            H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved
+        )
         if unbounded:
             return UNBOUNDED, n_free, gap, error, moves
         moves += 1
         if reach > 0.0:
             reach += travel
-        if gain > error:
+        if gain > rounding:
             idle = 0
             tabu[:] = False
         else:
             idle += 1
             if entering >= 0 and where[entering] < 0:
                 tabu[entering] = True
+
+
+@njit(**_OPTIONS)
+def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
+    """Maximise over s in [0, limit] the concave function whose derivative is
+
+        constant + <dv, clip(middle - scale (v + s dv), lower, upper)>,
+
+    piecewise linear, by Newton's method on the derivative inside a bracket; inf if it grows for ever.
+    """
+    low = 0.0
+    high = limit
+    s = min(1.0, limit)
+    for _ in range(200):
+        value = constant
+        descent = 0.0
+        size = abs(constant)
+        for j in range(v.shape[0]):
+            x = middle[j] - scale[j] * (v[j] + s * dv[j])
+            if x < lower[j]:
+                x = lower[j]
+            elif x > upper[j]:
+                x = upper[j]
+            else:
+                descent += scale[j] * dv[j] * dv[j]
+            value += dv[j] * x
+            size += abs(dv[j] * x)
+        if s == limit and value >= 0.0:
+            return s
+        if abs(value) <= _EPS * size:
+            return s
+        if value > 0.0:
+            low = s
+        else:
+            high = s
+        if high - low <= 4.0 * _EPS * high:
+            return low
+        newton = s + value / descent if descent > 0.0 else np.inf
+        if low < newton < high:
+            s = newton
+        elif high < np.inf:
+            s = 0.5 * (low + high)
+        elif s > 1e100:
+            return np.inf
+        else:
+            s = min(1e3 * s, newton)
+    return low

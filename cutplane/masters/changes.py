@@ -11,7 +11,7 @@ from cutplane.validation import Array
 
 
 def survivors(known: Array, ids: Array) -> Array:
-    """Return a mask over the `known` ids: those still among `ids`, where they come first, in the same order."""
+    """Return a mask over the `known` ids: those still among `ids`, where they come first, in order."""
     if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
         return np.ones(known.size, dtype=bool)
     return np.isin(known, ids, assume_unique=True)
@@ -24,7 +24,7 @@ def objective_scale(slopes: Array, blocks: Array) -> float:
 
 
 def row_factors(slopes: Array, blocks: Array, scale: float) -> Array:
-    """Return a factor per row: `scale` for cuts, for half-spaces the power of two that brings the slope close to 1.
+    """Return a factor per row: `scale` for cuts, for half-spaces a power of two that makes the slope about 1.
 
     If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the
     multipliers of the rows are those of the scaled rows times ``factors / scale``.

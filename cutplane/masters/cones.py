@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,20 +34,20 @@ def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:
     y = z.copy()
     start = dims.zero + dims.nonneg
     y[dims.zero : start] = np.maximum(y[dims.zero : start], 0.0)
-    for move, sizes in (
-        (_second_order, [(size, None) for size in dims.soc]),
-        (_semidefinite, [(size * (size + 1) // 2, upper) for size in dims.psd]),
-        (_exponential, [(3, None)] * dims.exp),
-        (_power, [(3, np.array([alpha, 1.0 - alpha])) for alpha in dims.p3d]),
-        (_power, [(len(alphas) + 1, np.asarray(alphas)) for alphas in dims.pnd]),
-    ):
-        for size, parameter in sizes:
-            move(y[start : start + size], parameter)
-            start += size
+    moves: list[tuple[int, Callable[[Array], None]]] = [
+        *((size, _second_order) for size in dims.soc),
+        *((size * (size + 1) // 2, partial(_semidefinite, upper=upper)) for size in dims.psd),
+        *((3, _exponential) for _ in range(dims.exp)),
+        *((3, partial(_power, alphas=np.array([alpha, 1.0 - alpha]))) for alpha in dims.p3d),
+        *((len(alphas) + 1, partial(_power, alphas=np.asarray(alphas))) for alphas in dims.pnd),
+    ]
+    for size, move in moves:
+        move(y[start : start + size])
+        start += size
     return y
 
 
-def _second_order(y: Array, _: None) -> None:
+def _second_order(y: Array) -> None:
     y[0] = max(y[0], float(np.linalg.norm(y[1:])))
 
 
@@ -61,7 +63,7 @@ def _semidefinite(y: Array, upper: bool) -> None:
         y[:] = matrix[rows, columns] * scaling
 
 
-def _exponential(y: Array, _: None) -> None:
+def _exponential(y: Array) -> None:
     """Dual of s_2 exp(s_1 / s_2) <= s_3, s_2 > 0: -u exp(v / u - 1) <= w, u < 0, or u = 0, v >= 0, w >= 0."""
     y[2] = max(y[2], 0.0)
     u, v, w = (float(entry) for entry in y)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.settings import SOLUTION_PRESENT
 
 from cutplane.masters.cones import into_dual_cone
 from cutplane.validation import Array
@@ -61,6 +62,7 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
     has ||u||_inf <= 1e6, else -inf.
     """
     options = BACKENDS[backend]
+    chain: Any
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
@@ -72,7 +74,7 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
     if solution.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         proven = -float(b @ y) > FAR * float(np.abs(A.T @ y).sum())
         return Outcome(solution.status, None, math.nan, math.inf if proven else -math.inf)
-    if solution.status not in cp.settings.SOLUTION_PRESENT:
+    if solution.status not in SOLUTION_PRESENT:
         return Outcome(solution.status, None, math.nan, -math.inf)
     Pu = data["P"] @ u if data.get("P") is not None else np.zeros_like(u)
     residual = data["c"] + Pu + A.T @ y

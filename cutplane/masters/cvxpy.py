@@ -12,10 +12,22 @@ import numpy as np
 from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.forms import DiagonalQuadratic
-from cutplane.masters.base import Level, MasterSolution, Prox, ReducedProblem, Rows, Stabilization
+from cutplane.masters.base import (
+    HALF_SPACE,
+    Level,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Rows,
+    Stabilization,
+)
 from cutplane.masters.cvxpy_call import call
 from cutplane.masters.cvxpy_dual import DualForm
 from cutplane.masters.cvxpy_primal import PrimalForm
+from cutplane.validation import Array
+
+_FEASIBLE = 1e-4
 
 
 class CvxpyMaster:
@@ -80,26 +92,37 @@ class CvxpyMaster:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is not used."""
-        if rows.ids.size < self.reduced.dim:
-            quadratic = self._quadratic(stabilization)
-            if quadratic is not None:
-                return self.dual.solve(rows, quadratic)
+        """Solve; `accuracy` is not used.
+
+        Where the dual form fails, or leaves a half-space violated, the reduced problem may be infeasible: the
+        primal form decides.
+        """
+        if np.unique(rows.blocks[rows.blocks != HALF_SPACE]).size < self.reduced.n_blocks:
+            return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
+        quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
+        if quadratic is not None:
+            solution = self.dual.solve(rows, quadratic)
+            if solution.x is not None and _respects_half_spaces(rows, solution.x):
+                return solution
         return self.primal.solve(rows, stabilization)
 
     def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
-        """Return g + prox as a definite diagonal quadratic, up to a constant; None if X0 is not the whole space."""
+        """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""
         reduced = self.reduced
         bounds = reduced.simple_set.bounds(reduced.dim)
         if isinstance(stabilization, Level) or bounds is None or np.isfinite(bounds).any():
             return None
-        form = (
-            reduced.regularizer.quadratic(reduced.dim)
-            if offers(reduced.regularizer, Capability.QUADRATIC)
-            else None
-        )
+        quadratic = getattr(reduced.regularizer, "quadratic", None)
+        form: DiagonalQuadratic | None = quadratic(reduced.dim) if quadratic else None
         if form is None or stabilization is None:
             return form if form is not None and (form.weights > 0.0).all() else None
         weights = form.weights + stabilization.weight
         centre = (form.weights * form.centre + stabilization.weight * stabilization.centre) / weights
         return DiagonalQuadratic(weights, centre) if (weights > 0.0).all() else None
+
+
+def _respects_half_spaces(rows: Rows, x: Array) -> bool:
+    mine = rows.blocks == HALF_SPACE
+    slopes, offsets = rows.slopes[mine], rows.offsets[mine]
+    size = np.abs(slopes) @ np.abs(x) + np.abs(offsets)
+    return bool((slopes @ x + offsets <= _FEASIBLE * size).all())

@@ -7,17 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
+from cvxpy.settings import USER_LIMIT
 
 from cutplane.masters.base import MasterStatus
 
 ACCURATE: dict[str, dict[str, Any]] = {
-    "OSQP": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iter": 10_000, "polishing": True},
+    "OSQP": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iter": 5_000, "polishing": True},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
 }
 """Options that make a backend accurate, where its own are not."""
 
-_LENIENT: dict[str, dict[str, Any]] = {"OSQP": {"eps_abs": 1e-5, "eps_rel": 1e-5}}
-"""Options for a second attempt, by backends that keep what they have when they reach their iteration limit."""
+_LENIENT: dict[str, dict[str, Any]] = {
+    "OSQP": {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
+}
+"""Options for a second attempt, by backends that return nothing at their iteration limit.
+
+OSQP adapts its step size; on linear programmes that makes it run in circles, unless it adapts only to large
+imbalances.
+"""
+
+_RASH = ("HIGHS",)
+"""Backends that may call a bounded quadratic programme unbounded."""
 
 _STATUSES = {
     cp.OPTIMAL: MasterStatus.SOLVED,
@@ -43,8 +53,8 @@ def call(
     accurate = {**ACCURATE.get(backend, {}), **options}
     lenient = {**accurate, **_LENIENT.get(backend, {}), **options}
     status, message = _attempt(problem, backend, accurate, how)
-    if message.endswith(cp.settings.USER_LIMIT) and lenient != accurate:
-        status, message = _attempt(problem, backend, lenient, how)
+    if message.endswith(USER_LIMIT) and lenient != accurate:
+        status, message = _attempt(problem, backend, lenient, {**how, "warm_start": False})
         message = message or f"{backend}: solved with a looser tolerance"
     return status, message
 
@@ -59,4 +69,6 @@ def _attempt(
         except Exception as error:
             return MasterStatus.FAILED, f"{backend}: {error}"
     status = _STATUSES.get(problem.status, MasterStatus.FAILED)
+    if status is MasterStatus.UNBOUNDED and backend in _RASH and not problem.objective.expr.is_pwl():
+        return MasterStatus.FAILED, f"{backend}: {problem.status}, which is not to be trusted here"
     return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"

@@ -14,10 +14,6 @@ from cutplane.masters.gram import Gram
 from cutplane.validation import Array
 
 _STEP = 16
-_DUAL_STATUSES = {
-    MasterStatus.INFEASIBLE: MasterStatus.UNBOUNDED,
-    MasterStatus.UNBOUNDED: MasterStatus.INFEASIBLE,
-}
 
 
 class DualForm:
@@ -42,23 +38,21 @@ class DualForm:
         self._programme: MultiplierProgramme | None = None
 
     def solve(self, rows: Rows, quadratic: DiagonalQuadratic) -> MasterSolution:
-        """Solve with the present rows and g + prox as one quadratic."""
+        """Solve with the present rows, one per block at least; the status is SOLVED or FAILED."""
         slopes, blocks = rows.slopes, rows.blocks
+        cuts = blocks != HALF_SPACE
         factors = row_factors(slopes, blocks, 1.0)
         H = self._metric_gram(rows, 1.0 / quadratic.weights) * np.outer(factors, factors)
         r = (rows.offsets + slopes @ quadratic.centre) * factors
-        cuts = blocks != HALF_SPACE
-        r[cuts] -= r[cuts].max(initial=-np.inf)
+        r[cuts] -= r[cuts].max()
         programme = self._programme_for(blocks.size)
         programme.set(H, r, blocks)
-        status, message = self._call(programme.problem, ignore_dpp=True, warm_start=False)
+        status, message = self._call(programme.problem, warm_start=False)
         if status is not MasterStatus.SOLVED:
-            return MasterSolution(None, None, _DUAL_STATUSES.get(status, status), message)
+            return MasterSolution(None, None, MasterStatus.FAILED, message)
         multipliers = programme.multipliers.value
         if multipliers is None or not np.isfinite(multipliers).all():
-            return MasterSolution(
-                None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers"
-            )
+            return MasterSolution(None, None, MasterStatus.FAILED, message or "no finite multipliers")
         multipliers = multipliers[: blocks.size] * factors
         x = quadratic.centre - (multipliers @ slopes) / quadratic.weights
         return MasterSolution(x, multipliers, status, message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
@@ -24,29 +23,28 @@ from cutplane.masters.slots import Slots
 from cutplane.validation import Array
 
 
-@dataclass(frozen=True, eq=False)
 class Pool:
     """The parameters of the rows, slope x + offset <= used * xi[block]; a free place holds 0 - 1 <= 0.
 
-    The objective of the problem is multiplied by `scale`.
+    Rows and model are multiplied by `scale`.
     """
 
-    size: int
-    dim: int
-    scale: float
-    slopes: cp.Parameter = field(init=False)
-    offsets: cp.Parameter = field(init=False)
-    used: cp.Parameter = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name, values in (
-            ("slopes", np.zeros((self.size, self.dim))),
-            ("offsets", np.full(self.size, -1.0)),
-            ("used", np.zeros(self.size)),
-        ):
-            parameter = cp.Parameter(values.shape)
+    def __init__(self, size: int, dim: int, scale: float):
+        self.scale = scale
+        self._values = np.zeros((size, dim)), np.full(size, -1.0), np.zeros(size)
+        self.slopes, self.offsets, self.used = (cp.Parameter(values.shape) for values in self._values)
+        for parameter, values in zip((self.slopes, self.offsets, self.used), self._values, strict=True):
             parameter.save_value(values)
-            object.__setattr__(self, name, parameter)
+
+    def free(self, places: Array) -> None:
+        """Empty places."""
+        for values, nothing in zip(self._values, (0.0, -1.0, 0.0), strict=True):
+            values[places] = nothing
+
+    def fill(self, places: Array, slopes: Array, offsets: Array, are_cuts: Array) -> None:
+        """Put rows into places."""
+        for values, rows in zip(self._values, (slopes, offsets, are_cuts), strict=True):
+            values[places] = rows
 
 
 class PrimalForm:
@@ -77,12 +75,12 @@ class PrimalForm:
         status, message = self._call(stabilised.problem, warm_start=True)
         if status is not MasterStatus.SOLVED:
             return MasterSolution(None, None, status, message)
-        x, duals = stabilised.x.value, stabilised.rows.dual_value
+        x: Any = stabilised.x.value
+        duals: Any = stabilised.rows.dual_value
         if x is None or duals is None or not (np.isfinite(x).all() and np.isfinite(duals).all()):
-            return MasterSolution(
-                None, None, MasterStatus.FAILED, message or "the backend gave no finite multipliers"
-            )
-        return MasterSolution(x, duals[places] * factors / self._pool.scale, status, message)
+            return MasterSolution(None, None, MasterStatus.FAILED, message or "no finite multipliers")
+        unit = 1.0 if kind is Level else self._pool.scale
+        return MasterSolution(x, duals[places] * factors / unit, status, message)
 
     def _place(self, rows: Rows) -> tuple[Array, Array]:
         slopes, offsets, blocks = rows.slopes, rows.offsets, rows.blocks
@@ -93,13 +91,10 @@ class PrimalForm:
         if grown:
             self.problems.clear()
             self._pool = Pool(self._slots.size, self.reduced.dim, objective_scale(slopes, blocks))
-        pool = self._pool
-        for values, free in ((pool.slopes.value, 0.0), (pool.offsets.value, -1.0), (pool.used.value, 0.0)):
-            values[vacated] = free
-        factors = row_factors(slopes, blocks, pool.scale)
-        pool.slopes.value[places[new]] = slopes[new] * factors[new, None]
-        pool.offsets.value[places[new]] = offsets[new] * factors[new]
-        pool.used.value[places[new]] = blocks[new] >= 0
+        self._pool.free(vacated)
+        factors = row_factors(slopes, blocks, self._pool.scale)
+        scaled = slopes[new] * factors[new, None], offsets[new] * factors[new]
+        self._pool.fill(places[new], *scaled, blocks[new] >= 0)
         return places, factors
 
 
@@ -117,7 +112,7 @@ class StabilisedProblem:
         model = cp.Variable(reduced.n_blocks)
         cuts = np.flatnonzero(blocks >= 0)
         selector = sparse.csr_array(
-            (np.ones(cuts.size), (cuts, blocks[cuts])), shape=(pool.size, reduced.n_blocks)
+            (np.ones(cuts.size), (cuts, blocks[cuts])), shape=(blocks.size, reduced.n_blocks)
         )
         self.rows = pool.slopes @ self.x + pool.offsets <= cp.multiply(pool.used, selector @ model)
         objective = cp.sum(model) + pool.scale * _cvxpy_form(reduced.regularizer, self.x)

@@ -1,4 +1,4 @@
-"""The dual of the reduced problem and what is kept of it between solves: Gram matrix, multipliers and factor."""
+"""The dual of the reduced problem, and what is kept of it between solves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RENEW = 100
 
 
 class DualQP:
-    """maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
+    """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
     Coordinates marked `loose` enter H with a factor `kappa` of their own, which can be changed cheaply.
 
@@ -66,7 +66,7 @@ class DualQP:
 
     @property
     def gradient(self) -> Array:
-        """q - Ha, shape (K,)."""
+        """The vector q - Ha, shape (K,)."""
         return self._g[: self.count]
 
     @property
@@ -146,10 +146,9 @@ class DualQP:
             self._moves = _RENEW
 
     def set_metric(self, metric: Array, slopes: Array) -> None:
-        """Change the metric of the other coordinates; O(K^2 dim)."""
-        if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
-            self.gram.metric = metric
-            self.gram.extend(slopes[: self.count], 0)
+        """Change the metric of the other coordinates; O(K^2 dim), or less if few of them change."""
+        if self.gram.metric is not metric and not np.array_equal(metric, self.gram.metric):
+            self.gram.change(metric, slopes[: self.count])
             if self.loose is not None:
                 self._mix(0, self.count)
             self._moves = _RENEW
@@ -175,6 +174,12 @@ class DualQP:
         error : float
             Rounding error of the gap.
         """
+        self.begin(q)
+        active_set.gradient(self.hessian, q, self.count, self._a, self._free, self._n_free, self._g)
+        return self._improve(q, tol, 0.0)
+
+    def begin(self, q: Array) -> None:
+        """Make the multipliers feasible, and the factor theirs."""
         H, count = self.hessian, self.count
         if self._n_free == 0 or self._moves >= _RENEW:
             self._sigma = float(H.diagonal()[:count].mean()) or 1.0
@@ -183,8 +188,15 @@ class DualQP:
         self._n_free = active_set.start(
             H, q, self._group, self._sigma, *self._state, self._n_free, self._a, count
         )
-        active_set.gradient(H, q, count, self._a, self._free, self._n_free, self._g)
-        return self._improve(q, tol, 0.0)
+
+    def move_to(self, multipliers: Array) -> None:
+        """Take other multipliers, feasible ones, as the last solution."""
+        self._a[: self.count] = multipliers
+        for row in np.flatnonzero(multipliers):
+            if self._where[row] < 0:
+                self._n_free = active_set.append(
+                    self.hessian, self._group, self._sigma, *self._state, self._n_free, row
+                )
 
     def refine(self, gradient: Array, base: Array, reach: float, tol: float) -> tuple[int, float, float]:
         """Solve on from the last solution, given a more exact gradient there.
@@ -223,27 +235,28 @@ class DualQP:
         return float(top.sum())
 
     def newton_step(self, gradient: Array) -> Array:
-        """Return the step on the support to the maximiser with this gradient there, keeping the sums of the blocks."""
+        """Return the step to the maximiser, given the gradient on the support; it keeps the blocks' sums."""
         step = gradient.copy()
         active_set.newton(self._factor, self._sums, self._n_free, step)
         return step
 
     def aggregate(self, weights: Array, slopes: Array) -> Array:
-        """Return the combination of the rows of the support, in the metric: diag(metric) A'weights."""
+        """Return A'weights, for weights that vanish outside the support."""
         if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
             total = np.empty(slopes.shape[1])
             active_set.combine(slopes, weights, self._free, self._n_free, total)
         else:
             total = weights[self.support] @ slopes[self.support]
-        return self.in_metric(total)
+        return total
 
     def in_metric(self, v: Array) -> Array:
         """Return diag(metric) v."""
-        if self.gram.metric is None:
+        metric, loose = self.gram.metric, self.loose
+        if metric is None:
             return v
-        if self.loose is None:
-            return self.gram.metric * v
-        return (self.gram.metric + self.kappa * self.loose.metric) * v
+        if loose is None or loose.metric is None:
+            return metric * v
+        return (metric + self.kappa * loose.metric) * v
 
     # ------------------------------------------------------------------- size
 
@@ -259,5 +272,10 @@ class DualQP:
         return math.sqrt(float(step @ (step / self.in_metric(np.ones_like(step)))))
 
     def size(self, base: Array) -> float:
-        """Return the size of the terms of the objective, given a part of the gradient that it differs from by Ha."""
-        return float(self._a[: self.count] @ (np.abs(base) + np.abs(base - self.gradient)))
+        """Return the size of the terms of the objective, given the constant part of the gradient."""
+        return float(self._a[: self.count] @ (np.abs(base) + np.abs(self.gradient)))
+
+    def curvatures(self) -> Array:
+        """Return bounds of the entries of Ha, shape (K,)."""
+        lengths = np.sqrt(self.hessian.diagonal()[: self.count])
+        return lengths * float(self._a[: self.count] @ lengths)

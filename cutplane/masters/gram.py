@@ -14,6 +14,9 @@ def grown(array: Array, capacity: int, square: bool = False) -> Array:
     larger[tuple(slice(size) for size in array.shape)] = array
     return larger
 
+_FEW = 4
+_UPDATES = 20
+
 
 class Gram:
     """A diag(metric) A' for the rows A of a pool; one product with A for all the rows added at once.
@@ -32,6 +35,7 @@ class Gram:
     def __init__(self, metric: Array | None):
         self.metric = metric
         self.matrix = np.zeros((16, 16))
+        self._updates = 0
 
     def extend(self, slopes: Array, known: int) -> None:
         """Add the rows from number `known` on."""
@@ -42,6 +46,20 @@ class Gram:
         products = slopes @ new[0] if count == known + 1 else slopes @ new.T
         self.matrix[:count, known:count] = products.reshape(count, -1)
         self.matrix[known:count, :count] = products.reshape(count, -1).T
+
+    def change(self, metric: Array, slopes: Array) -> None:
+        """Take another metric; if few coordinates change, by an update of low rank."""
+        changed = np.arange(0) if self.metric is None else np.flatnonzero(metric != self.metric)
+        few = self.metric is not None and changed.size < metric.size // _FEW and self._updates < _UPDATES
+        self._updates = self._updates + 1 if few else 0
+        if few:
+            assert self.metric is not None
+            columns = slopes[:, changed]
+            count = columns.shape[0]
+            self.matrix[:count, :count] += (columns * (metric - self.metric)[changed]) @ columns.T
+        self.metric = metric
+        if not few:
+            self.extend(slopes, 0)
 
     def keep(self, kept: Array) -> None:
         """Remove all rows but those with the numbers `kept`."""

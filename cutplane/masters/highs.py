@@ -26,7 +26,7 @@ _FEW_VARIABLES = 100
 
 
 class HighsMaster:
-    """Solves reduced problems that are linear programmes in one model that grows and shrinks, and keeps its basis.
+    """Solves linear reduced problems in one HiGHS model that grows and shrinks and keeps its basis.
 
     Parameters
     ----------
@@ -67,11 +67,13 @@ class HighsMaster:
             raise MissingCapabilityError(f"HighsMaster cannot solve this reduced problem: {reason}.")
         if orientation not in ("auto", *_LAYOUTS):
             raise InvalidInputError(f"orientation must be 'auto', 'rows' or 'columns', got {orientation!r}.")
-        self.reduced = reduced
-        self.orientation = orientation if orientation != "auto" else "rows"
         form = _form(reduced.regularizer, reduced.dim).merge(
             _form(reduced.simple_set, reduced.dim), reduced.dim
         )
+        if orientation == "auto":
+            orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
+        self.reduced = reduced
+        self.orientation = orientation
         self._layout = _LAYOUTS[self.orientation](form, reduced.dim, reduced.n_blocks)
         self._restart(1.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.masters.highs_model import PRIMAL_SIMPLEX, coefficients, living_model
+from cutplane.masters.highs_model import PRIMAL_SIMPLEX, entries, living_model
 from cutplane.validation import Array
 
 
@@ -59,18 +59,9 @@ class ColumnLayout:
 
     def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
         """Append columns."""
-        entries = -coefficients(slopes, blocks, self.form.n_columns - self.dim, self.n_blocks)
+        starts, indices, values = entries(slopes, blocks, self.form.n_columns)
         lower, upper = np.zeros(blocks.size), np.full(blocks.size, np.inf)
-        model.addCols(
-            blocks.size,
-            -offsets,
-            lower,
-            upper,
-            entries.nnz,
-            entries.indptr[:-1],
-            entries.indices,
-            entries.data,
-        )
+        model.addCols(blocks.size, -offsets, lower, upper, values.size, starts, indices, -values)
 
     def remove(self, model: highspy.Highs, gone: Array) -> None:
         """Delete the columns with these numbers."""

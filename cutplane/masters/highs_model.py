@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-from scipy import sparse
 
 from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE, MasterStatus
@@ -24,7 +23,7 @@ _VERDICTS = {
 
 
 def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
-    """Return a silent, single-threaded HiGHS model of a linear programme; no presolve, so that its basis is kept."""
+    """Return a silent, single-threaded HiGHS model, without presolve so that its basis is kept."""
     model = highspy.Highs()
     options = {
         "output_flag": False,
@@ -90,13 +89,24 @@ def _without_costs(model: highspy.Highs) -> MasterStatus | None:
     return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
 
 
-def coefficients(slopes: Array, blocks: Array, n_auxiliaries: int, n_blocks: int) -> Any:
-    """Return a csr_array over (x, auxiliaries, xi): <slope, x> - xi_k for cuts, <slope, x> for half-spaces."""
+class Entries(NamedTuple):
+    """Compressed sparse rows (or columns) as HiGHS takes them: where each starts, indices and values."""
+
+    starts: Array
+    indices: Array
+    values: Array
+
+
+def entries(slopes: Array, blocks: Array, n_columns: int) -> Entries:
+    """Return <slope, x> - xi_k for cuts, <slope, x> for half-spaces; xi_k has the index n_columns + k."""
+    numbers, indices = np.nonzero(slopes)
     cuts = np.flatnonzero(blocks != HALF_SPACE)
-    shape = (blocks.size, n_blocks)
-    selector = sparse.csr_array((np.full(cuts.size, -1.0), (cuts, blocks[cuts])), shape=shape)
-    gap = sparse.csr_array((blocks.size, n_auxiliaries))
-    return sparse.csr_array(sparse.hstack([sparse.csr_array(slopes), gap, selector]))
+    numbers, indices = np.concatenate([numbers, cuts]), np.concatenate([indices, n_columns + blocks[cuts]])
+    values = np.concatenate([slopes[slopes != 0.0], np.full(cuts.size, -1.0)])
+    order = np.argsort(numbers, kind="stable")
+    counts = np.bincount(numbers, minlength=blocks.size)
+    starts = np.cumsum(counts) - counts
+    return Entries(starts.astype(np.int32), indices[order].astype(np.int32), values[order])
 
 
 def _set_costs(model: highspy.Highs, cost: Array) -> None:

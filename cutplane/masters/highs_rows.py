@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.masters.highs_model import DUAL_SIMPLEX, coefficients, living_model
+from cutplane.masters.highs_model import DUAL_SIMPLEX, entries, living_model
 from cutplane.validation import Array
 
 
@@ -45,9 +45,9 @@ class RowLayout:
 
     def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
         """Append rows."""
-        rows = coefficients(slopes, blocks, self.form.n_columns - self.dim, self.n_blocks)
+        starts, indices, values = entries(slopes, blocks, self.form.n_columns)
         lower = np.full(blocks.size, -np.inf)
-        model.addRows(blocks.size, lower, -offsets, rows.nnz, rows.indptr[:-1], rows.indices, rows.data)
+        model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
 
     def remove(self, model: highspy.Highs, gone: Array) -> None:
         """Delete the rows with these numbers."""

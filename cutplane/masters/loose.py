@@ -20,8 +20,8 @@ _HULL = 1e-9
 class LooseCoordinates:
     """Proximal point method on the coordinates of weight zero.
 
-    They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope on them, which is
-    the multiplier of the move, is then zero up to rounding.
+    They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope
+    on them, which is the multiplier of the move, is then zero up to rounding.
 
     Parameters
     ----------
@@ -35,6 +35,7 @@ class LooseCoordinates:
         self._centre = np.zeros(problem.loose.size)
         self._bounded = False
         self._tuned = 0
+        self._stiffness = 1.0
 
     def forget(self) -> None:
         """Forget that the reduced problem is bounded, because rows were deleted."""
@@ -47,12 +48,9 @@ class LooseCoordinates:
         if not self._bounded:
             self._bounded = self._holds_zero(rows, columns)
             if not self._bounded:
-                return Answer(
-                    MasterStatus.UNBOUNDED, message="the cuts leave a coordinate without weight unbounded"
-                )
+                return Answer(MasterStatus.UNBOUNDED, message="a coordinate without weight is unbounded")
         t = problem.step_size(rows, 0.0)
-        self._tune()
-        stiffness = problem.dual.kappa
+        problem.dual.set_kappa(self._stiffness_for(problem.dual))
         middle = problem.quadratic.centre.copy()
         middle[problem.loose] = 0.0
         base = problem.values(rows, middle)
@@ -61,7 +59,7 @@ class LooseCoordinates:
         residual = last = np.inf
         for _ in range(_ROUNDS):
             middle[problem.loose] = self._centre
-            answer = problem.minimise(rows, middle, base + columns @ self._centre, t, accuracy)
+            answer = problem.minimise_from(rows, middle, base + columns @ self._centre, t, accuracy)
             if answer.x is None:
                 break
             a = problem.dual.multipliers
@@ -77,7 +75,6 @@ class LooseCoordinates:
         else:
             message = f"a coordinate without weight keeps a slope of {residual:.2g}"
             answer = Answer(MasterStatus.FAILED, message=message)
-        problem.dual.set_kappa(stiffness)
         return answer
 
     def _holds_zero(self, rows: Rows, columns: Array) -> bool:
@@ -88,15 +85,16 @@ class LooseCoordinates:
         a = hull.multipliers
         return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
 
-    def _tune(self) -> None:
-        """Choose kappa by the spread of the rows when their number has doubled."""
-        dual = self._problem.dual
-        if self._tuned < dual.count < 2 * self._tuned:
-            return
-        self._tuned = dual.count
-        assert dual.loose is not None
-        wide, loose = (_spread(gram.matrix[: dual.count, : dual.count]) for gram in (dual.gram, dual.loose))
-        dual.set_kappa(_STIFFNESS * wide / loose if wide > 0.0 and loose > 0.0 else 1.0)
+    def _stiffness_for(self, dual: DualQP) -> float:
+        """Return kappa, chosen by the spread of the rows; anew when their number has doubled."""
+        if not self._tuned <= dual.count < 2 * self._tuned:
+            self._tuned = dual.count
+            assert dual.loose is not None
+            wide, loose = (
+                _spread(gram.matrix[: dual.count, : dual.count]) for gram in (dual.gram, dual.loose)
+            )
+            self._stiffness = _STIFFNESS * wide / loose if wide > 0.0 and loose > 0.0 else 1.0
+        return self._stiffness
 
 
 def _largest(numerator: Array, denominator: Array) -> float:

@@ -14,7 +14,9 @@ from cutplane.validation import Array
 
 _REFINEMENTS = 50
 _FAR = 1e3
+_EXACT = 1e-13
 _CREDIBLE = 1e-7
+_RESOLUTION = 1e-16
 
 
 class Answer(NamedTuple):
@@ -23,27 +25,32 @@ class Answer(NamedTuple):
     status: MasterStatus
     x: Array | None = None
     message: str = ""
+    ray: Array | None = None
+    """Multipliers of half-spaces that exclude each other, if that is why there is no minimiser."""
 
 
 class ProxProblem:
-    """minimise over x the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
+    """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
 
-    The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix, so that a change of
-    t alone costs nothing. Coordinates that g does not weigh, if it weighs others, are `loose`.
+    The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix,
+    so that a change of t alone costs nothing. Coordinates that g does not weigh, if it weighs others, are
+    `loose`.
 
     Parameters
     ----------
     n_blocks : int
     quadratic : DiagonalQuadratic
+    split : bool, default True
+        Whether loose coordinates have a Gram matrix of their own, so that their weight can differ cheaply.
     """
 
-    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic):
+    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, split: bool = True):
         self.quadratic = quadratic
         weighted = quadratic.weights > 0.0
         positive = quadratic.weights[weighted]
         self.weight = float(positive[0]) if positive.size else 0.0
-        self.uniform = bool((positive == self.weight).all())
-        self.loose = np.flatnonzero(~weighted) if positive.size else np.empty(0, np.int64)
+        self.uniform = bool((positive == self.weight).all()) and (split or weighted.all() or not weighted.any())
+        self.loose = np.flatnonzero(~weighted) if positive.size and split else np.empty(0, np.int64)
         pattern = weighted.astype(np.float64) if self.loose.size else None
         self.dual = DualQP(n_blocks, pattern, None if pattern is None else 1.0 - pattern)
         self._known: tuple[Array, Array] | None = None
@@ -54,7 +61,7 @@ class ProxProblem:
         self._known = None
 
     def values(self, rows: Rows, x: Array) -> Array:
-        """Return the value of every row at x; where x is the same as in the last call, only new rows are multiplied."""
+        """Return the value of every row at x; if x is that of the last call, only new rows are multiplied."""
         if not x.any():
             return rows.offsets
         slopes, known = rows.slopes, 0
@@ -66,6 +73,14 @@ class ProxProblem:
         if known < products.shape[0]:
             self._known = (x.copy(), products)
         return products + rows.offsets
+
+    def contains(self, x: Array) -> bool:
+        """Tell whether x is in the domain, whatever the half-spaces."""
+        return True
+
+    def free_part(self, step: Array) -> Array:
+        """Return the part of a step in x that the domain leaves free, at the last solution."""
+        return step
 
     def step_size(self, rows: Rows, weight: float) -> float:
         """Set the metric to the weights of g + `weight`, and return t."""
@@ -84,45 +99,46 @@ class ProxProblem:
 
     def plain(self, rows: Rows, accuracy: float) -> Answer:
         """Solve without a prox term; g has no zero weight."""
-        centre = self.quadratic.centre
-        return self.minimise(rows, centre, self.values(rows, centre), self.step_size(rows, 0.0), accuracy)
+        return self.minimise(rows, self.quadratic.centre, self.step_size(rows, 0.0), accuracy)
 
     def with_prox(self, rows: Rows, centre: Array, weight: float, accuracy: float) -> Answer:
         """Solve with a prox term of positive weight."""
         t = self.step_size(rows, weight)
         if self.weight == 0.0:
-            middle = centre
-        else:
-            weights = self.quadratic.weights
-            middle = (weights * self.quadratic.centre + weight * centre) / (weights + weight)
-        return self.minimise(rows, middle, self.values(rows, middle), t, accuracy)
+            return self.minimise(rows, centre, t, accuracy)
+        weights = self.quadratic.weights
+        middle = (weights * self.quadratic.centre + weight * centre) / (weights + weight)
+        return self.minimise(rows, middle, t, accuracy)
 
-    def minimise(self, rows: Rows, middle: Array, values: Array, t: float, accuracy: float) -> Answer:
+    def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
+        """Minimise the model + 1/2 ||x - middle||_M^2."""
+        return self.minimise_from(rows, middle, self.values(rows, middle), t, accuracy)
+
+    def minimise_from(self, rows: Rows, middle: Array, values: Array, t: float, accuracy: float) -> Answer:
         """Minimise the model + 1/2 ||x - middle||_M^2, given the values of the rows at `middle`."""
         dual = self.dual
-        q = values / t
+        q, tol = values / t, accuracy / t
         if not np.isfinite(q.sum()):
-            return Answer(
-                MasterStatus.FAILED, message="an offset or the centre of the prox term is not finite"
-            )
-        tol = accuracy / t
+            return Answer(MasterStatus.FAILED, message="an offset or the prox centre is not finite")
         status, gap, error = dual.maximise(q, tol)
         if status == active_set.UNBOUNDED:
             return self._infeasible(rows, q)
-        x = middle - t * dual.aggregate(dual.multipliers, rows.slopes)
-        if error > tol or status != active_set.SOLVED:
-            status, gap, x = self._refine(rows, x, t, tol)
+        x = middle - t * dual.in_metric(dual.aggregate(dual.multipliers, rows.slopes))
+        if status != active_set.SOLVED or (error > tol and error > _EXACT * dual.size(rows.offsets / t)):
+            base = np.abs(rows.offsets / t) + _RESOLUTION * (np.abs(q) + dual.curvatures())
+            status, gap, x = self._refine(rows, x, base, t, tol)
+            tol = max(tol, _CREDIBLE * dual.size(base))
         if status == active_set.NOT_FINITE or not np.isfinite(x.sum()):
-            return Answer(MasterStatus.FAILED, message="the answer is not finite")
-        if status != active_set.SOLVED and not gap <= max(tol, _CREDIBLE * dual.size(rows.offsets / t)):
             dual.restart()
-            return Answer(MasterStatus.FAILED, message=f"the active set stopped at a duality gap of {t * gap:.2g}")
+            return Answer(MasterStatus.FAILED, message="the answer is not finite")
+        if status != active_set.SOLVED and not gap <= tol:
+            dual.restart()
+            return Answer(MasterStatus.FAILED, message=f"the active set stopped at a gap of {t * gap:.2g}")
         return Answer(MasterStatus.SOLVED, x)
 
-    def _refine(self, rows: Rows, x: Array, t: float, tol: float) -> tuple[int, float, Array]:
-        """Solve on from gradients computed at x, where cancellation spoils those computed from the Gram matrix."""
+    def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
+        """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
         dual = self.dual
-        base = rows.offsets / t
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
             gradient = (rows.slopes @ x + rows.offsets) / t
@@ -139,9 +155,9 @@ class ProxProblem:
         free = dual.support
         ray = np.zeros(dual.count)
         ray[free] = np.maximum(dual.ray, 0.0)
-        normal = np.linalg.norm(dual.aggregate(ray, rows.slopes))
+        normal = np.linalg.norm(dual.in_metric(dual.aggregate(ray, rows.slopes)))
         lengths = np.sqrt(dual.hessian.diagonal()[free])
         distance = float(np.max(np.abs(q[free]) / lengths, initial=0.0, where=lengths > 0.0))
         if float(ray[free] @ q[free]) > _FAR * distance * normal:
-            return Answer(MasterStatus.INFEASIBLE, message="the half-spaces have no common point")
-        return Answer(MasterStatus.FAILED, message="the half-spaces are too close to infeasible")
+            return Answer(MasterStatus.INFEASIBLE, None, "the half-spaces have no common point", ray)
+        return Answer(MasterStatus.FAILED, None, "the half-spaces are too close to infeasible", ray)

@@ -63,7 +63,7 @@ class Slots:
         return np.concatenate([blocks, np.full(self.half_spaces, HALF_SPACE)])
 
     def place(self, ids: Array, blocks: Array) -> Placement:
-        """Free the places of the rows that are gone, and give the new rows one; grow the pool if it is full."""
+        """Free the places of the rows that are gone and give the new rows theirs; grow if it is full."""
         groups = np.where(blocks == HALF_SPACE, self.n_blocks, blocks)
         counts = np.bincount(groups, minlength=self.n_blocks + 1)
         grown = self._grow(int(counts[:-1].max(initial=1)), int(counts[-1]))

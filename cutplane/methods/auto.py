@@ -31,16 +31,21 @@ def as_method(method: Any, problem: Problem) -> Method:
 def choose(problem: Problem) -> Method:
     """Choose a method.
 
+    * separation oracles: `LevelBundle`, whose queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
     * a regularizer that stabilises: `OCAS`;
     * none, but a bounded set: `LevelBundle`;
     * neither: `ProximalBundle`, whose gap is not certified.
     """
-    if isinstance(problem.risk, LinearObjective):
-        return Kelley()
-    if problem.regularizer.lam > 0:
-        method: Method = OCAS()
-    elif problem.simple_set.bounded is not False or np.isfinite(problem.risk.infima).all():
+    bounded = problem.simple_set.bounded is not False or np.isfinite(problem.risk.infima).all()
+    method: Method
+    if problem.separators and bounded:
+        method = LevelBundle()
+    elif isinstance(problem.risk, LinearObjective):
+        method = Kelley()
+    elif problem.regularizer.lam > 0:
+        method = OCAS()
+    elif bounded:
         method = LevelBundle()
     else:
         return ProximalBundle()

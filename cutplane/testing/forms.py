@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy import sparse
 
 from cutplane.exceptions import NotConvexError
 from cutplane.forms import LinearForm
@@ -16,6 +16,8 @@ from cutplane.validation import Array
 
 def linear_form_value(form: LinearForm, x: Array) -> float:
     """Return the least cost of a linear form with its first columns fixed to x; inf if there is none."""
+    from scipy.optimize import linprog
+
     dim = len(x)
     rows: Any = form.rows
     sizes = {len(form.cost), len(form.lower), len(form.upper), rows.shape[1]}
@@ -44,8 +46,6 @@ def linear_form_value(form: LinearForm, x: Array) -> float:
 
 
 def _stack(top: Any, bottom: Any) -> Any:
-    from scipy import sparse
-
     return sparse.vstack([top, bottom])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.lines import Line
 from cutplane.risks.base import ImagedRisk
 from cutplane.testing.report import Counterexample, NotTested, Property
-from cutplane.testing.sampling import STEP, Sampler, exceeds, worst
+from cutplane.testing.sampling import CANCELLATION, STEP, Sampler, exceeds, worst
 from cutplane.validation import Array
 
 _ORACLE = "Define oracle(x) as values(image(x)) and slopes(image(x)), or do not override it."
@@ -120,7 +120,8 @@ class ImageProbe:
         slopes = np.reshape(self.risk.slopes(combined), (self.risk.n_blocks, x.shape[0]))
         rise = (self.X - x) @ slopes.T
         known = np.array(self.values)
-        found = worst(exceeds(values + rise - known, values, rise, known))
+        cancelled = CANCELLATION * (np.abs(self.X - x) @ np.abs(slopes).T)
+        found = worst(exceeds(values + rise - known, values, rise, known, cancelled))
         if found is not None:
             raise Counterexample(
                 "the slope of the combined image of x gives a cut that lies "

@@ -14,7 +14,7 @@ from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.testing.images import ImageProbe
 from cutplane.testing.report import Counterexample, Property, Report, examine
-from cutplane.testing.sampling import STEP, TOLERANCE, Sampler, exceeds, worst
+from cutplane.testing.sampling import CANCELLATION, STEP, TOLERANCE, Sampler, exceeds, worst
 from cutplane.validation import Array
 
 _SHAPES = (
@@ -267,7 +267,8 @@ class _RiskProbe:
 def _excess(x: Array, values: Array, slopes: Array, Z: Array, z_values: Array) -> Array:
     """Return by how much each cut at x exceeds each value at Z, shape (len(Z), n_blocks)."""
     rise = (Z - x) @ slopes.T
-    return exceeds(values + rise - z_values, values, rise, z_values)
+    cancelled = CANCELLATION * (np.abs(Z - x) @ np.abs(slopes).T)
+    return exceeds(values + rise - z_values, values, rise, z_values, cancelled)
 
 
 def _brief(answer: Any) -> str:

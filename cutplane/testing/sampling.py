@@ -11,6 +11,9 @@ from cutplane.validation import Array, as_count, as_scalar
 TOLERANCE = 1e-7
 """Relative rounding error that is forgiven; the engine forgives as much."""
 
+CANCELLATION = 1e-6
+"""Weight of the terms of a sum, against that of the sum itself, in its rounding error."""
+
 STEP = 1e-3
 """Distance of nearby points, in units of the scale."""
 

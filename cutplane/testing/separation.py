@@ -149,6 +149,11 @@ class SeparationProbe:
             raise Counterexample("the oracle wrote to x", x=x, afterwards=given)
         return found
 
+    def _rounding(self, half_space: HalfSpace, x: Array) -> Any:
+        """Return the violation that is forgiven at x, or at each row of x: oracles have a tolerance."""
+        size = (np.abs(x) + self.sampler.scale) @ np.abs(half_space.normal)
+        return TOLERANCE * (size + abs(half_space.offset))
+
     def _answers(self) -> str:
         for x in (*self.known, *self.sampler.points()):
             self._walk_inside(x)
@@ -188,7 +193,7 @@ class SeparationProbe:
 
     def _separates(self) -> str:
         for k, (x, half_space) in enumerate(self.cuts):
-            rounding = 0.0 if k < self.clear else TOLERANCE * _size(half_space, x)
+            rounding = 0.0 if k < self.clear else self._rounding(half_space, x)
             if not _violation(half_space, x) > -rounding:
                 raise Counterexample(
                     f"<normal, x> = {half_space.normal @ x:.8g} is not above the offset "
@@ -225,8 +230,7 @@ class SeparationProbe:
         points = np.array(self.inside)
         for x, half_space in self.cuts:
             products = points @ half_space.normal
-            size = np.abs(points) @ np.abs(half_space.normal) + abs(half_space.offset)
-            excess = products - half_space.offset - TOLERANCE * size
+            excess = products - half_space.offset - self._rounding(half_space, points)
             k = int(np.argmax(excess))
             if excess[k] > 0.0:
                 raise Counterexample(
@@ -247,7 +251,7 @@ class SeparationProbe:
             t = self.sampler.rng.uniform(0.1, 0.9)
             between = points[i] + t * (points[k] - points[i])
             for half_space in self._query(between):
-                if _violation(half_space, between) > TOLERANCE * _size(half_space, between):
+                if _violation(half_space, between) > self._rounding(half_space, between):
                     raise Counterexample(
                         f"x and z are called inside, x + {t:.3g} (z - x) is cut off by "
                         f"{_violation(half_space, between):.6g}",
@@ -259,10 +263,6 @@ class SeparationProbe:
 
 def _violation(half_space: HalfSpace, x: Array) -> float:
     return float(half_space.normal @ x - half_space.offset)
-
-
-def _size(half_space: HalfSpace, x: Array) -> float:
-    return float(np.abs(half_space.normal) @ np.abs(x) + abs(half_space.offset))
 
 
 def _side(outside: bool) -> str:

@@ -1,0 +1,113 @@
+"""Each master against rebuilding the same reduced problem in cvxpy, side by side on the same sequence of cuts.
+
+Targets at 100 cuts: simplex QP 50 times, HiGHS with rows added 15 times, cvxpy with DPP parameters 2 times for at least one backend.
+
+Run: python benchmarks/masters.py
+"""
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import cvxpy as cp
+import numpy as np
+
+import cutplane as cut
+from cutplane.engine.bundle import Bundle
+from cutplane.masters.base import ReducedProblem
+from cutplane.masters.cvxpy import CvxpyMaster
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.simplex_qp import SimplexQP
+
+SAMPLES = (10, 50, 100, 200)
+
+
+@dataclass
+class Rebuilt:
+    """The reduced problem, built in cvxpy anew at each call from one stacked matrix of cuts."""
+
+    reduced: ReducedProblem
+    solver: str
+
+    def solve(self, rows):
+        x, xi = cp.Variable(self.reduced.dim), cp.Variable()
+        cuts = rows.slopes @ x + rows.offsets <= xi
+        constraints = [cuts, *self.reduced.simple_set.cvxpy_form(x)]
+        objective = xi + self.reduced.regularizer.cvxpy_form(x)
+        cp.Problem(cp.Minimize(objective), constraints).solve(solver=self.solver)
+        return x.value
+
+
+def sequence(problem, method, count):
+    """Return the cuts of a real run."""
+    run = problem.solve(method, tol=0.0, max_iter=count)
+    certificate = run.certificate
+    return certificate.slopes[:count], certificate.offsets[:count]
+
+
+def seconds_at_samples(master, slopes, offsets, repeat=3):
+    """Add the cuts one at a time, solve after each; return the median seconds around each sample."""
+    dim = slopes.shape[1]
+    taken = {}
+    bundle = Bundle(dim, 1)
+    for count in range(1, len(offsets) + 1):
+        bundle.add(count, None, slopes[count - 1 : count], offsets[count - 1 : count], [0])
+        near = [sample for sample in SAMPLES if sample - repeat < count <= sample]
+        if isinstance(master, Rebuilt) and not near:
+            continue
+        start = perf_counter()
+        master.solve(bundle)
+        for sample in near:
+            taken.setdefault(sample, []).append(perf_counter() - start)
+    return {sample: float(np.median(times)) for sample, times in taken.items()}
+
+
+def compare(title, problem, method, ours, rebuilt):
+    """Print the seconds of our masters and of cvxpy, and the ratio to the fastest rebuilt one."""
+    reduced = ReducedProblem(problem.dim, 1, problem.regularizer, problem.simple_set)
+    slopes, offsets = sequence(problem, method, max(SAMPLES))
+    print(f"\n{title} (ms per solve at {', '.join(map(str, SAMPLES))} cuts)")
+    peers = {name: seconds_at_samples(Rebuilt(reduced, name), slopes, offsets) for name in rebuilt}
+    for name, seconds in peers.items():
+        print(f"  {'cvxpy rebuilt, ' + name:<28}", *(f"{1e3 * seconds[k]:>9.3f}" for k in SAMPLES if k in seconds))
+    for name, build in ours.items():
+        seconds = seconds_at_samples(build(reduced), slopes, offsets)
+        print(f"  {name:<28}", *(f"{1e3 * seconds[k]:>9.3f}" for k in SAMPLES if k in seconds))
+        same = [peer for peer in peers if peer.lower() in name.lower()] or list(peers)
+        ratios = [min(peers[peer][k] for peer in same) / seconds[k] for k in SAMPLES if k in seconds]
+        print(f"  {'':<28}", *(f"{ratio:>8.1f}x" for ratio in ratios), " faster than", " / ".join(same))
+
+
+def main():
+    rng = np.random.default_rng(0)
+
+    def svm(m, n, lam, feasible_set=None):
+        X = rng.normal(size=(m, n)) / np.sqrt(n)
+        y = np.where(X @ rng.normal(size=n) + 0.3 * rng.normal(size=m) >= 0, 1.0, -1.0)
+        regularizer = cut.L2(lam) if lam else cut.NoRegularizer()
+        return cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), regularizer, feasible_set)
+
+    SimplexQP(ReducedProblem(2, 1, cut.L2(1.0), cut.WholeSpace(2))).solve(_two_cuts())
+    backends = ["OSQP", "CLARABEL"]
+    for title, problem in {
+        "dual QP, hard: n = 50": svm(5000, 50, 1e-6),
+        "dual QP, easy: n = 1000": svm(5000, 1000, 1e-4),
+    }.items():
+        compare(title, problem, cut.OCAS(), {"simplex QP": SimplexQP}, backends)
+    dpp = {f"cvxpy DPP, {name}": lambda reduced, name=name: CvxpyMaster(reduced, name.lower()) for name in backends}
+    compare("primal QP through cvxpy, n = 50", svm(5000, 50, 1e-6), cut.OCAS(), dpp, backends)
+    lp = {
+        "HiGHS, rows added": lambda reduced: HighsMaster(reduced, orientation="rows"),
+        "HiGHS, columns added": lambda reduced: HighsMaster(reduced, orientation="columns"),
+    }
+    compare("LP, n = 50, box", svm(5000, 50, 0.0, cut.Box(-10, 10)), cut.Kelley(), lp, ["HIGHS"])
+    compare("LP, n = 500, box", svm(5000, 500, 0.0, cut.Box(-10, 10)), cut.Kelley(), lp, ["HIGHS"])
+
+
+def _two_cuts():
+    bundle = Bundle(2, 1)
+    bundle.add(0, None, np.eye(2), np.zeros(2), [0, 0])
+    return bundle
+
+
+if __name__ == "__main__":
+    main()

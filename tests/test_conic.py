@@ -1,0 +1,217 @@
+"""Inner minima, projections and infeasibility: bounds that hold, against closed forms and brute force."""
+
+import math
+from types import SimpleNamespace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutplane.exceptions import BackendError, MissingCapabilityError
+from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.cones import into_dual_cone
+from cutplane.masters.conic import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.conic_solve import BACKENDS, solve_conic
+from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
+from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
+
+DIM = 6
+W = cp.Variable(DIM)
+MATRIX = cp.Variable((3, 3))
+BOX, BALL, SIMPLEX = (
+    CvxpySet([cp.abs(W) <= 2], W),
+    CvxpySet([cp.norm2(W) <= 2], W),
+    CvxpySet([W >= 0, cp.sum(W) == 1], W),
+)
+CLOSED_FORMS = {
+    "nothing, box": (NoRegularizer(), BOX, NoRegularizer(), Box(-2, 2, DIM)),
+    "nothing, ball": (NoRegularizer(), BALL, NoRegularizer(), L2Ball(2.0, dim=DIM)),
+    "L2, box": (L2(0.5), BOX, L2(0.5), Box(-2, 2, DIM)),
+    "L2, simplex": (L2(0.5), SIMPLEX, L2(0.5), Simplex(DIM)),
+    "L1, box": (L1(0.5), BOX, L1(0.5), Box(-2, 2, DIM)),
+    "entropy, simplex": (NegativeEntropy(0.5), SIMPLEX, NegativeEntropy(0.5), Simplex(DIM)),
+    "squares, whole space": (
+        CvxpyRegularizer(cp.sum_squares(W), W, 0.25),
+        WholeSpace(DIM),
+        L2(0.5),
+        WholeSpace(DIM),
+    ),
+}
+OTHERS = {
+    "semidefinite, unit trace": (NoRegularizer(), CvxpySet([MATRIX >> 0, cp.trace(MATRIX) <= 1], MATRIX)),
+    "cubic norm": (CvxpyRegularizer(cp.pnorm(W, 3) ** 2, W, 0.3), WholeSpace(DIM)),
+    "geometric mean": (CvxpyRegularizer(-cp.geo_mean(W), W, 0.3), CvxpySet([W <= 1], W)),
+    "logistic": (CvxpyRegularizer(cp.sum(cp.logistic(W)), W, 0.3), CvxpySet([cp.abs(W) <= 2], W)),
+    "power": (CvxpyRegularizer(cp.sum(cp.power(W, 1.5)), W, 0.3), CvxpySet([W <= 4], W)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_inner_minimum_is_below_the_closed_form_and_close_to_it(name):
+    regularizer, simple_set, same_regularizer, same_set = CLOSED_FORMS[name]
+    inner = InnerMinimum(regularizer, simple_set, DIM)
+    rng = np.random.default_rng(1)
+    for size in (1.0, 1e-5, 1e4):
+        v = size * rng.normal(size=DIM)
+        exact = same_regularizer.conjugate_minimiser(v, same_set)
+        found = inner(v)
+        scale = abs(exact.value) + size
+        assert exact.value - 1e-6 * scale <= found.value <= exact.value + 1e-13 * scale
+        np.testing.assert_allclose(found.x, exact.x, atol=1e-9 + 2e-3 * np.abs(exact.x).max())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_bound_of_every_cone_holds_and_is_tight(name, backend):
+    regularizer, simple_set = OTHERS[name]
+    dim = simple_set.dim
+    x = cp.Variable(dim)
+    v = np.random.default_rng(3).normal(size=(dim,))
+    if simple_set.dim == 9:
+        v = (v.reshape(3, 3) + v.reshape(3, 3).T).ravel()
+    problem = cp.Problem(cp.Minimize(regularizer.cvxpy_form(x) + v @ x), simple_set.cvxpy_form(x))
+    outcome = solve_conic(problem, x, backend)
+    assert outcome.bound <= outcome.value + 1e-9 * abs(outcome.value)
+    assert outcome.bound >= outcome.value - 1e-4 * abs(outcome.value)
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        point = outcome.x + rng.normal(size=dim) * rng.choice([0.003, 0.03, 0.3])
+        if simple_set.violation(point) <= 0.0:
+            assert outcome.bound <= regularizer.value(point) + v @ point + 1e-9
+
+
+def test_unbounded_inner_minima_need_a_budget():
+    inner = InnerMinimum(CvxpyRegularizer(cp.norm1(W), W, 0.5), WholeSpace(DIM), DIM)
+    assert inner(np.full(DIM, 0.25)).value == pytest.approx(0.0, abs=1e-8)
+    steep = np.arange(DIM) / 2.0
+    assert inner(steep) == (-math.inf, None)
+    exact = L1(0.5).conjugate_minimiser(steep, WholeSpace(DIM), budget=3.0).value
+    assert inner(steep, budget=3.0).value == pytest.approx(exact, abs=1e-6)
+    assert inner(steep) == (-math.inf, None)
+    assert inner(np.full(DIM, 0.25), budget=3.0).value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_empty_set_has_no_inner_minimum():
+    empty = CvxpySet([W >= 1, cp.sum(W) <= 0], W)
+    assert InnerMinimum(L2(1.0), empty, DIM)(np.ones(DIM)) == (-math.inf, None)
+    with pytest.raises(BackendError, match="not empty"):
+        ConicProjection(empty, DIM)(np.zeros(DIM))
+
+
+def test_a_missing_cvxpy_form_is_named():
+    class Opaque(NoRegularizer):
+        cvxpy_form = None
+
+    with pytest.raises(MissingCapabilityError, match="Opaque"):
+        InnerMinimum(Opaque(), BOX, DIM)
+
+
+@pytest.mark.parametrize(
+    ("simple_set", "same"), [(BOX, Box(-2, 2, DIM)), (BALL, L2Ball(2.0, dim=DIM)), (SIMPLEX, Simplex(DIM))]
+)
+def test_projection_against_the_closed_form(simple_set, same):
+    project = ConicProjection(simple_set, DIM)
+    rng = np.random.default_rng(2)
+    for size in (0.1, 3.0, 100.0):
+        point = size * rng.normal(size=DIM)
+        np.testing.assert_allclose(project(point), same.project(point), atol=1e-6)
+        inside = 0.999 * same.project(point) if same.violation(np.zeros(DIM)) == 0.0 else same.project(point)
+        np.testing.assert_allclose(project(inside), inside, atol=1e-6)
+
+
+def half_spaces(normals, offsets):
+    """The rows <normal, x> <= offset, and one cut that must not matter."""
+    normals = np.vstack([np.ones((1, 2)), np.reshape(normals, (-1, 2))])
+    blocks = np.append(0, np.full(len(offsets), HALF_SPACE))
+    return SimpleNamespace(slopes=normals, offsets=-np.append(-9.0, offsets), blocks=blocks)
+
+
+PLANE = cp.Variable(2)
+
+
+@pytest.mark.parametrize(
+    ("normals", "offsets", "simple_set", "infeasible"),
+    [
+        ([[1, 0], [-1, 0]], [0.0, -1.0], WholeSpace(2), True),
+        ([[1, 0], [-1, 0]], [0.0, 0.0], WholeSpace(2), False),
+        ([[1e6, 0], [-1e-6, 0]], [0.0, -1e-6], WholeSpace(2), True),
+        ([[1, 1]], [-2.001], Box(-1, 1, 2), True),
+        ([[1, 1]], [-1.999], Box(-1, 1, 2), False),
+        ([[1, 1]], [0.99], Simplex(2), True),
+        ([[1, 1]], [-2.83], L2Ball(2.0, dim=2), True),
+        ([[1, 1]], [-2.82], L2Ball(2.0, dim=2), False),
+        ([[1, 1]], [-2.01], Polyhedron(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4)), True),
+        ([[1, 1]], [-1.99], Polyhedron(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4)), False),
+        ([[1, 1]], [5.0], CvxpySet([PLANE >= 1, cp.sum(PLANE) <= 0], PLANE), True),
+        ([], [], CvxpySet([PLANE >= 1, cp.sum(PLANE) <= 0], PLANE), True),
+        ([], [], Box(-1, 1, 2), False),
+        ([[0, 0]], [-1.0], Box(-1, 1, 2), True),
+    ],
+)
+def test_infeasibility_is_certified_when_it_is_there(normals, offsets, simple_set, infeasible):
+    assert certify_infeasible(half_spaces(normals, offsets), simple_set, 2) is infeasible
+
+
+def dims(**sizes):
+    return SimpleNamespace(
+        **{"zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "p3d": [], "pnd": [], **sizes}
+    )
+
+
+def svec(matrix, upper):
+    columns, rows = np.tril_indices(3) if upper else np.triu_indices(3)
+    return matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
+def primal_points(kind, rng, count=40):
+    """Random points of each cone."""
+    for _ in range(count):
+        u = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 2)
+        if kind == "nonneg":
+            yield np.abs(u)
+        elif kind == "soc":
+            yield np.append(np.linalg.norm(u), u)
+        elif kind in ("upper", "lower"):
+            root = rng.normal(size=(3, 2))
+            yield svec(root @ root.T, kind == "upper")
+        elif kind == "exp":
+            y = abs(u[1])
+            yield np.array([u[0], y, y * math.exp(min(u[0] / y, 300.0))])
+        else:
+            a, b = np.abs(u[:2])
+            yield np.array([a, b, rng.choice([-1, 1]) * a**0.3 * b**0.7])
+
+
+CONES = {
+    "nonneg": (dims(nonneg=3), 3),
+    "soc": (dims(soc=[4]), 4),
+    "upper": (dims(psd=[3]), 6),
+    "lower": (dims(psd=[3]), 6),
+    "exp": (dims(exp=1), 3),
+    "power": (dims(p3d=[0.3]), 3),
+    "n-power": (dims(pnd=[[0.3, 0.7]]), 3),
+}
+
+
+@pytest.mark.parametrize("kind", CONES)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.floats(-3, 3))
+def test_points_are_moved_into_the_dual_cone_and_stay_there(kind, seed, exponent):
+    sizes, length = CONES[kind]
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=length) * 10.0 ** (exponent * rng.random(length))
+    y = into_dual_cone(z, sizes, upper=kind == "upper")
+    for s in primal_points(kind, rng):
+        assert y @ s >= -1e-9 * (np.abs(y) @ np.abs(s))
+    np.testing.assert_allclose(
+        into_dual_cone(y, sizes, upper=kind == "upper"), y, rtol=1e-12, atol=1e-12 * np.abs(y).max()
+    )
+
+
+def test_the_cones_of_a_product_are_told_apart():
+    sizes = dims(zero=2, nonneg=2, soc=[3], psd=[1], exp=1, p3d=[0.5])
+    z = np.array([-1.0, 2.0, -3.0, 4.0, 0.0, 3.0, 4.0, -1.0, 0.0, -1.0, 1.0, 1.0, 1.0, 9.0])
+    expected = np.array([-1.0, 2.0, 0.0, 4.0, 5.0, 3.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
+    np.testing.assert_allclose(into_dual_cone(z, sizes, upper=True), expected)

@@ -1,0 +1,311 @@
+"""Every master on every reduced problem it accepts, against one direct cvxpy solve."""
+
+from functools import partial
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reduced_problems import CASES, REACH, STAGES, Rows, dual_value, optimum
+
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, ReducedProblem
+from cutplane.masters.conic import InnerMinimum
+from cutplane.masters.cvxpy import CvxpyMaster
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.simplex_qp import SimplexQP
+from cutplane.masters.slots import Slots
+from cutplane.regularizers import L1, L2, NegativeEntropy, NoRegularizer
+from cutplane.sets import Box, Simplex, WholeSpace
+
+BACKENDS = [
+    name
+    for name in ("CLARABEL", "OSQP", "SCS", "HIGHS", "ECOS", "SCIPY", "PIQP")
+    if name in cp.installed_solvers()
+]
+MASTERS = {
+    "simplex_qp": SimplexQP,
+    "highs rows": partial(HighsMaster, orientation="rows"),
+    "highs columns": partial(HighsMaster, orientation="columns"),
+    **{f"cvxpy {name}": partial(CvxpyMaster, backend=name.lower()) for name in BACKENDS},
+}
+ACCURACY = {
+    "simplex_qp": 1e-8,
+    "highs rows": 1e-8,
+    "highs columns": 1e-8,
+    "cvxpy CLARABEL": 1e-6,
+    "cvxpy OSQP": 1e-5,
+    "cvxpy SCS": 1e-6,
+    "cvxpy HIGHS": 1e-5,
+    "cvxpy ECOS": 1e-5,
+    "cvxpy SCIPY": 1e-7,
+    "cvxpy PIQP": 1e-6,
+}
+"""Largest error of the value, relative to the size of the terms it is the sum of."""
+
+CLASSES = {
+    "cvxpy OSQP": ("lp", "qp"),
+    "cvxpy PIQP": ("lp", "qp"),
+    "cvxpy HIGHS": ("lp", "qp"),
+    "cvxpy SCIPY": ("lp",),
+}
+"""The classes of programmes that a backend takes, if not all."""
+
+UNRELIABLE = ("cvxpy HIGHS",)
+"""Backends whose quadratic solver sometimes fails, and must then say so."""
+
+
+def class_of(master):
+    return master.func if isinstance(master, partial) else master
+
+
+def accepted():
+    for label, build in MASTERS.items():
+        for name, case in CASES.items():
+            kind = type(case.stabilization(case.rows("few"))) if case.stabilize else None
+            if class_of(build).refusal(case.reduced, kind) is None:
+                yield label, name
+
+
+@pytest.mark.parametrize(("label", "name"), [*accepted()])
+def test_conformance(label, name):
+    case = CASES[name]
+    master = MASTERS[label](case.reduced)
+    supported = case.kind in CLASSES.get(label, (case.kind,))
+    for stage in STAGES:
+        rows = case.rows(stage)
+        stabilization = case.stabilization(rows)
+        solution = master.solve(rows, stabilization)
+        if not supported:
+            assert solution.status is MasterStatus.FAILED
+            assert label.split()[1] in solution.message
+            continue
+        if label in UNRELIABLE and case.kind == "qp" and solution.status is MasterStatus.FAILED:
+            continue
+        assert solution.status is MasterStatus.SOLVED, (stage, solution.message)
+        check_solution(case, rows, solution, optimum(name, stage), ACCURACY[label])
+
+
+def check_solution(case, rows, solution, best, accuracy):
+    """Feasible, optimal, with multipliers that prove it."""
+    x, multipliers = solution.x, solution.multipliers
+    tol = accuracy * (case.scale + abs(best))
+    assert np.abs(x).max() < REACH
+    assert x.shape == (case.dim,) and multipliers.shape == rows.ids.shape
+    assert case.violation(rows, x) <= 10 * accuracy * max(1.0, np.abs(x).max())
+    into = getattr(case.reduced.simple_set, "project", np.array)
+    assert case.value(rows, into(x)) <= best + 10 * tol
+    level = isinstance(case.stabilization(rows), Level)
+    cuts = rows.blocks != HALF_SPACE
+    sums = np.bincount(rows.blocks[cuts], multipliers[cuts], minlength=case.n_blocks)
+    factor = sums.mean() if level else 1.0
+    assert multipliers.min() >= -10 * accuracy * factor
+    np.testing.assert_allclose(sums, factor, rtol=10 * accuracy)
+    values = rows.slopes @ x + rows.offsets
+    tops = np.array([values[rows.blocks == block].max() for block in range(case.n_blocks)])
+    slack = np.append(tops, 0.0)[rows.blocks] - values
+    assert multipliers @ slack <= 100 * tol * factor
+    bound = dual_value(case, rows, multipliers)
+    assert best - 10 * tol <= bound <= best + 1e-7 * (case.scale + abs(best))
+
+
+def rows_of(slopes, offsets, blocks=None, ids=None):
+    count = len(offsets)
+    blocks = np.zeros(count, dtype=int) if blocks is None else np.asarray(blocks)
+    return Rows(
+        np.asarray(slopes, dtype=float),
+        np.asarray(offsets, dtype=float),
+        blocks,
+        np.arange(count) if ids is None else np.asarray(ids),
+    )
+
+
+LINEAR = [label for label in MASTERS if label != "simplex_qp"]
+ONE_CUT = rows_of([[1.0, 2.0]], [0.0])
+APART = rows_of([[1.0, 2.0], [1.0, 0.0], [-1.0, 0.0]], [0.0, 1.0, 1.0], [0, HALF_SPACE, HALF_SPACE])
+
+
+@pytest.mark.parametrize("label", LINEAR)
+def test_unbounded_then_solved(label):
+    master = MASTERS[label](ReducedProblem(2, 1, NoRegularizer(), WholeSpace(2)))
+    solution = master.solve(ONE_CUT)
+    assert solution.status is MasterStatus.UNBOUNDED, solution.message
+    assert solution.x is None and solution.multipliers is None and solution.message
+    corners = rows_of([[1.0, 2.0], [-1.0, 0.0], [0.0, -1.0]], [0.0, 0.0, 0.0])
+    solution = master.solve(corners)
+    assert solution.status is MasterStatus.SOLVED
+    assert (corners.slopes @ solution.x).max() == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("label", MASTERS)
+def test_infeasible_then_solved(label):
+    quadratic = label == "simplex_qp"
+    reduced = ReducedProblem(2, 1, *((L2(1.0), WholeSpace(2)) if quadratic else (L1(2.0), Box(-5, 5, 2))))
+    master = MASTERS[label](reduced)
+    solution = master.solve(APART)
+    assert solution.status is MasterStatus.INFEASIBLE, solution
+    assert solution.x is None and solution.multipliers is None and solution.message
+    without = rows_of(APART.slopes[:2], APART.offsets[:2], APART.blocks[:2])
+    solution = master.solve(without)
+    assert solution.status is MasterStatus.SOLVED
+    np.testing.assert_allclose(solution.x[0], -1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "SCIPY"])
+@pytest.mark.parametrize("dim", [2, 9])
+def test_infeasible_half_spaces_through_either_form(backend, dim):
+    """Nine variables and three rows: the dual form, which is unbounded; two: the primal."""
+    slopes = np.pad(APART.slopes, ((0, 0), (0, dim - 2)))
+    master = CvxpyMaster(ReducedProblem(dim, 1, L2(1.0), WholeSpace(dim)), backend)
+    solution = master.solve(rows_of(slopes, APART.offsets, APART.blocks))
+    assert solution.status is MasterStatus.INFEASIBLE, solution
+
+
+@pytest.mark.parametrize("build", [*MASTERS.values()], ids=[*MASTERS])
+@pytest.mark.parametrize("dim", [1, 6])
+def test_a_block_without_cuts_is_unbounded(build, dim):
+    regularizer, simple_set = L2(1.0), WholeSpace(dim)
+    if class_of(build) is HighsMaster or "scipy" in str(build):
+        regularizer, simple_set = NoRegularizer(), Box(-1, 1, dim)
+    solution = build(ReducedProblem(dim, 2, regularizer, simple_set)).solve(rows_of(np.ones((1, dim)), [0.0]))
+    assert solution.status is MasterStatus.UNBOUNDED, solution
+
+
+def test_failures_are_answers():
+    entropy = ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2))
+    solution = CvxpyMaster(entropy, "highs").solve(ONE_CUT)
+    assert solution.status is MasterStatus.FAILED and "HIGHS" in solution.message
+    solution = CvxpyMaster(entropy, "clarabel", {"no_such_option": 1}).solve(ONE_CUT)
+    assert solution.status is MasterStatus.FAILED and "no_such_option" in solution.message
+    hasty = CvxpyMaster(ReducedProblem(5, 1, NoRegularizer(), Box(-1, 1, 5)), "osqp", {"max_iter": 1})
+    solution = hasty.solve(CASES["box"].rows("few"))
+    assert solution.status is MasterStatus.FAILED and "user_limit" in solution.message
+
+
+def test_options_reach_the_backend():
+    case, rows = CASES["L2, polyhedron"], CASES["L2, polyhedron"].rows("pool doubled")
+    errors = []
+    for eps in (1e-2, 1e-9):
+        options = {"eps_abs": eps, "eps_rel": eps, "polishing": False}
+        x = CvxpyMaster(case.reduced, "OSQP", options).solve(rows).x
+        errors.append(abs(case.model(rows, x) - optimum("L2, polyhedron", "pool doubled")))
+    assert errors[1] < 1e-6 < 1e-4 < errors[0]
+
+
+def test_a_missing_backend_is_named_with_those_installed():
+    with pytest.raises(InvalidInputError, match=r"'nonesuch' is not installed.*clarabel.*osqp"):
+        CvxpyMaster(CASES["box"].reduced, "nonesuch")
+
+
+class Opaque(NoRegularizer):
+    """A regularizer that describes itself to nobody."""
+
+    cvxpy_form = linear_form = quadratic = None
+
+
+def test_refusals_name_the_piece():
+    opaque = ReducedProblem(2, 1, Opaque(), Box(-1, 1, 2))
+    with pytest.raises(MissingCapabilityError, match="Opaque"):
+        CvxpyMaster(opaque, "clarabel")
+    with pytest.raises(MissingCapabilityError, match="Opaque"):
+        HighsMaster(opaque)
+    with pytest.raises(MissingCapabilityError, match="L2"):
+        HighsMaster(CASES["L2"].reduced)
+    assert "level" in HighsMaster.refusal(CASES["box"].reduced, Level)
+    with pytest.raises(InvalidInputError, match="diagonal"):
+        HighsMaster(CASES["box"].reduced, "diagonal")
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("L1, box", "OSQP"), ("entropy, prox", "CLARABEL"), ("box, level, half-spaces", "OSQP")],
+)
+def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name, backend):
+    from cvxpy.reductions.solvers.solving_chain import SolvingChain
+
+    compilations = []
+    apply = SolvingChain.apply
+    monkeypatch.setattr(SolvingChain, "apply", lambda *args: compilations.append(1) or apply(*args))
+    case = CASES[name]
+    master = CvxpyMaster(case.reduced, backend)
+    rng = np.random.default_rng(0)
+    slopes, offsets = rng.normal(size=(40, case.dim)), rng.normal(size=40)
+    for count in range(1, 41):
+        rows = rows_of(slopes[:count], offsets[:count])
+        master.solve(rows, case.stabilization(rows))
+        assert all(stabilised.problem.is_dpp() for stabilised in master.primal.problems.values())
+        assert len(compilations) == 1 + (count > 16) + (count > 32)
+
+
+@pytest.mark.parametrize("orientation", ["rows", "columns"])
+def test_the_highs_model_lives_and_starts_from_its_basis(orientation):
+    rng = np.random.default_rng(0)
+    dim, count = 30, 80
+    slopes, offsets = rng.normal(size=(count, dim)), rng.normal(size=count)
+    reduced = ReducedProblem(dim, 1, NoRegularizer(), Box(-1, 1, dim))
+    master = HighsMaster(reduced, orientation)
+    master.solve(rows_of(slopes[:1], offsets[:1]))
+    model = master.model
+    size = model.getNumRow if orientation == "rows" else model.getNumCol
+    base = size() - 1
+    warm = []
+    for k in range(2, count + 1):
+        warm_solution = master.solve(rows_of(slopes[:k], offsets[:k]))
+        warm.append(model.getInfo().simplex_iteration_count)
+        assert size() == base + k
+    cold = HighsMaster(reduced, orientation)
+    cold_solution = cold.solve(rows_of(slopes, offsets))
+    assert np.mean(warm[-20:]) < 0.5 * cold.model.getInfo().simplex_iteration_count
+    height = (slopes @ warm_solution.x + offsets).max()
+    assert height == pytest.approx((slopes @ cold_solution.x + offsets).max(), abs=1e-9)
+    active = np.flatnonzero(warm_solution.multipliers > 1e-9)
+    kept = np.setdiff1d(np.arange(count), active[::2])
+    thinned = rows_of(slopes[kept], offsets[kept], ids=kept)
+    solution = master.solve(thinned)
+    assert master.model is model and size() == base + kept.size
+    fresh = HighsMaster(reduced, orientation).solve(thinned)
+    lower = (slopes[kept] @ solution.x + offsets[kept]).max()
+    assert lower == pytest.approx((slopes[kept] @ fresh.x + offsets[kept]).max(), abs=1e-9)
+
+
+def test_highs_chooses_columns_for_few_variables():
+    few, many = (ReducedProblem(dim, 1, NoRegularizer(), Box(-1, 1, dim)) for dim in (100, 101))
+    assert HighsMaster(few).orientation == "columns" and HighsMaster(many).orientation == "rows"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_blocks=st.integers(1, 4),
+    steps=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2**30)), min_size=1, max_size=12),
+)
+def test_slots_keep_every_row_in_a_place_of_its_block(n_blocks, steps):
+    slots = Slots(n_blocks)
+    ids, blocks, last = np.empty(0, dtype=int), np.empty(0, dtype=int), {}
+    for added, seed in steps:
+        rng = np.random.default_rng(seed)
+        kept = rng.random(ids.size) < 0.7
+        start = max(last, default=-1) + 1
+        ids = np.append(ids[kept], start + np.arange(added))
+        blocks = np.append(blocks[kept], rng.integers(-1, n_blocks, added))
+        places, new, vacated, grown = slots.place(ids, blocks)
+        assert np.unique(places).size == ids.size
+        np.testing.assert_array_equal(slots.blocks[places], blocks)
+        if grown:
+            assert new.size == ids.size
+        else:
+            assert all(last[i] == place for i, place in zip(ids, places, strict=True) if i in last)
+            gone = {place for i, place in last.items() if i not in ids}
+            assert set(vacated) == gone
+        last = dict(zip(ids.tolist(), places.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["cvxpy", "L2, polyhedron", "group norm"])
+def test_the_inner_minimum_certifies_the_masters_multipliers(name):
+    case, rows = CASES[name], CASES[name].rows("pool doubled")
+    best = optimum(name, "pool doubled")
+    weights = np.maximum(CvxpyMaster(case.reduced, "clarabel").solve(rows).multipliers, 0.0)
+    weights /= weights.sum()
+    inner = InnerMinimum(case.regularizer, case.reduced.simple_set, case.dim)
+    bound = weights @ rows.offsets + inner(weights @ rows.slopes).value
+    assert best - 1e-5 <= bound <= best + 1e-9
