@@ -25,7 +25,9 @@ def main():
         "black box, L2": cut.Problem(black_box, cut.L2(1e-3)),
         "images, box": cut.Problem(risk, feasible_set=cut.Box(-1, 1)),
     }
-    print(f"{'problem':<15} {'method':<15} {'cuts':>5} {'engine':>10} {'oracle':>10} {'master':>10}   (median per iteration)")
+    print(
+        f"{'problem':<15} {'method':<15} {'cuts':>5} {'engine':>10} {'oracle':>10} {'master':>10}   (median per iteration)"
+    )
     for name, problem in problems.items():
         for method in (cut.BMRM(), cut.OCAS(), cut.ProximalBundle()):
             if name == "images, box" and not isinstance(method, cut.BMRM):
@@ -33,10 +35,13 @@ def main():
             problem.solve(method, max_iter=3)
             history = problem.solve(method, tol=1e-12, max_iter=ITERATIONS).history
             engine, oracle, master = (
-                1e3 * np.median(history.column(f"{part}_seconds")[1:]) for part in ("other", "oracle", "master")
+                1e3 * np.median(history.column(f"{part}_seconds")[1:])
+                for part in ("other", "oracle", "master")
             )
             cuts = history[-1].n_cuts
-            print(f"{name:<15} {method.name:<15} {cuts:>5} {engine:>7.3f} ms {oracle:>7.3f} ms {master:>7.3f} ms")
+            print(
+                f"{name:<15} {method.name:<15} {cuts:>5} {engine:>7.3f} ms {oracle:>7.3f} ms {master:>7.3f} ms"
+            )
 
 
 if __name__ == "__main__":

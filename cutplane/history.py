@@ -65,7 +65,7 @@ class Record:
     @property
     def gap_abs(self) -> float:
         """The absolute gap."""
-        return self.upper_bound - self.lower_bound
+        return max(0.0, self.upper_bound - self.lower_bound)
 
 
 class History:

@@ -77,7 +77,7 @@ class Result:
     @property
     def gap_abs(self) -> float:
         """The absolute gap."""
-        return self.objective - self.lower_bound
+        return max(0.0, self.objective - self.lower_bound)
 
     @property
     def n_iter(self) -> int:

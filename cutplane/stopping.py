@@ -70,7 +70,7 @@ class RelativeGap(StoppingRule):
     tol: float
 
     def __post_init__(self) -> None:
-        as_scalar("tol", self.tol, low=0.0)
+        as_scalar("tol", self.tol, low=0.0, high=math.inf, high_open=True)
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the relative gap."""
@@ -88,7 +88,7 @@ class AbsoluteGap(StoppingRule):
     tol_abs: float
 
     def __post_init__(self) -> None:
-        as_scalar("tol_abs", self.tol_abs, low=0.0)
+        as_scalar("tol_abs", self.tol_abs, low=0.0, high=math.inf, high_open=True)
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the absolute gap."""

@@ -2,9 +2,9 @@
 A certified linear classifier
 =============================
 
-A support vector machine for scikit-learn's breast-cancer data (569 tumours, 30 measurements), trained from its
-declaration: the mean hinge loss plus an L2 regularizer. Each line of the log proves how far the best classifier so far
-can be from the optimum.
+A support vector machine for scikit-learn's breast-cancer data (569 tumours, 30 measurements), trained from
+its declaration: the mean hinge loss plus an L2 regularizer. Each line of the log proves how far the best
+classifier so far can be from the optimum.
 """
 
 import matplotlib.pyplot as plt

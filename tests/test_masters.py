@@ -172,6 +172,38 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
     assert solution.status is MasterStatus.UNBOUNDED, solution
 
 
+@pytest.mark.parametrize("label", MASTERS)
+@pytest.mark.parametrize("entry", [np.nan, np.inf, 1e200])
+def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):
+    pieces = (L2(1.0), WholeSpace(2)) if label == "simplex_qp" else (NoRegularizer(), Box(-1, 1, 2))
+    master = MASTERS[label](ReducedProblem(2, 1, *pieces))
+    good = rows_of([[1.0, 2.0], [-1.0, 1.0]], [0.0, -1.0])
+    before = master.solve(good).x
+    bad = rows_of([*good.slopes, [entry, -3.0]], [0.0, -1.0, -9.0])
+    with np.errstate(all="ignore"):
+        solution = master.solve(bad)
+    if not np.isfinite(entry):
+        assert solution.status is MasterStatus.FAILED and solution.message
+    np.testing.assert_allclose(master.solve(good).x, before, atol=1e-5)
+
+
+def test_large_conic_problems_are_compiled_anew_instead_of_filling_the_memory():
+    dim = 301
+    reduced = ReducedProblem(dim, 1, NegativeEntropy(0.5), Simplex(dim))
+    master = CvxpyMaster(reduced, "clarabel")
+    rng = np.random.default_rng(0)
+    slopes, offsets = rng.normal(size=(8, dim)), rng.normal(size=8)
+    for count in (5, 8):
+        rows = rows_of(slopes[:count], offsets[:count])
+        solution = master.solve(rows)
+        weights = np.maximum(solution.multipliers, 0.0) / solution.multipliers.sum()
+        lower = reduced.regularizer.conjugate_minimiser(weights @ rows.slopes, reduced.simple_set).value
+        x = reduced.simple_set.project(solution.x)
+        upper = (rows.slopes @ x + rows.offsets).max() + reduced.regularizer.value(x)
+        assert 0.0 <= upper - (weights @ rows.offsets + lower) <= 1e-6
+    assert master.primal.problems[None].how["ignore_dpp"]
+
+
 def test_failures_are_answers():
     entropy = ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2))
     solution = CvxpyMaster(entropy, "highs").solve(ONE_CUT)
@@ -236,6 +268,29 @@ def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name
         master.solve(rows, case.stabilization(rows))
         assert all(stabilised.problem.is_dpp() for stabilised in master.primal.problems.values())
         assert len(compilations) == 1 + (count > 16) + (count > 32)
+
+
+@pytest.mark.parametrize(
+    "label", [label for label in MASTERS if label.split()[-1] in ("OSQP", "CLARABEL", "SCS")]
+)
+@pytest.mark.parametrize("name", ["L2, weights and centre", "L1 and box, prox, 2 blocks"])
+def test_a_long_life_of_rows_coming_and_going(label, name):
+    """OSQP rejects some updates without a word, and cvxpy then returns the solution of an old problem."""
+    case = CASES[name]
+    rng = np.random.default_rng(5)
+    living = MASTERS[label](case.reduced)
+    count = 40
+    slopes, offsets = rng.normal(size=(400, case.dim)), rng.normal(size=400)
+    blocks = np.arange(400) % case.n_blocks
+    ids = np.arange(20)
+    for _ in range(count):
+        ids = np.concatenate([np.sort(rng.choice(ids, 15, replace=False)), ids[-1] + 1 + np.arange(5)])
+        ids = np.union1d(ids, np.arange(2))
+        rows = rows_of(slopes[ids], offsets[ids], blocks[ids], ids)
+        stabilization = case.stabilization(rows)
+        x = living.solve(rows, stabilization).x
+        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, stabilization).x
+        assert case.value(rows, x) == pytest.approx(case.value(rows, fresh), abs=1e-5)
 
 
 @pytest.mark.parametrize("orientation", ["rows", "columns"])

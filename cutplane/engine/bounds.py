@@ -44,7 +44,7 @@ class Bounds:
             return False
         better = not self.upper - point.objective <= _NOISE * abs(self.upper)
         self.best = point
-        self._settle(self.lower, self._magnitude)
+        self._check(self.lower, self._magnitude)
         return better
 
     def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
@@ -55,12 +55,14 @@ class Bounds:
         if not value > self.lower:
             return False
         better = not value - self.lower <= _NOISE * magnitude
-        self._settle(value, magnitude)
+        self._check(value, magnitude)
+        self.lower = max(self.lower, min(value, self.upper))
+        self._magnitude = magnitude
         self.proof = proof
         return better
 
-    def _settle(self, lower: float, magnitude: float) -> None:
-        """Set the lower bound, which may exceed the upper one by a rounding error at most."""
+    def _check(self, lower: float, magnitude: float) -> None:
+        """Raise `OracleError` if the lower bound exceeds the upper one by more than rounding errors."""
         if self.best is not None and lower - self.upper > TOLERANCE * (
             magnitude + abs(self.upper) + self.slack
         ):
@@ -69,5 +71,3 @@ class Bounds:
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "
                 "cutplane.testing.check_risk."
             )
-        self.lower = min(lower, self.upper)
-        self._magnitude = magnitude

@@ -2,9 +2,9 @@
 
     maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
 
-with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative; with such
-variables the problem can be unbounded. The free variables (the positive ones) carry an upper triangular
-factor
+with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative, one of group -2
+has any sign; with such variables the problem can be unbounded. The free variables (those that are not fixed
+at zero) carry an upper triangular factor
 
     R'R = H + sigma E E' + ridge      on their rows and columns, E the 0/1 matrix of the groups.
 
@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 SOLVED, UNBOUNDED, STALLED, NOT_FINITE = 0, 1, 2, 3
+EQUATION = -2
 
 _EPS = 2.0**-52
 _RIDGE = 1e-13
@@ -231,7 +232,7 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     spread = 0.0
     for p in range(n_free):
         i = free[p]
-        spread += a[i] * math.sqrt(H[i, i])
+        spread += abs(a[i]) * math.sqrt(H[i, i])
         if group[i] < 0:
             slack += abs(a[i] * g[i])
     if reach > 0.0:
@@ -240,7 +241,7 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     total = 0.0
     for i in range(n):
         noise[i] = _TINY + _NOISE * (abs(base[i]) + math.sqrt(H[i, i]) * spread)
-        total += a[i] * noise[i]
+        total += abs(a[i]) * noise[i]
         if group[i] >= 0:
             common += a[i] * noise[i]
     largest = total - common
@@ -299,7 +300,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
         step = np.inf if flat else slope / curvature
         blocked = np.int64(-1)
         for p in range(n_free):
-            if d[p] < 0.0 and a[free[p]] < -d[p] * step:
+            if d[p] < 0.0 and a[free[p]] < -d[p] * step and group[free[p]] != EQUATION:
                 step = -a[free[p]] / d[p]
                 blocked = p
         if step == np.inf:
@@ -310,7 +311,9 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
         gain += step * (slope - 0.5 * step * curvature)
         for p in range(n_free):
             i = free[p]
-            a[i] = max(a[i] + step * d[p], 0.0)
+            a[i] += step * d[p]
+            if a[i] < 0.0 and group[i] != EQUATION:
+                a[i] = 0.0
             moved[i] += step * d[p]
         for i in range(n):
             g[i] -= step * w[i]
@@ -359,6 +362,8 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
         for i in range(n):
             k = group[i]
             v = g[i] - nu[k] if k >= 0 else g[i]
+            if k == EQUATION:
+                v = abs(v)
             if k >= 0:
                 top[k] = max(top[k], v)
             if abs(v) > noise[i]:
@@ -387,6 +392,8 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
             else:
                 renewed = True
                 factorise(H, group, sigma, R, Z, free, where, n_free)
+        else:
+            entering = -1
         n_free, gain, travel, unbounded = ascend(
             H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved
         )
@@ -431,13 +438,13 @@ def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
             size += abs(dv[j] * x)
         if s == limit and value >= 0.0:
             return s
-        if abs(value) <= _EPS * size:
+        if abs(value) <= _FLAT * size:
             return s
         if value > 0.0:
             low = s
         else:
             high = s
-        if high - low <= 4.0 * _EPS * high:
+        if high <= low * (1.0 + 4.0 * _EPS):
             return low
         newton = s + value / descent if descent > 0.0 else np.inf
         if low < newton < high:

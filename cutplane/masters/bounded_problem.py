@@ -11,19 +11,20 @@ from cutplane.masters.prox_problem import Answer, ProxProblem
 from cutplane.validation import Array
 
 _ROUNDS = 15
-_PATH = tuple(10.0**k for k in range(6, 0, -1))
 _LAST_ROUNDS = 60
+_PATH = tuple(10.0**k for k in range(6, 0, -1))
 _EXACT = 1e-13
 _ROUNDING = 1e-12
 _CREDIBLE = 1e-9
 
 
 class BoundedProblem(ProxProblem):
-    """`ProxProblem` over lower <= x <= upper, with all weights positive once the prox term is added.
+    """`ProxProblem` over lower <= x <= upper; every weight of g + prox is positive.
 
-    For multipliers a, x(a) = clip(middle - inv(M) A'a). The dual is concave, once differentiable and piecewise quadratic. A Newton
-    step solves it with the clipped coordinates fixed, by the active set; an exact line search in the dual makes the
-    iteration ascend, so that it ends after finitely many. Where M is so weak that steps are short, the solution is followed from a
+    For multipliers a the minimiser is x(a) = clip(middle - inv(M) A'a, lower, upper), and the dual is
+    concave, once differentiable and piecewise quadratic. A Newton step solves it by the active set with the
+    clipped coordinates fixed; an exact line search in the dual makes the iteration ascend, so that it ends
+    after finitely many. Where M is so weak that steps become short, the solution is followed from that of a
     stiffer M.
 
     Parameters
@@ -37,6 +38,8 @@ class BoundedProblem(ProxProblem):
         super().__init__(n_blocks, quadratic, split=False)
         self._lower, self._upper = lower, upper
         self._pattern = np.ones_like(lower)
+        self._side: Array | None = None
+        """1 where x is fixed at its lower bound, -1 where at its upper bound, else 0."""
         self.dual.gram.metric = self._pattern
 
     def contains(self, x: Array) -> bool:
@@ -45,11 +48,10 @@ class BoundedProblem(ProxProblem):
 
     def free_part(self, step: Array) -> Array:
         """Return the step without the coordinates that are at a bound."""
-        assert self.dual.gram.metric is not None
-        return np.where(self.dual.gram.metric > 0.0, step, 0.0)
+        return step if self._side is None else np.where(self._side == 0.0, step, 0.0)
 
     def step_size(self, rows: Rows, weight: float) -> float:
-        """Set the metric to the weights of g + `weight`, and return t."""
+        """Return t, and set the pattern so that the metric is the pattern over t."""
         if self.uniform:
             return 1.0 / (self.weight + weight)
         self._pattern = 1.0 / (self.quadratic.weights + weight)
@@ -67,53 +69,70 @@ class BoundedProblem(ProxProblem):
         return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
 
     def _newton(self, rows: Rows, middle: Array, t: float, accuracy: float, rounds: int) -> Answer:
-        dual, slopes, offsets = self.dual, rows.slopes, rows.offsets
+        """Maximise the dual, starting from the multipliers and the active bounds of the last solve."""
+        dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
         dual.begin(self.values(rows, middle) / t)
         a = dual.multipliers
         v = dual.aggregate(a, slopes)
-        for _ in range(rounds):
-            target = middle - scale * v
-            x = np.clip(target, self._lower, self._upper)
-            side = np.sign(x - target)
-            fixed = side != 0.0
-            anchor = np.where(fixed, x, middle)
-            dual.set_metric(np.where(fixed, 0.0, self._pattern), slopes)
-            answer = self.minimise_from(rows, anchor, slopes @ anchor + offsets, t, accuracy)
+        x = None
+        for number in range(rounds):
+            guessed = number == 0 and self._side is not None
+            if not guessed:
+                self._side = self._clip(middle - scale * v)[1]
+            answer = self._with_fixed_bounds(rows, middle, t, accuracy)
             if answer.x is None and answer.ray is None:
                 return answer
-            direction = dual.multipliers - a if answer.ray is None else answer.ray
-            dv = direction @ slopes
+            step = dual.multipliers - a if answer.ray is None else answer.ray
+            dv = step @ slopes
+            if answer.ray is not None:
+                dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
             if answer.x is not None:
-                target = np.where(fixed, middle - scale * (v + dv), answer.x)
-                x = np.clip(target, self._lower, self._upper)
-                gap, exact = self._gap(rows, x, a + direction)
-                if gap <= max(accuracy, exact) or np.array_equal(np.sign(x - target), side):
+                target = np.where(self._side == 0.0, answer.x, middle - scale * (v + dv))
+                x, side = self._clip(target)
+                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(side, self._side)):
                     return Answer(MasterStatus.SOLVED, x)
             limit = 1.0 if answer.ray is None else np.inf
-            length = active_set.line_maximum(
-                middle, scale, v, dv, self._lower, self._upper, float(direction @ offsets), limit
-            )
+            length = 1.0
+            if not (guessed and answer.ray is None):
+                slope = float(step @ rows.offsets)
+                length = active_set.line_maximum(middle, scale, v, dv, self._lower, self._upper, slope, limit)
             if length == np.inf:
-                return Answer(MasterStatus.INFEASIBLE, message="the half-spaces and the set have no common point")
-            if not length > 0.0:
+                return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
+            if length == 0.0 and not guessed:
                 break
-            a = a + length * direction
+            a = a + length * step
             v = v + length * dv
-            if length != limit:
+            if length < limit:
                 dual.move_to(a)
-        if answer.x is not None and gap <= _CREDIBLE / _EXACT * exact:
+        if x is not None and self._is_solution(rows, x, dual.multipliers, accuracy, True):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
-    def _gap(self, rows: Rows, x: Array, multipliers: Array) -> tuple[float, float]:
-        """Return the duality gap at x, inf if a half-space is violated, and what it may be by rounding."""
-        values = rows.slopes @ x
-        heights = values + rows.offsets
-        outside = np.flatnonzero((rows.blocks < 0) & (heights > 0.0))
-        if outside.size:
-            size = np.abs(rows.slopes[outside]) @ np.abs(x) + np.abs(rows.offsets[outside])
-            if np.any(heights[outside] > _ROUNDING * size):
-                return np.inf, 0.0
-        size = float(multipliers @ (np.abs(values) + np.abs(rows.offsets)))
-        return self.dual.model(heights) - float(multipliers @ heights), _EXACT * size
+    def _clip(self, target: Array) -> tuple[Array, Array]:
+        x = np.clip(target, self._lower, self._upper)
+        return x, np.sign(x - target)
+
+    def _with_fixed_bounds(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
+        """Minimise over the coordinates that are not at a bound."""
+        side = self._side
+        assert side is not None
+        at_bound = np.where(side > 0.0, self._lower, self._upper)
+        anchor = np.where(side == 0.0, middle, at_bound)
+        self.dual.set_metric(np.where(side == 0.0, self._pattern, 0.0), rows.slopes)
+        return self.minimise_from(rows, anchor, rows.slopes @ anchor + rows.offsets, t, accuracy)
+
+    def _is_solution(self, rows: Rows, x: Array, a: Array, accuracy: float, settled: bool) -> bool:
+        """Tell whether x = x(a) satisfies the constraints with a duality gap that is small enough.
+
+        If the active bounds are settled, nothing but rounding can be wrong, and more of it is forgiven.
+        """
+        heights = rows.slopes @ x + rows.offsets
+        gap = abs(self.dual.model(heights) - float(a @ heights))
+        size = float(np.abs(a) @ (np.abs(heights) + np.abs(rows.offsets)))
+        if gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, _ROUNDING):
+            return True
+        if not settled:
+            return False
+        size = float(np.abs(a) @ (np.abs(rows.slopes) @ np.abs(x) + np.abs(rows.offsets)))
+        return gap <= _CREDIBLE * size and not self.outside(rows, x, _CREDIBLE)

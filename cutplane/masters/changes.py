@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.validation import Array
 
 
@@ -15,6 +15,12 @@ def survivors(known: Array, ids: Array) -> Array:
     if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
         return np.ones(known.size, dtype=bool)
     return np.isin(known, ids, assume_unique=True)
+
+
+def is_finite(rows: Rows) -> bool:
+    """Tell whether every entry of the rows is finite, and small enough to be summed."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(rows.slopes.sum() + rows.offsets.sum()))
 
 
 def objective_scale(slopes: Array, blocks: Array) -> float:

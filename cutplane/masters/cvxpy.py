@@ -22,7 +22,8 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.cvxpy_call import call
+from cutplane.masters.changes import is_finite
+from cutplane.masters.cvxpy_call import SLOPE_SIZES, call
 from cutplane.masters.cvxpy_dual import DualForm
 from cutplane.masters.cvxpy_primal import PrimalForm
 from cutplane.validation import Array
@@ -80,7 +81,7 @@ class CvxpyMaster:
         self.reduced = reduced
         self.name = installed[0].lower()
         solver = partial(call, backend=installed[0], options=dict(options or {}))
-        self.primal = PrimalForm(reduced, solver)
+        self.primal = PrimalForm(reduced, solver, SLOPE_SIZES.get(installed[0], 1.0))
         self.dual = DualForm(reduced, solver)
 
     @staticmethod
@@ -99,6 +100,8 @@ class CvxpyMaster:
         """
         if np.unique(rows.blocks[rows.blocks != HALF_SPACE]).size < self.reduced.n_blocks:
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
+        if not is_finite(rows):
+            return MasterSolution(None, None, MasterStatus.FAILED, f"{self.name}: a row is not finite")
         quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
         if quadratic is not None:
             solution = self.dual.solve(rows, quadratic)

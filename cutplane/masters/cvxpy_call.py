@@ -10,6 +10,7 @@ import cvxpy as cp
 from cvxpy.settings import USER_LIMIT
 
 from cutplane.masters.base import MasterStatus
+from cutplane.masters.cvxpy_osqp import CarefulOSQP
 
 ACCURATE: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iter": 5_000, "polishing": True},
@@ -25,6 +26,12 @@ _LENIENT: dict[str, dict[str, Any]] = {
 OSQP adapts its step size; on linear programmes that makes it run in circles, unless it adapts only to large
 imbalances.
 """
+
+SLOPE_SIZES = {"CLARABEL": 64.0}
+"""To what size the slopes of the cuts are best scaled, where it is not 1: tolerances are relative to 1."""
+
+_SOLVERS = {"OSQP": CarefulOSQP()}
+"""Solvers in the place of cvxpy's own."""
 
 _RASH = ("HIGHS",)
 """Backends that may call a bounded quadratic programme unbounded."""
@@ -65,7 +72,7 @@ def _attempt(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            problem.solve(solver=backend, **how, **settings)
+            problem.solve(solver=_SOLVERS.get(backend, backend), **how, **settings)
         except Exception as error:
             return MasterStatus.FAILED, f"{backend}: {error}"
     status = _STATUSES.get(problem.status, MasterStatus.FAILED)

@@ -22,6 +22,8 @@ from cutplane.masters.changes import objective_scale, row_factors
 from cutplane.masters.slots import Slots
 from cutplane.validation import Array
 
+_FEW_VARIABLES = 300
+
 
 class Pool:
     """The parameters of the rows, slope x + offset <= used * xi[block]; a free place holds 0 - 1 <= 0.
@@ -55,10 +57,13 @@ class PrimalForm:
     reduced : ReducedProblem
     call : callable
         ``call(problem)`` solves a cvxpy problem and returns its status and a message.
+    size : float
+        To about what size the slopes are scaled.
     """
 
-    def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]]):
+    def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]], size: float):
         self.reduced = reduced
+        self.size = size
         self.problems: dict[type[Prox] | type[Level] | None, StabilisedProblem] = {}
         self._call = call
         self._slots = Slots(reduced.n_blocks)
@@ -72,7 +77,7 @@ class PrimalForm:
             self.problems[kind] = StabilisedProblem(self.reduced, self._pool, self._slots.blocks, kind)
         stabilised = self.problems[kind]
         stabilised.set(stabilization)
-        status, message = self._call(stabilised.problem, warm_start=True)
+        status, message = self._call(stabilised.problem, **stabilised.how)
         if status is not MasterStatus.SOLVED:
             return MasterSolution(None, None, status, message)
         x: Any = stabilised.x.value
@@ -90,7 +95,8 @@ class PrimalForm:
         places, new, vacated, grown = self._slots.place(rows.ids, blocks)
         if grown:
             self.problems.clear()
-            self._pool = Pool(self._slots.size, self.reduced.dim, objective_scale(slopes, blocks))
+            scale = self.size * objective_scale(slopes, blocks)
+            self._pool = Pool(self._slots.size, self.reduced.dim, scale)
         self._pool.free(vacated)
         factors = row_factors(slopes, blocks, self._pool.scale)
         scaled = slopes[new] * factors[new, None], offsets[new] * factors[new]
@@ -99,7 +105,11 @@ class PrimalForm:
 
 
 class StabilisedProblem:
-    """The reduced problem with one kind of stabilisation, over a pool of a fixed size."""
+    """The reduced problem with one kind of stabilisation, over a pool of a fixed size.
+
+    It is compiled once, unless that costs more than it saves: to map parameters into cones other than the
+    nonnegative one, cvxpy needs time and memory in proportion to size * dim^2.
+    """
 
     def __init__(
         self, reduced: ReducedProblem, pool: Pool, blocks: Array, kind: type[Prox] | type[Level] | None
@@ -123,6 +133,8 @@ class StabilisedProblem:
             constraints.append(objective <= self._level)
             objective = 0.5 * cp.sum_squares(self.x) - self._linear @ self.x
         self.problem = cp.Problem(cp.Minimize(objective), constraints)
+        compiled_once = reduced.dim <= _FEW_VARIABLES or self.problem.is_qp()
+        self.how = {"warm_start": compiled_once, "ignore_dpp": not compiled_once}
 
     def set(self, stabilization: Stabilization) -> None:
         """Set the parameters of the prox term or of the level constraint."""

@@ -39,6 +39,8 @@ class DualQP:
         """Whether every entry of H is."""
         self.complete = False
         """Whether every block has a row."""
+        self.constraints = np.empty(0, np.int64)
+        """The numbers of the rows of no block."""
         self._ids = np.zeros(16, np.int64)
         self._group = np.zeros(16, np.int64)
         self._a = np.zeros(16)
@@ -106,7 +108,9 @@ class DualQP:
             self._mix(known, count)
         self.count = count
         self.finite = bool(np.isfinite(self.hessian.diagonal()[:count]).all())
-        cuts = self._group[:count][self._group[:count] >= 0]
+        group = self._group[:count]
+        self.constraints = np.flatnonzero(group < 0)
+        cuts = group[group >= 0] if self.constraints.size else group
         self.complete = bool(np.bincount(cuts, minlength=self.n_blocks).all())
 
     def _grow(self, capacity: int) -> None:
@@ -147,7 +151,7 @@ class DualQP:
 
     def set_metric(self, metric: Array, slopes: Array) -> None:
         """Change the metric of the other coordinates; O(K^2 dim), or less if few of them change."""
-        if self.gram.metric is not metric and not np.array_equal(metric, self.gram.metric):
+        if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
             self.gram.change(metric, slopes[: self.count])
             if self.loose is not None:
                 self._mix(0, self.count)
@@ -162,8 +166,16 @@ class DualQP:
 
     # ------------------------------------------------------------------ solve
 
-    def maximise(self, q: Array, tol: float) -> tuple[int, float, float]:
+    def maximise(self, q: Array, size: Array, tol: float) -> tuple[int, float, float]:
         """Solve for the linear term q, from the multipliers of the last solve.
+
+        Parameters
+        ----------
+        q : ndarray of shape (K,)
+        size : ndarray of shape (K,)
+            What the rounding errors of q are relative to.
+        tol : float
+            Duality gap at which to stop.
 
         Returns
         -------
@@ -176,7 +188,7 @@ class DualQP:
         """
         self.begin(q)
         active_set.gradient(self.hessian, q, self.count, self._a, self._free, self._n_free, self._g)
-        return self._improve(q, tol, 0.0)
+        return self._improve(size, tol, 0.0)
 
     def begin(self, q: Array) -> None:
         """Make the multipliers feasible, and the factor theirs."""
@@ -266,16 +278,18 @@ class DualQP:
         return self._ray[: self._n_free]
 
     def length(self, step: Array) -> float:
-        """Return sqrt(a'Ha), given diag(metric) A'a."""
+        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
         if self.gram.metric is None:
             return math.sqrt(float(step @ step))
-        return math.sqrt(float(step @ (step / self.in_metric(np.ones_like(step)))))
+        metric = self.in_metric(np.ones_like(step))
+        free = metric > 0.0
+        return math.sqrt(float(step[free] ** 2 @ (1.0 / metric[free])))
 
     def size(self, base: Array) -> float:
         """Return the size of the terms of the objective, given the constant part of the gradient."""
-        return float(self._a[: self.count] @ (np.abs(base) + np.abs(self.gradient)))
+        return float(np.abs(self._a[: self.count]) @ (np.abs(base) + np.abs(self.gradient)))
 
     def curvatures(self) -> Array:
         """Return bounds of the entries of Ha, shape (K,)."""
         lengths = np.sqrt(self.hessian.diagonal()[: self.count])
-        return lengths * float(self._a[: self.count] @ lengths)
+        return lengths * float(np.abs(self._a[: self.count]) @ lengths)

@@ -14,8 +14,10 @@ def grown(array: Array, capacity: int, square: bool = False) -> Array:
     larger[tuple(slice(size) for size in array.shape)] = array
     return larger
 
+
 _FEW = 4
 _UPDATES = 20
+_CANCELLED = 1e-3
 
 
 class Gram:
@@ -49,17 +51,29 @@ class Gram:
 
     def change(self, metric: Array, slopes: Array) -> None:
         """Take another metric; if few coordinates change, by an update of low rank."""
-        changed = np.arange(0) if self.metric is None else np.flatnonzero(metric != self.metric)
-        few = self.metric is not None and changed.size < metric.size // _FEW and self._updates < _UPDATES
-        self._updates = self._updates + 1 if few else 0
-        if few:
-            assert self.metric is not None
-            columns = slopes[:, changed]
-            count = columns.shape[0]
-            self.matrix[:count, :count] += (columns * (metric - self.metric)[changed]) @ columns.T
+        count = slopes.shape[0]
+        free = np.flatnonzero(metric)
+        if 2 * free.size <= metric.size:
+            columns = slopes[:, free]
+            self.matrix[:count, :count] = (columns * metric[free]) @ columns.T
+        elif not self._update(metric, slopes):
+            self.matrix[:count, :count] = (slopes * metric) @ slopes.T
+            self._updates = 0
         self.metric = metric
-        if not few:
-            self.extend(slopes, 0)
+
+    def _update(self, metric: Array, slopes: Array) -> bool:
+        """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
+        if self.metric is None or self._updates == _UPDATES:
+            return False
+        changed = np.flatnonzero(metric != self.metric)
+        if changed.size > metric.size // _FEW:
+            return False
+        leading = self.matrix[: slopes.shape[0], : slopes.shape[0]]
+        columns = slopes[:, changed]
+        before = leading.diagonal().copy()
+        leading += (columns * (metric - self.metric)[changed]) @ columns.T
+        self._updates += 1
+        return bool((leading.diagonal() >= _CANCELLED * before).all())
 
     def keep(self, kept: Array) -> None:
         """Remove all rows but those with the numbers `kept`."""

@@ -16,7 +16,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import objective_scale, row_factors, survivors
+from cutplane.masters.changes import is_finite, objective_scale, row_factors, survivors
 from cutplane.masters.highs_columns import ColumnLayout
 from cutplane.masters.highs_model import rerun
 from cutplane.masters.highs_rows import RowLayout
@@ -93,7 +93,9 @@ class HighsMaster:
             raise MissingCapabilityError(
                 f"HighsMaster solves linear programmes only, not with {stabilization!r}."
             )
-        self._follow(rows)
+        if not is_finite(rows) or not self._follow(rows):
+            self._settled = False
+            return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
             x, duals = self._layout.read(self.model)
@@ -102,8 +104,8 @@ class HighsMaster:
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
 
-    def _follow(self, rows: Rows) -> None:
-        """Delete the rows that are gone from the living model, and append the new ones."""
+    def _follow(self, rows: Rows) -> bool:
+        """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
         if not self._settled:
             self._restart(objective_scale(rows.slopes, rows.blocks))
             self._settled = bool(rows.slopes[rows.blocks >= 0].any())
@@ -113,10 +115,11 @@ class HighsMaster:
         new = slice(int(kept.sum()), None)
         slopes, offsets, blocks = rows.slopes[new], rows.offsets[new], rows.blocks[new]
         factors = row_factors(slopes, blocks, self._scale)
-        if factors.size:
-            self._layout.extend(self.model, slopes * factors[:, None], offsets * factors, blocks)
         self._factors = np.concatenate([self._factors[kept], factors])
         self._known = np.array(rows.ids)
+        return not factors.size or self._layout.extend(
+            self.model, slopes * factors[:, None], offsets * factors, blocks
+        )
 
     def _restart(self, scale: float) -> None:
         self.model = self._layout.build(scale)

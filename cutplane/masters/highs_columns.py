@@ -57,11 +57,12 @@ class ColumnLayout:
         )
         return living_model(programme, PRIMAL_SIMPLEX)
 
-    def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
-        """Append columns."""
+    def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> bool:
+        """Append columns; tell whether HiGHS took them."""
         starts, indices, values = entries(slopes, blocks, self.form.n_columns)
         lower, upper = np.zeros(blocks.size), np.full(blocks.size, np.inf)
-        model.addCols(blocks.size, -offsets, lower, upper, values.size, starts, indices, -values)
+        status = model.addCols(blocks.size, -offsets, lower, upper, values.size, starts, indices, -values)
+        return status != highspy.HighsStatus.kError
 
     def remove(self, model: highspy.Highs, gone: Array) -> None:
         """Delete the columns with these numbers."""

@@ -43,11 +43,12 @@ class RowLayout:
         )
         return living_model(programme, DUAL_SIMPLEX)
 
-    def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> None:
-        """Append rows."""
+    def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> bool:
+        """Append rows; tell whether HiGHS took them."""
         starts, indices, values = entries(slopes, blocks, self.form.n_columns)
         lower = np.full(blocks.size, -np.inf)
-        model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
+        status = model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
+        return status != highspy.HighsStatus.kError
 
     def remove(self, model: highspy.Highs, gone: Array) -> None:
         """Delete the rows with these numbers."""

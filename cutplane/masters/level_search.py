@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.prox_problem import Answer, ProxProblem
+from cutplane.masters.prox_problem import Answer, ProxProblem, violations
 from cutplane.validation import Array
 
 _ROUNDS = 100
@@ -39,14 +39,14 @@ class LevelSearch:
         """Return the answer, and the factor from the dual's multipliers to those of the level constraint."""
         values = self._problem.values(rows, centre)
         if not (math.isfinite(level) and np.isfinite(values.sum())):
-            return Answer(MasterStatus.FAILED, message="the level or a value at the centre is not finite"), 0.0
+            return Answer(MasterStatus.FAILED, message="the level or the centre is not finite"), 0.0
         excess = self._problem.dual.model(values) + self._regularizer(centre) - level
         tolerance = _ROUNDING * (abs(level) + float(np.abs(values).max()))
-        inside = values[rows.blocks < 0].max(initial=-np.inf) <= tolerance and self._problem.contains(centre)
+        inside = violations(rows.blocks, values).max() <= tolerance and self._problem.contains(centre)
         if inside and excess <= 0.0:
             return Answer(MasterStatus.SOLVED, centre.copy()), 0.0
         low, high, leaps = 0.0, math.inf, 0
-        steepest = math.sqrt(self._problem.dual.hessian.diagonal()[: values.shape[0]].max())
+        steepest = math.sqrt(np.einsum("ij,ij->i", rows.slopes, rows.slopes).max())
         tau = self._tau or (abs(excess) / steepest**2 if excess and steepest else 1.0)
         for rounds in range(_ROUNDS):
             answer = self._problem.with_prox(rows, centre, 1.0 / tau, 0.0)
@@ -73,9 +73,7 @@ class LevelSearch:
         self._tau = tau
         return answer, tau
 
-    def _excess(
-        self, rows: Rows, x: Array, centre: Array, tau: float, level: float
-    ) -> tuple[float, float]:
+    def _excess(self, rows: Rows, x: Array, centre: Array, tau: float, level: float) -> tuple[float, float]:
         """Return model(x) + g(x) - level at x = x(tau), and its derivative with respect to tau."""
         problem, dual = self._problem, self._problem.dual
         excess = dual.model(rows.slopes @ x + rows.offsets) + self._regularizer(x) - level

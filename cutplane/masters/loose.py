@@ -79,9 +79,10 @@ class LooseCoordinates:
 
     def _holds_zero(self, rows: Rows, columns: Array) -> bool:
         """Tell whether some multipliers give a zero aggregate slope on the loose coordinates."""
+        zero = np.zeros(columns.shape[0])
         hull = DualQP(self._n_blocks, None, None)
         hull.sync(_Columns(columns, rows))
-        hull.maximise(np.zeros(columns.shape[0]), 0.0)
+        hull.maximise(zero, zero, 0.0)
         a = hull.multipliers
         return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
 

@@ -15,6 +15,7 @@ from cutplane.validation import Array
 _REFINEMENTS = 50
 _FAR = 1e3
 _EXACT = 1e-13
+_ROUNDING = 1e-12
 _CREDIBLE = 1e-7
 _RESOLUTION = 1e-16
 
@@ -49,7 +50,8 @@ class ProxProblem:
         weighted = quadratic.weights > 0.0
         positive = quadratic.weights[weighted]
         self.weight = float(positive[0]) if positive.size else 0.0
-        self.uniform = bool((positive == self.weight).all()) and (split or weighted.all() or not weighted.any())
+        equal = bool((positive == self.weight).all())
+        self.uniform = equal and (split or positive.size in (0, weighted.size))
         self.loose = np.flatnonzero(~weighted) if positive.size and split else np.empty(0, np.int64)
         pattern = weighted.astype(np.float64) if self.loose.size else None
         self.dual = DualQP(n_blocks, pattern, None if pattern is None else 1.0 - pattern)
@@ -120,12 +122,14 @@ class ProxProblem:
         q, tol = values / t, accuracy / t
         if not np.isfinite(q.sum()):
             return Answer(MasterStatus.FAILED, message="an offset or the prox centre is not finite")
-        status, gap, error = dual.maximise(q, tol)
+        size = np.abs(q) + np.abs(rows.offsets) / t
+        status, gap, error = dual.maximise(q, size, tol)
         if status == active_set.UNBOUNDED:
             return self._infeasible(rows, q)
         x = middle - t * dual.in_metric(dual.aggregate(dual.multipliers, rows.slopes))
-        if status != active_set.SOLVED or (error > tol and error > _EXACT * dual.size(rows.offsets / t)):
-            base = np.abs(rows.offsets / t) + _RESOLUTION * (np.abs(q) + dual.curvatures())
+        exact = error <= tol or error <= _EXACT * dual.size(rows.offsets / t)
+        if status != active_set.SOLVED or not exact or self.outside(rows, x, _ROUNDING):
+            base = np.abs(rows.offsets) / t + _RESOLUTION * (size + dual.curvatures())
             status, gap, x = self._refine(rows, x, base, t, tol)
             tol = max(tol, _CREDIBLE * dual.size(base))
         if status == active_set.NOT_FINITE or not np.isfinite(x.sum()):
@@ -135,6 +139,15 @@ class ProxProblem:
             dual.restart()
             return Answer(MasterStatus.FAILED, message=f"the active set stopped at a gap of {t * gap:.2g}")
         return Answer(MasterStatus.SOLVED, x)
+
+    def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
+        """Tell whether x violates a half-space or an equation, relative to the terms it is the sum of."""
+        chosen = self.dual.constraints
+        if not chosen.size:
+            return False
+        slopes, offsets = rows.slopes[chosen], rows.offsets[chosen]
+        sizes = np.abs(slopes) @ np.abs(x) + np.abs(offsets)
+        return bool(np.any(violations(rows.blocks[chosen], slopes @ x + offsets) > tolerance * sizes))
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
         """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
@@ -154,10 +167,17 @@ class ProxProblem:
         dual = self.dual
         free = dual.support
         ray = np.zeros(dual.count)
-        ray[free] = np.maximum(dual.ray, 0.0)
+        ray[free] = np.where(rows.blocks[free] == active_set.EQUATION, dual.ray, np.maximum(dual.ray, 0.0))
+        ray /= np.abs(ray).max()
         normal = np.linalg.norm(dual.in_metric(dual.aggregate(ray, rows.slopes)))
         lengths = np.sqrt(dual.hessian.diagonal()[free])
         distance = float(np.max(np.abs(q[free]) / lengths, initial=0.0, where=lengths > 0.0))
         if float(ray[free] @ q[free]) > _FAR * distance * normal:
             return Answer(MasterStatus.INFEASIBLE, None, "the half-spaces have no common point", ray)
         return Answer(MasterStatus.FAILED, None, "the half-spaces are too close to infeasible", ray)
+
+
+def violations(blocks: Array, heights: Array) -> Array:
+    """Return how far each half-space or equation is violated, given the rows' heights; -inf for cuts."""
+    outside = np.where(blocks == active_set.EQUATION, np.abs(heights), heights)
+    return np.where(blocks < 0, outside, -np.inf)

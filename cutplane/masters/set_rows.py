@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.forms import LinearForm
+from cutplane.masters.active_set import EQUATION
 from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.masters.changes import survivors
 from cutplane.masters.gram import capacity_for, grown
@@ -17,17 +18,19 @@ class StackedRows:
     Parameters
     ----------
     form : LinearForm
-        Its finite row bounds, each, become a half-space; an equation becomes two.
+        Each finite row bound becomes a half-space, a row with equal bounds becomes an `EQUATION`.
     """
 
     def __init__(self, form: LinearForm):
         rows = form.rows.toarray()
-        above, below = np.isfinite(form.row_upper), np.isfinite(form.row_lower)
+        equal = form.row_lower == form.row_upper
+        above, below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
         self.own = int(above.sum() + below.sum())
         self._count = self.own
         self._slopes = np.vstack([rows[above], -rows[below]])
         self._offsets = np.concatenate([-form.row_upper[above], form.row_lower[below]])
         self._blocks = np.full(self.own, HALF_SPACE)
+        self._blocks[: equal[above].size][equal[above]] = EQUATION
         self._ids = np.arange(self.own) - self.own
 
     def take(self, rows: Rows) -> None:

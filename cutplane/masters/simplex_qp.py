@@ -70,7 +70,7 @@ class SimplexQP:
             return "there is neither a quadratic regularizer nor a prox term"
         bounded = form.rows.shape[0] or np.isfinite(form.lower).any() or np.isfinite(form.upper).any()
         if stabilization is None and bounded and not weights.all():
-            return "a coordinate without weight needs a prox term in a feasible set that is not the whole space"
+            return "a coordinate without weight in a feasible set needs a prox term"
         if stabilization is Level and np.ptp(weights) > 0.0:
             return "a level constraint needs a regularizer whose weights are all equal"
         return None

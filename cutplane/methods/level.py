@@ -37,7 +37,7 @@ class LevelBundle(Method):
     References
     ----------
     .. [1] C. Lemaréchal, A. Nemirovskii, Y. Nesterov, "New variants of bundle methods", Math. Program. 69,
-    1995,
+       1995,
        doi:10.1007/BF01585555.
 
     Examples

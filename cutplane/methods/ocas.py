@@ -37,7 +37,7 @@ class OCAS(Method):
     References
     ----------
     .. [1] V. Franc, S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization",
-    JMLR 10, 2009,
+       JMLR 10, 2009,
        https://jmlr.org/papers/v10/franc09a.html.
 
     Examples

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
-from cutplane.validation import as_scalar
+from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
@@ -95,34 +95,38 @@ class ProximalBundle(Method):
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
         point = run.evaluate(reduced.x)
-        if point.feasible and point.objective <= centre.objective - self.decrease * predicted:
-            run.add_cut(point)
-            return Step("serious", _after_serious_step(state, point, predicted))
-        error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
-        if error > _FAR * predicted > 0.0:
-            return Step("null", replace(state, weight=10.0 * state.weight))
-        run.add_cut(point)
         finished = None
         if predicted <= 0.5 * run.tolerance(centre.objective):
             finished = self._natural_stop(run, centre, reduced.x, state.weight, predicted)
-        if not point.feasible:
-            return Step("separation", state, finished)
+        if predicted > 0.0 and point.feasible:
+            if point.objective <= centre.objective - self.decrease * predicted:
+                run.add_cut(point)
+                return Step("serious", _after_serious_step(state, point, predicted), finished)
+        error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
+        if error > _FAR * predicted > 0.0:
+            return Step("null", replace(state, weight=10.0 * state.weight), finished)
+        run.add_cut(point)
+        if not (predicted > 0.0 and point.feasible):
+            return Step("null" if point.feasible else "separation", state, finished)
         steepness = state.weight * float(np.linalg.norm(reduced.x - centre.x))
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
-    def _natural_stop(self, run: Run, centre: Point, x: Any, weight: float, predicted: float) -> str | None:
+    def _natural_stop(
+        self, run: Run, centre: Point, x: Array, weight: float, predicted: float
+    ) -> str | None:
         if run.certifiable:
             run.reduced()
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (
-            f"the model predicts a decrease of at most {predicted:.2g} (aggregate subgradient of norm {steepness:.2g}), but this gap is "
-            "not certified because the problem has no regularizer and its feasible set is unbounded"
+            f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of norm "
+            f"{steepness:.2g}), but this gap is not certified because the problem has no regularizer and its "
+            "feasible set is unbounded"
         )
 
 
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
-    """Return the weight at which a quadratic through F(c), its predicted slope and F(x_t) would have its minimum at x_t."""
+    """Return the weight with which a quadratic fitted to F(c), its predicted slope and F(x_t) is least at x_t."""
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 
