@@ -1,6 +1,7 @@
-"""Each master against rebuilding the same reduced problem in cvxpy, side by side on the same sequence of cuts.
+"""Each master against rebuilding the same reduced problem in cvxpy, on the same sequence of cuts.
 
-Targets at 100 cuts: simplex QP 50 times, HiGHS with rows added 15 times, cvxpy with DPP parameters 2 times for at least one backend.
+Targets at 100 cuts: simplex QP 50 times, HiGHS with rows added 15 times, cvxpy with DPP parameters 2 times
+for at least one backend.
 
 Run: python benchmarks/masters.py
 """
@@ -25,13 +26,14 @@ SAMPLES = (10, 60, 100, 200)
 
 @dataclass
 class Rebuilt:
-    """The reduced problem, built in cvxpy anew at each call from one stacked matrix of cuts, equally accurate."""
+    """The reduced problem, built in cvxpy anew at each call from one stacked matrix of cuts."""
 
     reduced: ReducedProblem
     solver: str
     options: dict
 
     def solve(self, rows):
+        """Build and solve."""
         x, xi = cp.Variable(self.reduced.dim), cp.Variable()
         cuts = rows.slopes @ x + rows.offsets <= xi
         constraints = [cuts, *self.reduced.simple_set.cvxpy_form(x)]
@@ -69,7 +71,7 @@ def seconds_at_samples(master, slopes, offsets, repeat=9):
 def compare(title, problem, method, ours, rebuilt):
     """Print the seconds of our masters and of cvxpy, and the ratio to the fastest rebuilt one.
 
-    `ours` and `rebuilt` map names to functions of the reduced problem that return something with a method solve.
+    `ours` and `rebuilt` map names to functions of the reduced problem that return a master.
     """
     reduced = ReducedProblem(problem.dim, 1, problem.regularizer, problem.simple_set)
     slopes, offsets = sequence(problem, method, max(SAMPLES))

@@ -26,7 +26,8 @@ def main():
         "images, box": cut.Problem(risk, feasible_set=cut.Box(-1, 1)),
     }
     print(
-        f"{'problem':<15} {'method':<15} {'cuts':>5} {'engine':>10} {'oracle':>10} {'master':>10}   (median per iteration)"
+        f"{'problem':<15} {'method':<15} {'cuts':>5} {'engine':>10} {'oracle':>10} {'master':>10}"
+        "   (median per iteration)"
     )
     for name, problem in problems.items():
         for method in (cut.BMRM(), cut.OCAS(), cut.ProximalBundle()):
@@ -40,7 +41,8 @@ def main():
             )
             cuts = history[-1].n_cuts
             print(
-                f"{name:<15} {method.name:<15} {cuts:>5} {engine:>7.3f} ms {oracle:>7.3f} ms {master:>7.3f} ms"
+                f"{name:<15} {method.name:<15} {cuts:>5} "
+                f"{engine:>7.3f} ms {oracle:>7.3f} ms {master:>7.3f} ms"
             )
 
 

@@ -126,7 +126,7 @@ class Certificate:
         upper = self._upper(problem, evaluator, problems)
         used = np.flatnonzero(self.multipliers > 0.0)
         checked = 0
-        for row in used:
+        for row in used.tolist():
             if self.queries[row] == AGGREGATE:
                 self._check_aggregate(row, evaluator, problems)
             else:

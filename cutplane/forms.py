@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -40,7 +41,8 @@ class LinearForm:
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
         """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""
         mine, theirs = self.n_columns - dim, other.n_columns - dim
-        left, right = self.rows, other.rows
+        left: Any = self.rows
+        right: Any = other.rows
         top = sparse.hstack([left, sparse.csr_array((left.shape[0], theirs))])
         bottom = sparse.hstack([right[:, :dim], sparse.csr_array((right.shape[0], mine)), right[:, dim:]])
         return LinearForm(

@@ -82,8 +82,8 @@ class Path:
 
     def __repr__(self) -> str:
         return (
-            f"Path({len(self)} weights from {self.lams[0]:.3g} to {self.lams[-1]:.3g}, {self.oracle_calls} oracle calls, "
-            f"largest gap {max(result.gap for result in self.results):.2g})"
+            f"Path({len(self)} weights from {self.lams[0]:.3g} to {self.lams[-1]:.3g}, "
+            f"{self.oracle_calls} oracle calls, largest gap {max(result.gap for result in self.results):.2g})"
         )
 
     def _repr_html_(self) -> str | None:

@@ -291,7 +291,8 @@ class Problem:
         --------
         >>> import numpy as np, cutplane as cut
         >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
-        >>> path = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0)).path([1.0, 0.1], tol=1e-9)
+        >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+        >>> path = problem.path([1.0, 0.1], tol=1e-9)
         >>> print(path.objectives.round(6))
         [0.125  0.0125]
         """

@@ -81,7 +81,7 @@ class Bundle:
     def has_cuts(self) -> bool:
         """Tell whether every block has at least one cut, so that the model is finite."""
         cuts = self.blocks[self.blocks >= 0]
-        return np.bincount(cuts, minlength=self.n_blocks).all() if cuts.size else False
+        return cuts.size > 0 and bool(np.bincount(cuts, minlength=self.n_blocks).all())
 
     def add(
         self, query: int, point: Array | None, slopes: Array, offsets: Array, blocks: Sequence[int]

@@ -168,8 +168,8 @@ class Evaluator:
             size = float(np.abs(half_space.normal) @ (1.0 + np.abs(x))) + abs(half_space.offset)
             if half_space.offset - product > TOLERANCE * size:
                 raise OracleError(
-                    f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = {product:g} "
-                    f"<= {half_space.offset:g} = offset at x = {show(x)}. "
+                    f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = "
+                    f"{product:g} <= {half_space.offset:g} = offset at x = {show(x)}. "
                     "Return no half-space for a point inside."
                 )
         return list(answer)

@@ -29,7 +29,7 @@ def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, kno
 
 
 def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array) -> None:
-    """Raise `OracleError` if an earlier cut lies above the value at a new point, where the model is `models`."""
+    """Raise `OracleError` if an earlier cut lies above the value at a point; `models` is the model there."""
     excess = models - point.values
     suspects = excess > TOLERANCE * np.abs(point.values)
     if not suspects.any():
@@ -52,8 +52,8 @@ def check_separation(half_spaces: list[HalfSpace], x: Array, inside: Array) -> N
         size = np.abs(half_space.normal) @ (1.0 + np.abs(inside)) + abs(half_space.offset)
         if product - half_space.offset > TOLERANCE * size:
             raise OracleError(
-                f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "
-                f"called inside: <normal, point> = {product:g} > {half_space.offset:g}. "
+                f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the "
+                f"oracle called inside: <normal, point> = {product:g} > {half_space.offset:g}. "
                 "Check the oracle with cutplane.testing.check_separation."
             )
 

@@ -55,7 +55,7 @@ class Proof:
         )
 
     def rows(self, bundle: Bundle) -> tuple[Rows, dict[int, Array]]:
-        """Return the rows of the bundle with their multipliers, then those that have left it; and the points."""
+        """Return the rows of the bundle with their multipliers, those that have left it, and the points."""
         multipliers = np.zeros(len(bundle))
         everything = Rows(
             bundle.slopes.copy(),

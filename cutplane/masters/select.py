@@ -93,7 +93,8 @@ def candidates(
         found += [candidate for candidate in own if candidate not in found]
     if not found:
         raise MissingCapabilityError(
-            f"No master accepts this problem with {_describe(stabilization)}: {_reasons(reduced, stabilization)}"
+            f"No master accepts this problem with {_describe(stabilization)}: "
+            f"{_reasons(reduced, stabilization)}"
         )
     return found
 

@@ -33,7 +33,7 @@ class Step:
 
 
 class Method(ABC):
-    """A frozen dataclass of parameters with three functions: what it needs, where it starts, what one iteration does.
+    """A frozen dataclass of parameters that says what it needs, where it starts, what an iteration does.
 
     A method owns no loop, no stopping test, no clock and no log.
 

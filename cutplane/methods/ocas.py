@@ -55,7 +55,7 @@ class OCAS(Method):
         as_scalar("OCAS.theta", self.theta, low=0.0, high=1.0, low_open=True)
 
     def check(self, problem: Problem) -> None:
-        """Raise unless the reduced problem is bounded below and the regularizer can be followed along a line."""
+        """Raise unless the reduced problem is bounded below and g can be followed along a line."""
         require_bounded_model(problem, self.name)
         require_line(problem, self.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -111,22 +111,20 @@ class ProximalBundle(Method):
         steepness = state.weight * float(np.linalg.norm(reduced.x - centre.x))
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
-    def _natural_stop(
-        self, run: Run, centre: Point, x: Array, weight: float, predicted: float
-    ) -> str | None:
+    def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
         if run.certifiable:
             run.reduced()
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (
-            f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of norm "
-            f"{steepness:.2g}), but this gap is not certified because the problem has no regularizer and its "
-            "feasible set is unbounded"
+            f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
+            f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer and "
+            "its feasible set is unbounded"
         )
 
 
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
-    """Return the weight with which a quadratic fitted to F(c), its predicted slope and F(x_t) is least at x_t."""
+    """Return the weight for which a quadratic fitted to F(c), its predicted slope and F(x_t) ends at x_t."""
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 

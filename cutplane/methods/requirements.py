@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def require_bounded_model(problem: Problem, method: str) -> None:
-    """Raise unless the reduced problem can be bounded below: X0 bounded, a growing regularizer, or known infima."""
+    """Raise unless the reduced problem is bounded below: X0 bounded, a regularizer, or known infima."""
     if problem.simple_set.bounded is not False or problem.regularizer.lam > 0:
         return
     if np.isfinite(problem.risk.infima).all():
         return
     raise MissingCapabilityError(
-        f"{method} needs a bounded reduced problem, but the problem has no regularizer and {problem.simple_set!r} is "
-        "unbounded. Add a regularizer, intersect the feasible set with a Box, or use ProximalBundle()."
+        f"{method} needs a bounded reduced problem, but the problem has no regularizer and "
+        f"{problem.simple_set!r} is unbounded. Add a regularizer, intersect the feasible set with a Box, or "
+        "use ProximalBundle()."
     )
 
 
@@ -31,6 +32,6 @@ def require_line(problem: Problem, method: str) -> None:
     if hasattr(regularizer, "subgradient") or type(regularizer).line is not Regularizer.line:
         return
     raise MissingCapabilityError(
-        f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method subgradient(x), "
-        "or use BMRM()."
+        f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method "
+        "subgradient(x), or use BMRM()."
     )

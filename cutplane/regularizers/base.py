@@ -12,8 +12,7 @@ from cutplane.lines import Line
 from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.forms import DiagonalQuadratic, LinearForm
-    from cutplane.sets.base import FeasibleSet
+    pass
 
 
 class Minimum(NamedTuple):
@@ -54,6 +53,7 @@ class Regularizer(ABC):
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if this regularizer does not fit vectors of dimension `dim`."""
+        return
 
     def line(self, x0: Array, x1: Array) -> Line:
         """Return t -> g(x0 + t (x1 - x0)); the default evaluates `value` and `subgradient`."""

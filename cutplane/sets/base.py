@@ -81,7 +81,7 @@ class FeasibleSet(ABC):
         return None
 
     def resolve(self, dim: int) -> FeasibleSet:
-        """Return the same set with its dimension fixed to `dim`; raise `InvalidInputError` if it has another."""
+        """Return the same set with its dimension fixed to `dim`; an `InvalidInputError` if it has another."""
         if self.dim not in (None, dim):
             raise InvalidInputError(f"{self!r} has dimension {self.dim}, but dimension {dim} is needed.")
         return self
