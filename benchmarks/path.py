@@ -46,7 +46,8 @@ def main(tol):
             print(
                 f"{make.__name__:<10} {loss!r:<12} tol {tol:g}: {path.oracle_calls} calls and "
                 f"{warm_seconds:.1f} s with cuts reused, {calls} and {cold_seconds:.1f} s cold: "
-                f"{calls / path.oracle_calls:.1f} times fewer; objectives agree to {apart:.1e}; {optimal} of {2 * len(LAMS)} solves OPTIMAL",
+                f"{calls / path.oracle_calls:.1f} times fewer; objectives agree to {apart:.1e}; "
+                f"{optimal} of {2 * len(LAMS)} solves OPTIMAL",
                 flush=True,
             )
 

@@ -40,7 +40,7 @@ def resume(run: Run, result: Result) -> None:
         value = float(point.values.sum())
         if abs(value - known) > 1e-6 * max(1.0, abs(known)):
             raise InvalidInputError(
-                f"warm_start comes from another risk: it recorded {known:.8g} where this risk is {value:.8g}. "
+                f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."
             )
     run.first = point

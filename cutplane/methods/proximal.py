@@ -118,8 +118,8 @@ class ProximalBundle(Method):
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (
             f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
-            f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer and "
-            "its feasible set is unbounded"
+            f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
+            "and its feasible set is unbounded"
         )
 
 
