@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cutplane.masters import active_set
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.gram import Gram
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
@@ -353,6 +354,16 @@ def test_one_master_takes_every_stabilization_in_turn(weights):
         assert_optimal(rows, 1, Quadratic.of(regularizer, 6, stabilization), solution)
 
 
+def test_a_prox_centre_may_be_changed_in_place():
+    rows = random_rows(np.random.default_rng(19), 20, 6)
+    master = master_for(NoRegularizer(), 6)
+    centre = np.ones(6)
+    for _ in range(3):
+        solution = master.solve(rows, Prox(centre, 0.5))
+        assert_optimal(rows, 1, Quadratic.of(NoRegularizer(), 6, Prox(centre, 0.5)), solution)
+        centre += 1.0
+
+
 def test_accuracy_is_kept():
     rng = np.random.default_rng(4)
     rows = random_rows(rng, 200, 30)
@@ -394,6 +405,17 @@ def test_slopes_vanish_on_unregularised_coordinates(n_free, lam):
         slope = solution.multipliers @ rows.slopes[:, 10:]
         size = solution.multipliers @ np.abs(rows.slopes[:, 10:])
         assert (np.abs(slope) <= 1e-14 * size).all()
+
+
+@pytest.mark.parametrize("distance", [1.0, 1e4, 1e8])
+def test_an_unregularised_coordinate_can_be_far_away(distance):
+    """The minimum of max(-b, b - 2 distance) + g lies at b = distance, whatever the other slopes."""
+    rows = make_rows([[1e-3, -1.0], [2e-3, 1.0]], [0.0, -2.0 * distance])
+    regularizer = L2(1.0, weights=[1.0, 0.0])
+    solution = master_for(regularizer, 2).solve(rows)
+    assert_optimal(rows, 1, Quadratic.of(regularizer, 2), solution)
+    np.testing.assert_allclose(solution.multipliers, 0.5, rtol=1e-12)
+    assert solution.x[1] == pytest.approx(distance, rel=1e-6)
 
 
 def test_an_unregularised_coordinate_can_be_unbounded_until_a_cut_opposes():
@@ -641,6 +663,26 @@ def test_a_level_out_of_reach_of_the_set_is_infeasible():
         assert master.solve(rows, Level(centre, least + 0.1)).status is MasterStatus.SOLVED
 
 
+@pytest.mark.parametrize("size", [1e4, 1e7])
+def test_huge_slopes_on_coordinates_at_a_bound_leave_the_others_exact(size):
+    rng = np.random.default_rng(41)
+    dim = 24
+    rows = random_rows(rng, 30, dim)
+    rows.slopes[:, :3] = size * (1.0 + rng.random((30, 3)))
+    rows.offsets[:] -= rows.slopes[:, :3] @ -np.ones(3)
+    feasible_set = Box(-1.0, 1.0, dim=dim)
+    master = master_for(NoRegularizer(), dim, 1, feasible_set)
+    for weight in (1e8 * size, 1.0, 0.3):
+        solution = master.solve(rows, Prox(np.full(dim, 0.9), weight))
+        assert solution.status is MasterStatus.SOLVED, solution.message
+    reduced = make_rows(rows.slopes[:, 3:], rows.offsets - rows.slopes[:, :3].sum(axis=1))
+    rest = master_for(NoRegularizer(), dim - 3, 1, Box(-1.0, 1.0)).solve(
+        reduced, Prox(np.full(dim - 3, 0.9), 0.3)
+    )
+    np.testing.assert_allclose(solution.x[:3], -1.0)
+    np.testing.assert_allclose(solution.x[3:], rest.x, atol=1e-13 * size)
+
+
 @pytest.mark.parametrize("dim", [50, 300])
 @pytest.mark.parametrize("name", ["box", "simplex"])
 def test_weak_prox_terms_in_many_dimensions(name, dim):
@@ -747,6 +789,33 @@ def test_refusal(regularizer, feasible_set, stabilization, reason):
 
 
 # -------------------------------------------------------------------------------------- kernels
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), dim=st.integers(1, 40))
+def test_the_gram_matrix_follows_its_rows_and_its_metric(seed, dim):
+    rng = np.random.default_rng(seed)
+    slopes = rng.standard_normal((0, dim))
+    gram = Gram(rng.random(dim))
+    for _ in range(30):
+        action = rng.integers(3)
+        if action == 0 or not len(slopes):
+            new = rng.standard_normal((rng.integers(1, 4), dim)) * 10.0 ** rng.integers(-4, 5, (1, dim))
+            slopes = np.vstack([slopes, new])
+            gram.extend(slopes, len(slopes) - len(new))
+        elif action == 1:
+            metric = gram.metric.copy()
+            changed = rng.random(dim) < rng.choice([0.1, 0.5])
+            metric[changed] = rng.random(changed.sum()) * (rng.random(changed.sum()) < 0.5)
+            gram.change(metric, slopes)
+        else:
+            kept = np.flatnonzero(rng.random(len(slopes)) < 0.8)
+            slopes = slopes[kept]
+            gram.keep(kept)
+        exact = (slopes * gram.metric) @ slopes.T
+        lengths = np.sqrt(exact.diagonal())
+        error = np.abs(gram.matrix[: len(slopes), : len(slopes)] - exact)
+        assert (error <= 1e-10 * np.outer(lengths, lengths)).all()
 
 
 @settings(max_examples=40, deadline=None)

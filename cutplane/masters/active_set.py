@@ -347,7 +347,6 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
-    tabu = np.zeros(n, np.bool_)
     moved[:n] = 0.0
     renewed = False
     idle = 0
@@ -370,7 +369,7 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
                 score = v / math.sqrt(H[i, i] + _TINY)
                 if where[i] >= 0:
                     unsettled = max(unsettled, abs(score))
-                elif score > best and not tabu[i]:
+                elif score > best:
                     best = score
                     entering = i
                 violated = violated or (k < 0 and v > 0.0)
@@ -392,8 +391,6 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
             else:
                 renewed = True
                 factorise(H, group, sigma, R, Z, free, where, n_free)
-        else:
-            entering = -1
         n_free, gain, travel, unbounded = ascend(
             H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved
         )
@@ -402,13 +399,7 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
         moves += 1
         if reach > 0.0:
             reach += travel
-        if gain > rounding:
-            idle = 0
-            tabu[:] = False
-        else:
-            idle += 1
-            if entering >= 0 and where[entering] < 0:
-                tabu[entering] = True
+        idle = 0 if gain > rounding else idle + 1
 
 
 @njit(**_OPTIONS)

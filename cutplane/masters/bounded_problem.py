@@ -78,9 +78,10 @@ class BoundedProblem(ProxProblem):
         x = None
         for number in range(rounds):
             guessed = number == 0 and self._side is not None
-            if not guessed:
-                self._side = self._clip(middle - scale * v)[1]
-            answer = self._with_fixed_bounds(rows, middle, t, accuracy)
+            side = self._side if number == 0 else None
+            if side is None:
+                side = self._clip(middle - scale * v)[1]
+            answer = self._with_fixed_bounds(rows, middle, side, t, accuracy)
             if answer.x is None and answer.ray is None:
                 return answer
             step = dual.multipliers - a if answer.ray is None else answer.ray
@@ -88,9 +89,8 @@ class BoundedProblem(ProxProblem):
             if answer.ray is not None:
                 dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
             if answer.x is not None:
-                target = np.where(self._side == 0.0, answer.x, middle - scale * (v + dv))
-                x, side = self._clip(target)
-                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(side, self._side)):
+                x, new_side = self._clip(np.where(side == 0.0, answer.x, middle - scale * (v + dv)))
+                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(side, new_side)):
                     return Answer(MasterStatus.SOLVED, x)
             limit = 1.0 if answer.ray is None else np.inf
             length = 1.0
@@ -113,10 +113,9 @@ class BoundedProblem(ProxProblem):
         x = np.clip(target, self._lower, self._upper)
         return x, np.sign(x - target)
 
-    def _with_fixed_bounds(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
+    def _with_fixed_bounds(self, rows: Rows, middle: Array, side: Array, t: float, accuracy: float) -> Answer:
         """Minimise over the coordinates that are not at a bound."""
-        side = self._side
-        assert side is not None
+        self._side = side
         at_bound = np.where(side > 0.0, self._lower, self._upper)
         anchor = np.where(side == 0.0, middle, at_bound)
         self.dual.set_metric(np.where(side == 0.0, self._pattern, 0.0), rows.slopes)

@@ -16,27 +16,24 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.bounded_problem import BoundedProblem
-from cutplane.masters.level_search import LevelSearch
-from cutplane.masters.loose import LooseCoordinates
-from cutplane.masters.prox_problem import ProxProblem
-from cutplane.masters.set_rows import StackedRows
 
 _MANY = 200
 
 
 class SimplexQP:
-    """Solves the reduced problem through its dual when g + prox is a diagonal quadratic on the whole space.
+    """Solves the reduced problem through its dual when g + prox is a diagonal quadratic.
 
     With M = diag(weights of g + prox weight) and x_bar the minimiser of g + prox, x = x_bar - inv(M) A'a,
     where
 
-        a maximises  sum_i a_i (<A_i, x_bar> + b_i) - 1/2 a'A inv(M) A'a,   a >= 0, each block's sum = 1.
+        a maximises  sum_i a_i (<A_i, x_bar> + b_i) - 1/2 a'A inv(M) A'a,  a >= 0, each block's sum = 1.
 
     An active-set method keeps the Gram matrix A inv(M) A', the multipliers and a factor between calls: a
-    solve costs one product of the rows with each new row, and microseconds. A level constraint is a prox term
-    whose weight is searched for. Coordinates without weight (an unregularised bias) are given one around a
-    centre that moves to the solution. Answers are exact up to rounding, or up to the accuracy asked for.
+    solve costs one product of the rows with each new row, and microseconds. Everything else is built on it. A
+    level constraint is a prox term whose weight is searched for; coordinates without weight (an unregularised
+    bias) are given one around a centre that moves to the solution; bounds on x are handled by a Newton method
+    whose steps are such solves, and the rows of a polyhedron are half-spaces. Answers are exact up to
+    rounding, or up to the accuracy asked for; an answer that is neither is a failure.
 
     Parameters
     ----------
@@ -46,6 +43,12 @@ class SimplexQP:
     name = "simplex_qp"
 
     def __init__(self, reduced: ReducedProblem):
+        from cutplane.masters.bounded_problem import BoundedProblem
+        from cutplane.masters.level_search import LevelSearch
+        from cutplane.masters.loose import LooseCoordinates
+        from cutplane.masters.prox_problem import ProxProblem
+        from cutplane.masters.set_rows import StackedRows
+
         quadratic = reduced.regularizer.quadratic(reduced.dim)  # type: ignore[attr-defined]
         form = reduced.simple_set.linear_form(reduced.dim)  # type: ignore[attr-defined]
         self._own = StackedRows(form) if form.rows.shape[0] else None
