@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutplane.exceptions import BackendError, MissingCapabilityError
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.cones import into_dual_cone
 from cutplane.masters.conic import ConicProjection, InnerMinimum, certify_infeasible
@@ -96,7 +96,7 @@ def test_unbounded_inner_minima_need_a_budget():
 def test_an_empty_set_has_no_inner_minimum():
     empty = CvxpySet([W >= 1, cp.sum(W) <= 0], W)
     assert InnerMinimum(L2(1.0), empty, DIM)(np.ones(DIM)) == (-math.inf, None)
-    with pytest.raises(BackendError, match="not empty"):
+    with pytest.raises(InvalidInputError, match="is empty"):
         ConicProjection(empty, DIM)(np.zeros(DIM))
 
 

@@ -212,6 +212,18 @@ def test_one_dimension_and_zero_data(method):
     assert result.x == pytest.approx([0.0])
 
 
+def test_several_unregularised_coordinates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 5))
+    y = np.where(X[:, 0] + 0.1 * rng.normal(size=100) >= 0, 1.0, -1.0)
+    risk = cut.LinearRisk(X, y, cut.losses.Hinge())
+    result = cut.Problem(risk, cut.L2(0.01, weights=[1, 1, 1, 0, 0])).solve(tol=1e-6)
+    assert result.status is Status.OPTIMAL
+    assert result.certificate.verify().valid
+    nearly = cut.Problem(risk, cut.L2(0.01, weights=[1, 1, 1, 1e-9, 1e-9])).solve(tol=1e-6)
+    assert nearly.objective == pytest.approx(result.objective, rel=1e-5)
+
+
 @pytest.mark.parametrize("regularizer", [cut.L2(0.0), cut.L1(0.0), cut.NoRegularizer()], ids=repr)
 def test_zero_regularization(regularizer):
     boxed = cut.Problem(good_risk(), regularizer, cut.Box(-3, 3)).solve(tol_abs=1e-6)
@@ -291,6 +303,12 @@ INVALID = {
     "too few cuts": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(max_cuts=1), "max_cuts"),
     "no weights": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([]), "lams"),
     "negative weight": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([-1.0]), "lam"),
+    "an empty polyhedron": (
+        lambda: cut.Problem(
+            good_risk(), feasible_set=cut.Polyhedron([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [-1.0, -1.0])
+        ).solve(),
+        "is empty",
+    ),
     "theta zero": (lambda: cut.OCAS(theta=0.0), "theta"),
     "kappa one": (lambda: cut.LevelBundle(kappa=1.0), "kappa"),
     "options of auto": (lambda: cut.Backend("auto", {"eps": 1}), "options"),

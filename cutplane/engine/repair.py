@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
+
+_ROUNDING = 1e-13
+_NEGLIGIBLE = 1e-9
 
 
 def balance(weights: Array, slopes: Array, blocks: Array) -> Array:
@@ -44,22 +46,48 @@ def _tilt(weights: Array, slopes: Array, residual: float) -> Array:
 
 
 def _nearest(weights: Array, slopes: Array, blocks: Array) -> Array:
+    """Correct the positive multipliers by least squares, after a linear programme if that is not enough."""
+    cuts = np.flatnonzero(blocks != HALF_SPACE)
+    n_blocks = int(blocks.max()) + 1
+    constraints = np.zeros((n_blocks + slopes.shape[1], len(weights)))
+    constraints[blocks[cuts], cuts] = 1.0
+    constraints[n_blocks:] = slopes.T
+    right = np.concatenate([np.ones(n_blocks), np.zeros(slopes.shape[1])])
+    corrected = _corrected(weights, constraints, right)
+    if corrected is None:
+        moved = _nearest_by_linear_programme(weights, constraints, right)
+        corrected = None if moved is None else _corrected(moved, constraints, right)
+    return weights if corrected is None else corrected
+
+
+def _corrected(weights: Array, constraints: Array, right: Array) -> Array | None:
+    """Meet the constraints by the least change of the positive multipliers; None if that fails."""
+    support = np.flatnonzero(weights)
+    active = constraints[:, support]
+    corrected = weights[support]
+    for _ in range(2):
+        corrected = corrected + np.linalg.lstsq(active, right - active @ corrected)[0]
+    size = np.abs(active) @ np.abs(corrected) + np.abs(right)
+    if (corrected < 0.0).any() or (np.abs(right - active @ corrected) > _ROUNDING * size).any():
+        return None
+    result = np.zeros_like(weights)
+    result[support] = corrected
+    return result
+
+
+def _nearest_by_linear_programme(weights: Array, constraints: Array, right: Array) -> Array | None:
     from scipy.optimize import linprog
 
     count = len(weights)
-    cuts = np.flatnonzero(blocks != HALF_SPACE)
-    n_blocks = int(blocks.max()) + 1
-    sums = sparse.csr_array((np.ones(cuts.size), (blocks[cuts], cuts)), shape=(n_blocks, count))
-    constraints = sparse.vstack([sums, sparse.csr_array(slopes.T)])
-    right = np.concatenate([sums @ weights, np.zeros(slopes.shape[1])])
-    drift = constraints @ weights
     answer = linprog(
         np.ones(2 * count),
-        A_eq=sparse.hstack([constraints, -constraints]),
-        b_eq=right - drift,
+        A_eq=np.hstack([constraints, -constraints]),
+        b_eq=right - constraints @ weights,
         bounds=np.column_stack([np.zeros(2 * count), np.concatenate([np.full(count, np.inf), weights])]),
         method="highs",
     )
     if answer.x is None:
-        return weights
-    return np.maximum(weights + answer.x[:count] - answer.x[count:], 0.0)
+        return None
+    moved = np.maximum(weights + answer.x[:count] - answer.x[count:], 0.0)
+    moved[moved <= _NEGLIGIBLE * moved.max()] = 0.0
+    return moved

@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.capabilities import Capability, require
-from cutplane.exceptions import BackendError
+from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
 from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
 from cutplane.masters.cvxpy_call import call
@@ -146,16 +146,22 @@ class ConicProjection:
 
         Raises
         ------
+        InvalidInputError
+            If the set is proven to be empty.
         BackendError
-            If no backend finds it: the set is empty, or badly scaled.
+            If no backend finds it: the set is badly scaled.
         """
         if self.simple_set.violation(x) <= 0.0:
             return x.copy()
         self._point.value = x
         for backend in BACKENDS:
             outcome = try_conic(self._problem, self._x, backend)
-            if outcome is not None and outcome.x is not None:
+            if outcome is None:
+                continue
+            if outcome.x is not None:
                 return outcome.x
+            if outcome.bound == math.inf:
+                raise InvalidInputError(f"{self.simple_set!r} is empty; relax its constraints.")
         raise BackendError(
             f"No point could be projected on {self.simple_set!r}; check that the set is not empty, "
             "and that its constraints are well scaled."

@@ -17,7 +17,7 @@ def grown(array: Array, capacity: int, square: bool = False) -> Array:
 
 _FEW = 4
 _UPDATES = 20
-_CANCELLED = 1e-3
+_CANCELLED = 0.5
 
 
 class Gram:

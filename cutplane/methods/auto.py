@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.methods.base import Method
 from cutplane.methods.kelley import Kelley
@@ -37,7 +35,7 @@ def choose(problem: Problem) -> Method:
     * none, but a bounded set: `LevelBundle`;
     * neither: `ProximalBundle`, whose gap is not certified.
     """
-    bounded = problem.simple_set.bounded is not False or np.isfinite(problem.risk.infima).all()
+    bounded = problem.simple_set.bounded is not False
     method: Method
     if problem.separators and bounded:
         method = LevelBundle()
