@@ -129,3 +129,30 @@ def test_the_line_search_saves_iterations():
     y = np.sign(X[:, 0] + np.random.default_rng(1).normal(size=500))
     problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-4))
     assert problem.solve(cut.OCAS(), tol=1e-4).n_iter < 0.5 * problem.solve(cut.BMRM(), tol=1e-4).n_iter
+
+
+CHOICES = {
+    "hinge, L2": cut.OCAS(),
+    "black box, L1": cut.OCAS(),
+    "hinge, box": cut.LevelBundle(),
+    "ball by separation": cut.LevelBundle(),
+    "risk over ball by separation": cut.LevelBundle(),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_automatic_choice(name):
+    assert formulation(name)[0].solve(max_iter=1).method == repr(CHOICES[name])
+
+
+def test_the_automatic_choice_for_linear_and_unbounded_problems():
+    objective = cut.LinearObjective(np.arange(3.0))
+    assert cut.Problem(objective, feasible_set=cut.Simplex()).solve().method == repr(cut.Kelley())
+    free = cut.Problem(formulation("hinge, L2")[0].risk)
+    assert free.solve(max_iter=1).method == repr(cut.ProximalBundle())
+
+
+def test_the_choice_of_the_backend():
+    assert formulation("hinge, L2")[0].solve(max_iter=1).backend == "simplex_qp"
+    assert formulation("hinge, L1, box")[0].solve(max_iter=1).backend == "highs"
+    assert formulation("hinge, L2")[0].solve(max_iter=1, backend="Clarabel").backend == "clarabel"
