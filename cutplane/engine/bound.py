@@ -43,6 +43,7 @@ class DualFunction:
         self.problem = problem
         self._inner: InnerMinimum | None = None
         self._free = _free_coordinates(problem)
+        self._infimum = float(problem.risk.infima.sum())
 
     @property
     def calls_solver(self) -> bool:
@@ -74,7 +75,7 @@ class DualFunction:
             rounding = np.abs(v[self._free]) <= _ROUNDING * size
             v[self._free[rounding]] = 0.0
         constant = float(weights @ offsets)
-        budget = upper - float(self.problem.risk.infima.sum())
+        budget = upper - self._infimum
         minimum = self._minimum(v, budget)
         magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
         return DualValue(constant + minimum.value, weights, magnitude)
@@ -109,6 +110,9 @@ def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
     weights = np.where(multipliers > 0.0, multipliers, 0.0)
     weights[~np.isfinite(weights)] = 0.0
     weights[weights < _NEGLIGIBLE * weights.max(initial=0.0)] = 0.0
+    if n_blocks == 1 and blocks.min() != HALF_SPACE:
+        total = weights.sum()
+        return weights / total if total > 0.0 else None
     cuts = blocks != HALF_SPACE
     sums = np.bincount(blocks[cuts], weights=weights[cuts], minlength=n_blocks)
     if not (sums > 0.0).all():

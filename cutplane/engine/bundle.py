@@ -44,6 +44,7 @@ class Bundle:
         self._ages = np.empty(16, dtype=np.int64)
         self._weights = np.empty(16)
         self.points: dict[int, Array] = {}
+        self._covered = False
 
     @property
     def slopes(self) -> Array:
@@ -80,8 +81,10 @@ class Bundle:
 
     def has_cuts(self) -> bool:
         """Tell whether every block has at least one cut, so that the model is finite."""
-        cuts = self.blocks[self.blocks >= 0]
-        return cuts.size > 0 and bool(np.bincount(cuts, minlength=self.n_blocks).all())
+        if not self._covered:
+            cuts = self.blocks[self.blocks >= 0]
+            self._covered = cuts.size > 0 and bool(np.bincount(cuts, minlength=self.n_blocks).all())
+        return self._covered
 
     def add(
         self, query: int, point: Array | None, slopes: Array, offsets: Array, blocks: Sequence[int]

@@ -23,6 +23,8 @@ TOLERANCE = 1e-7
 def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point) -> None:
     """Raise `OracleError` if a new cut lies above the value at a point already evaluated."""
     excess = slopes @ known.x + offsets - known.values
+    if (excess <= 0.0).all():
+        return
     scale = np.abs(known.values) + np.abs(offsets) + np.abs(slopes) @ np.abs(known.x)
     if (excess > TOLERANCE * scale).any():
         raise _contradiction(problem, point.x, known.x, float(excess.max()))
