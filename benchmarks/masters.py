@@ -121,16 +121,17 @@ def main():
         "dual QP, easy: n = 1000": svm(5000, 1000, 1e-4),
     }.items():
         compare(title, problem, {"simplex QP": SimplexQP}, accurate)
+    default = {"eps_abs": 1e-5, "eps_rel": 1e-5}
     settings = {
-        "OSQP at 1e-5, its default in cvxpy": ("OSQP", {"eps_abs": 1e-5, "eps_rel": 1e-5}),
-        "OSQP, 1e-8 and polish": ("OSQP", ACCURATE["OSQP"]),
-        "Clarabel": ("CLARABEL", {}),
+        "OSQP at 1e-5, its default in cvxpy, lam = 1e-3": (1e-3, "OSQP", default),
+        "OSQP at 1e-5, its default in cvxpy, lam = 1e-4": (1e-4, "OSQP", default),
+        "OSQP at 1e-8 with polish, lam = 1e-4": (1e-4, "OSQP", ACCURATE["OSQP"]),
+        "Clarabel, lam = 1e-4": (1e-4, "CLARABEL", {}),
     }
-    problem = svm(5000, 50, 1e-4)
-    for title, (name, options) in settings.items():
+    for title, (lam, name, options) in settings.items():
         compare(
             f"primal QP through cvxpy, n = 50, {title}",
-            problem,
+            svm(5000, 50, lam),
             {
                 "DPP parameters": lambda reduced, name=name, options=options: CvxpyMaster(
                     reduced, name, options

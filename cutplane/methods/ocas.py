@@ -61,11 +61,11 @@ class OCAS(Method):
 
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, search the line to its minimiser, cut near the best point."""
+        start = run.best
         target = run.evaluate(run.reduced().x)
-        if not target.feasible or run.best is None or target is run.best:
+        if start is None or not target.feasible:
             run.add_cut(target)
             return Step("cut")
-        before = run.upper
-        best = run.line_search(run.best, target)
-        run.add_cut(run.between(best, target, self.theta))
-        return Step("serious" if best.objective < before else "null")
+        best = run.line_search(start, target)
+        run.add_cut(target if best is target else run.between(best, target, self.theta))
+        return Step("serious" if best.objective < start.objective else "null")
