@@ -1,6 +1,6 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import losses, plotting, stopping, testing
+from cutplane import datasets, losses, plotting, stopping, testing
 from cutplane.callbacks import Log
 from cutplane.compare import Comparison, compare
 from cutplane.exceptions import (
@@ -34,7 +34,10 @@ from cutplane.risks import (
     ImagedRisk,
     LinearObjective,
     LinearRisk,
+    MulticlassRisk,
+    NoveltyRisk,
     OracleRisk,
+    OrdinalRisk,
     Risk,
     WeightedSum,
     risk,
@@ -57,6 +60,7 @@ from cutplane.sets import (
 )
 from cutplane.status import Status
 from cutplane.storage import load
+from cutplane.threads import get_threads, set_threads
 
 __all__ = [
     "BMRM",
@@ -87,12 +91,15 @@ __all__ = [
     "Log",
     "MissingCapabilityError",
     "MissingExtraError",
+    "MulticlassRisk",
     "NegativeEntropy",
     "NoRegularizer",
     "NonnegativeOrthant",
     "NotConvexError",
+    "NoveltyRisk",
     "OracleError",
     "OracleRisk",
+    "OrdinalRisk",
     "Path",
     "Polyhedron",
     "Problem",
@@ -109,11 +116,14 @@ __all__ = [
     "WeightedSum",
     "WholeSpace",
     "compare",
+    "datasets",
+    "get_threads",
     "load",
     "losses",
     "plotting",
     "risk",
     "separation_oracle",
+    "set_threads",
     "stopping",
     "testing",
 ]

@@ -20,6 +20,8 @@ class Capability(Enum):
     LINEAR_FORM = "linear_form"
     CVXPY = "cvxpy_form"
     SEPARATION = "separate"
+    DUAL_CUT = "dual_cut"
+    DUAL_ASCENT = "dual_ascent"
 
 
 def offers(piece: Any, capability: Capability) -> bool:

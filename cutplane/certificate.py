@@ -64,6 +64,8 @@ class Certificate:
         Those of the best lower bound: nonnegative, each block sums to 1.
     points : dict of int to ndarray of shape (dim,)
         The query points.
+    duals : dict of int to ndarray of shape (m,)
+        The multipliers of the examples, for cuts that come from these and not from a query point.
     x : ndarray of shape (dim,) or None
         The best feasible point.
     lower_bound, upper_bound : float
@@ -84,11 +86,13 @@ class Certificate:
     upper_bound: float
     risk_value: float
     problem: Problem | None = field(default=None, repr=False)
+    duals: dict[int, Array] = field(default_factory=dict)
 
     @property
     def n_bytes(self) -> int:
         """Memory of the cuts and the query points."""
-        return self.slopes.nbytes + sum(point.nbytes for point in self.points.values())
+        origins = [*self.points.values(), *self.duals.values()]
+        return self.slopes.nbytes + sum(origin.nbytes for origin in origins)
 
     def __repr__(self) -> str:
         used = int((self.multipliers > 0.0).sum())
@@ -134,9 +138,7 @@ class Certificate:
                 self._check_row(row, problem, evaluator, problems)
         lower = -np.inf
         if used.size:
-            lower, *_ = DualFunction(problem)(
-                self.slopes[used], self.offsets[used], self.blocks[used], self.multipliers[used], upper
-            )
+            lower, *_ = DualFunction(problem)(self.slopes, self.offsets, self.blocks, self.multipliers, upper)
         if self.lower_bound - lower > 1e-9 * max(1.0, abs(self.lower_bound)):
             problems.append(f"the multipliers give the lower bound {lower:.10g}, not {self.lower_bound:.10g}")
         weight = self.multipliers[self.blocks != HALF_SPACE]
@@ -162,6 +164,11 @@ class Certificate:
         if query == TRIVIAL:
             if self.slopes[row].any() or self.offsets[row] > problem.risk.infima[block]:
                 problems.append(f"the known infimum of block {block} is not {self.offsets[row]:.6g}")
+            return
+        if query in self.duals:
+            slopes, offsets = evaluator.dual_cut(self.duals[query])
+            if not self._same(row, slopes[block], offsets[block]):
+                problems.append(f"the multipliers of query {query} give another cut than the one recorded")
             return
         x = self.points[query]
         if block == HALF_SPACE:

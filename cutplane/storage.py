@@ -18,7 +18,7 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.problem import Problem
 
-_FORMAT = 1
+_FORMAT = 2
 _ARRAYS = ("slopes", "offsets", "blocks", "queries", "multipliers")
 
 
@@ -41,7 +41,9 @@ def save(result: Result, path: str | Path) -> Path:
         "records": [asdict(record) for record in result.history],
     }
     dim = certificate.slopes.shape[1]
-    keys = np.array(list(certificate.points), dtype=np.int64)
+    keys, dual_keys = (
+        np.array(list(origins), dtype=np.int64) for origins in (certificate.points, certificate.duals)
+    )
     temporary = path.with_name(path.name + ".part")
     with temporary.open("wb") as file:
         np.savez(
@@ -50,6 +52,8 @@ def save(result: Result, path: str | Path) -> Path:
             x=np.empty(0) if certificate.x is None else certificate.x,
             point_keys=keys,
             points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
+            dual_keys=dual_keys,
+            duals=np.array(list(certificate.duals.values())),
             **{name: getattr(certificate, name) for name in _ARRAYS},
         )
     temporary.replace(path)
@@ -95,6 +99,7 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
             certificate = Certificate(
                 **{name: file[name] for name in _ARRAYS},
                 points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
+                duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
                 x=x if x.size else None,
                 lower_bound=header["lower_bound"],
                 upper_bound=header["upper_bound"],

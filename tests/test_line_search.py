@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import NO_KINKS, Line, quadratic_line
+from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 
 class Pieces:
@@ -48,6 +48,15 @@ class Pieces:
             return self.value(t), self.slope(t)
 
         return Line(evaluate, self.kinks if with_kinks else None)
+
+    def derivative(self):
+        kinks = self.kinks
+        moving, ahead = self.a != 0, kinks > 0
+        a, hinge, squared = self.a[moving][ahead], self.hinge[moving][ahead], self.squared[moving][ahead]
+        active = (self.b > 0) | ((self.b == 0) & (self.a > 0))
+        curvature = self.curvature + 2.0 * (self.squared * self.a**2)[active].sum()
+        bends = 2.0 * squared * a * np.abs(a)
+        return PiecewiseLinear(self.slope(0.0), curvature, kinks[ahead], hinge * np.abs(a), bends)
 
     def least(self, limit):
         """The least value over [0, limit] among the ends, the kinks, and the stationary points between."""
@@ -110,6 +119,105 @@ def test_exact_search_against_enumeration(block):
         assert 0.0 <= t <= limit, seed
         assert pieces.value(t) - pieces.least(limit) <= 1e-11 * pieces.size(t), seed
         assert pieces.evaluations <= 8 + 2 * math.log2(1 + pieces.kinks.size), seed
+
+
+class Asked(Derivative):
+    """A derivative that is not at hand: it answers questions, and its estimate is off."""
+
+    def __init__(self, whole, error):
+        self.whole, self.error = whole, error
+
+    def between(self, low, high):
+        return self.whole.between(low, high)
+
+    def estimate(self):
+        slope = self.whole.slope + self.error
+        few = slice(0, None, 3)
+        bends = self.whole.curvature_jumps[few]
+        copy = (
+            slope,
+            self.whole.curvature,
+            self.whole.kinks[few],
+            3.0 * self.whole.slope_jumps[few],
+            3.0 * bends,
+        )
+        return PiecewiseLinear(*copy), 0.3 * abs(self.error) + 1e-3 * abs(self.whole.slope)
+
+
+@pytest.mark.parametrize("kind", ["at hand", "asked", "a sum"])
+def test_search_with_the_derivative_against_enumeration(kind):
+    for seed in range(1000 if kind == "at hand" else 300):
+        pieces, limit = random_pieces(seed)
+        derivative = pieces.derivative()
+        if kind == "asked":
+            derivative = Asked(derivative, [0.0, 0.5, -0.5, 100.0, -100.0][seed % 5] * pieces.linear)
+        elif kind == "a sum":
+            other, _ = random_pieces(seed + 1)
+            derivative = 0.5 * Asked(derivative, pieces.linear) + 2.0 * other.derivative()
+            other.hinge, other.squared = 4.0 * other.hinge, 4.0 * other.squared
+            other.linear, other.curvature = 4.0 * other.linear, 4.0 * other.curvature
+            pieces = Pieces(
+                pieces.linear + other.linear,
+                pieces.curvature + other.curvature,
+                *(
+                    np.concatenate([getattr(pieces, k), getattr(other, k)])
+                    for k in ("a", "b", "hinge", "squared")
+                ),
+            )
+            derivative = 2.0 * derivative
+        t = minimise_on_line(Line(pieces.value, derivative=derivative), limit)
+        assert 0.0 <= t <= limit, seed
+        if math.isfinite(pieces.least(limit)) and (math.isfinite(limit) or pieces.slope(1e9) > 0.0):
+            assert pieces.value(t) - pieces.least(limit) <= 1e-11 * pieces.size(t), seed
+        assert pieces.evaluations == 0
+
+
+def test_half_of_a_derivative_is_its_formula():
+    pieces, _ = random_pieces(20)
+    whole = pieces.derivative()
+    for low, high in [(0.0, math.inf), (0.0, 0.1), (0.05, 0.3), (1.0, 1.0)]:
+        part = whole.between(low, high)
+        assert part.kinks.size == ((whole.kinks > low) & (whole.kinks < high)).sum()
+        for t in np.linspace(low, min(high, 2.0), 7)[:-1]:
+            assert part(t)[0] == pytest.approx(pieces.slope(t), rel=1e-10)
+            assert (0.25 * whole)(t) == pytest.approx(tuple(0.25 * v for v in whole(t)))
+            assert (part + part)(t) == pytest.approx(tuple(2.0 * v for v in part(t)))
+
+
+def test_lines_add_and_scale_what_they_know():
+    smooth = Line(lambda t: (np.exp(t), np.exp(t)), newton=lambda t: (np.exp(t), np.exp(t)))
+    parabola = quadratic_line(1.0, -3.0, 0.0)
+    kinked = Line(lambda t: (abs(t - 1), 1.0 if t >= 1 else -1.0), np.array([1.0]))
+    total = 2.0 * (smooth + parabola) + smooth
+    assert total.newton(0.5) == pytest.approx((3.0 * math.exp(0.5),) * 2)
+    assert total.derivative(0.5) == pytest.approx((-6.0, 0.0))
+    assert minimise_on_line(total, math.inf) == pytest.approx(math.log(2.0), rel=1e-12)
+    assert minimise_on_line(total + kinked, 2.0) == pytest.approx(math.log(7.0 / 3.0), rel=1e-8)
+    assert (kinked + parabola).derivative is None and (total + kinked).newton is None
+    assert (total + kinked).kinks is None and (kinked + parabola).kinks.tolist() == [1.0]
+    bent = PiecewiseLinear(-1.5, 0.0, np.array([2.0]), np.array([0.5]))
+    both = kinked + Line(
+        lambda t: (-1.5 * t + 0.5 * max(0.0, t - 2.0), -1.5 + 0.5 * (t >= 2.0)), derivative=bent
+    )
+    assert sorted(both.all_kinks()) == [1.0, 2.0] and minimise_on_line(both, math.inf) == 2.0
+    assert (2.0 * kinked).kinks.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("known", ["derivative", "newton"])
+def test_a_known_slope_that_is_negative_for_ever_gives_a_finite_step(known):
+    falling = quadratic_line(0.0, -1.0, 0.0)
+    if known == "newton":
+        falling = falling + Line(lambda t: (0.0, 0.0), newton=lambda t: (0.0, 0.0))
+    assert 0.0 < minimise_on_line(falling, math.inf) < math.inf
+    assert minimise_on_line(falling, 3.0) == 3.0
+
+
+def test_slopes_that_cancel_to_rounding_do_not_send_the_search_to_infinity():
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(1000)
+    derivative = PiecewiseLinear(-float(np.sort(np.abs(a)).sum()), 0.0, rng.random(1000), np.abs(a))
+    for limit in (math.inf, 1e9):
+        assert minimise_on_line(Line(lambda t: (0.0, 0.0), derivative=derivative), limit) <= 1.0
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -186,7 +294,9 @@ def test_a_parabola(linear, curvature, limit, known):
     line = parabola if known else Line(parabola.evaluate)
     expected = min(limit, -linear / curvature)
     t = minimise_on_line(line, limit)
-    assert t == pytest.approx(expected, rel=1e-9 if known else 1e-6)
+    if known:
+        assert t == pytest.approx(expected, rel=1e-9)
+    assert parabola(t)[0] - parabola(expected)[0] <= 1e-15 * (3.0 + abs(parabola(expected)[0]))
     least = parabola(expected)[0]
     assert parabola(t)[0] - least <= 1e-14 * (3.0 + abs(linear * expected))
 

@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-import cutplane.risks.data as data_module
 from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses import (
@@ -65,17 +64,10 @@ def plain(loss, X, y, c, w):
     return c * loss.value(z, y), (c * loss.derivative(z, y))[:, np.newaxis] * X.astype(np.float64)
 
 
-@pytest.fixture
-def small_tiles(monkeypatch):
-    """Tiles so small that float32 data take many of them."""
-    monkeypatch.setattr(data_module, "TILE", 12)
-    monkeypatch.setattr(data_module, "RUN", 3)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_linear_risk_is_its_formula(layout, dtype, loss, small_tiles):
+def test_linear_risk_is_its_formula(layout, dtype, loss):
     X, y, sample_weight, rng = instance(loss)
     X = X.astype(dtype)
     w = rng.standard_normal(N)
@@ -107,11 +99,20 @@ def test_linear_risk_is_its_formula(layout, dtype, loss, small_tiles):
         np.testing.assert_allclose(f.image(w), X.astype(np.float64) @ w, atol=1e-13)
         assert (np.ravel(value) >= f.infima - 1e-12).all() and np.isfinite(f.infima).all()
         np.testing.assert_allclose(f.infima.sum(), (c * loss.infimum(y)).sum(), atol=1e-13)
+        biased = LinearRisk(LAYOUTS[layout](X), y, loss, weights, normalize, blocks, intercept=True)
+        appended = LinearRisk(np.c_[X, np.ones(M)], y, loss, weights, normalize, blocks)
+        for x in (np.append(w, 0.0), np.append(w, -0.7)):
+            for ours, theirs in zip(biased.oracle(x), appended.oracle(x), strict=True):
+                assert np.shape(ours) == np.shape(theirs)
+                np.testing.assert_allclose(ours, theirs, atol=1e-12)
+            np.testing.assert_allclose(biased.image(x), appended.image(x), atol=1e-13)
+        np.testing.assert_array_equal(biased.infima, f.infima)
+        assert biased.dim == N + 1 and biased.X.shape == (M, N)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("blocks", [2, 5, 22])
-def test_blocks_are_contiguous_of_nearly_equal_size_and_convex(layout, blocks, small_tiles):
+def test_blocks_are_contiguous_of_nearly_equal_size_and_convex(layout, blocks):
     X, y, _, rng = instance(Hinge())
     f = LinearRisk(LAYOUTS[layout](X.astype(np.float32)), y, Absolute(), normalize=False, blocks=blocks)
     edges = [k * M // blocks for k in range(blocks + 1)]
@@ -148,31 +149,18 @@ def test_no_copy_of_the_data(layout, dtype):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert f.X is X
-    # scipy takes at most one float64 piece of sparse float32 data at a time, plus a few vectors.
     assert peak < size + 2e6
 
 
-def test_sparse_pieces_share_memory_and_survive_pickling(small_tiles):
+def test_pickling_stores_the_data_once():
     X, y, _, rng = instance(Hinge(), m=200)
     A = sparse.csr_array(X.astype(np.float32))
     f = LinearRisk(A, y, Hinge())
-    assert len(f._data.pieces) > 5
-    for _, _, *pieces in f._data.pieces:
-        for piece in pieces:
-            assert np.shares_memory(piece.data, A.data) and np.shares_memory(piece.indices, A.indices)
-    w, stored = rng.standard_normal(N), pickle.dumps(f)
+    w = rng.standard_normal(N)
+    f.oracle(w)
+    stored = pickle.dumps(f)
     np.testing.assert_array_equal(pickle.loads(stored).oracle(w)[1], f.oracle(w)[1])
     assert len(stored) < len(pickle.dumps((A, f.y, f.weights))) + 1000
-
-
-def test_64_bit_indices_are_kept():
-    X, y, _, rng = instance(Hinge())
-    A, w = sparse.csr_array(X.astype(np.float32)), rng.standard_normal(N)
-    expected = LinearRisk(A, y, Hinge()).oracle(w)
-    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
-    f = LinearRisk(A, y, Hinge())
-    assert f._data.pieces[0][2].indices.base is A.indices or f._data.pieces[0][2].indices is A.indices
-    np.testing.assert_allclose(f.oracle(w)[1], expected[1])
 
 
 @pytest.mark.parametrize("convert", [lambda X: X.astype(int), lambda X: X.astype(bool), lambda X: X.tolist()])
@@ -198,53 +186,6 @@ def test_line_is_the_risk_on_the_line(loss, weighted):
         np.testing.assert_allclose(z, f.image(w), atol=1e-12)
         ahead = line(t + 1e-7)[0]
         assert slope == pytest.approx((ahead - value) / 1e-7, rel=1e-4, abs=1e-5)
-
-
-PIECEWISE = [loss for loss in LOSSES if not isinstance(loss, Logistic | Exponential | Poisson)]
-
-
-@pytest.mark.parametrize("loss", PIECEWISE, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_kinks_are_complete_and_not_too_many(loss, weighted):
-    X, y, weights, rng = instance(loss)
-    f = LinearRisk(X, y, loss, weights if weighted else None)
-    line = f.line(f.image(rng.standard_normal(N)), f.image(rng.standard_normal(N)))
-    kinks = np.unique(line.kinks)
-    assert kinks.size == 0 if isinstance(loss, Squared) else kinks.size > 5
-    ends = np.concatenate([[kinks.min(initial=0.0) - 1.0], kinks, [kinks.max(initial=0.0) + 1.0]])
-    curved = isinstance(loss, Squared | SquaredHinge | ModifiedHuber | Huber)
-    for left, right in pairwise(ends):
-        if right - left < 1e-6:
-            continue
-        slopes = [line(left + share * (right - left))[1] for share in (0.1, 0.5, 0.9)]
-        # affine between kinks, and constant if the loss is piecewise linear
-        assert slopes[0] - 2 * slopes[1] + slopes[2] == pytest.approx(0.0, abs=1e-10)
-        assert curved or slopes[0] == pytest.approx(slopes[2], abs=1e-10)
-    moving = (X @ rng.standard_normal(N) != 0.0) & (weights > 0.0 if weighted else True)
-    assert line.kinks.size == moving.sum() * loss.pieces(y).knots.shape[0]
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Exponential(), Poisson()], ids=repr)
-def test_no_kinks_are_claimed_for_smooth_losses(loss):
-    X, y, _, rng = instance(loss)
-    f = LinearRisk(X, y, loss)
-    assert f.line(f.image(np.zeros(N)), f.image(rng.standard_normal(N))).kinks is None
-
-
-def test_the_line_knows_its_right_derivative_at_a_kink():
-    f = LinearRisk(np.array([[1.0], [-1.0]]), [0.0, 0.0], Absolute(), normalize=False)
-    line = f.line(np.array([0.0, 0.0]), np.array([1.0, -1.0]))
-    assert line(0.0) == (0.0, 2.0)
-    assert line(-1.0) == (2.0, -2.0)
-    np.testing.assert_array_equal(line.kinks, [0.0, 0.0])
-
-
-def test_a_line_of_length_zero_is_constant():
-    X, y, _, rng = instance(Hinge())
-    f = LinearRisk(X, y, Hinge())
-    z = f.image(rng.standard_normal(N))
-    line = f.line(z, z)
-    assert line(3.0) == (f.values(z), 0.0) and line.kinks.size == 0
 
 
 @pytest.mark.parametrize("loss", [Exponential(), Poisson()], ids=repr)
@@ -307,6 +248,10 @@ def test_linear_risk_cvxpy_form(layout, loss):
     w.value = rng.standard_normal(N)
     assert form.is_convex() and form.is_scalar()
     assert form.value == pytest.approx(f.oracle(w.value)[0], rel=1e-12)
+    biased, x = LinearRisk(LAYOUTS[layout](X), y, loss, weights, intercept=True), cp.Variable(N + 1)
+    form = biased.cvxpy_form(x)
+    x.value = rng.standard_normal(N + 1)
+    assert form.is_convex() and form.value == pytest.approx(biased.oracle(x.value)[0], rel=1e-12)
 
 
 def test_linear_risk_withholds_what_its_loss_does_not_offer():
@@ -348,6 +293,7 @@ E2 = np.eye(2)
         ((E2, [1, -1], Hinge(), [0.0, 0.0]), "sample_weight is zero for every example"),
         ((E2, [1, -1], Hinge(), None, True, 3), "blocks must be at most the number of examples, 2, got 3"),
         ((E2, [1, -1], Hinge(), None, True, 0), "blocks must be at least 1"),
+        ((E2, [1, -1], Hinge(), None, True, 1, "yes"), "intercept must be True or False, got 'yes'"),
     ],
 )
 def test_linear_risk_errors(arguments, message):
@@ -355,7 +301,7 @@ def test_linear_risk_errors(arguments, message):
         LinearRisk(*arguments)
 
 
-def test_non_finite_entries_are_found_in_every_tile(small_tiles):
+def test_non_finite_entries_are_found_in_every_tile():
     for i, j in [(0, 0), (22, 4), (11, 2)]:
         X = np.zeros((M, N), order="F")
         X[i, j] = np.nan
@@ -376,3 +322,5 @@ def test_linear_risk_repr():
     assert repr(LinearRisk(X, y, Hinge())) == "LinearRisk(Hinge(), 23 x 5 dense float64)"
     f = LinearRisk(sparse.csc_array(X.astype("f")), y, Huber(2), blocks=3)
     assert repr(f) == "LinearRisk(Huber(delta=2.0), 23 x 5 csc float32, 3 blocks)"
+    f = LinearRisk(X, y, Huber(2), blocks=3, intercept=True)
+    assert repr(f) == "LinearRisk(Huber(delta=2.0), 23 x 5 dense float64, intercept, 3 blocks)"

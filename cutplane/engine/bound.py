@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.engine.repair import balance
 from cutplane.masters.base import HALF_SPACE
-from cutplane.regularizers.base import Minimum
+from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class DualFunction:
     def __init__(self, problem: Problem):
         self.problem = problem
         self._inner: InnerMinimum | None = None
-        self._free = _free_coordinates(problem)
+        self.free = _free_coordinates(problem)
         self._infimum = float(problem.risk.infima.sum())
 
     @property
@@ -67,13 +67,13 @@ class DualFunction:
         weights = normalise(multipliers, blocks, self.problem.risk.n_blocks)
         if weights is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
-        if self._free.size:
-            weights = balance(weights, slopes[:, self._free], blocks)
+        if self.free.size:
+            weights = balance(weights, slopes[:, self.free], blocks)
         v = _combine(weights, slopes)
-        if self._free.size:
-            size = weights @ np.abs(slopes[:, self._free])
-            rounding = np.abs(v[self._free]) <= _ROUNDING * size
-            v[self._free[rounding]] = 0.0
+        if self.free.size:
+            size = np.abs(slopes[:, self.free]).max(axis=0)
+            rounding = np.abs(v[self.free]) <= _ROUNDING * size
+            v[self.free[rounding]] = 0.0
         constant = float(weights @ offsets)
         budget = upper - self._infimum
         minimum = self._minimum(v, budget)
@@ -123,10 +123,18 @@ def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
 
 
 def _free_coordinates(problem: Problem) -> Array:
-    quadratic = getattr(problem.active_regularizer, "quadratic", None)
-    form = quadratic(problem.dim) if quadratic else None
+    unregularized = _unregularized(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
-    if form is None or bounds is None:
+    if unregularized is None or bounds is None:
         return np.empty(0, dtype=np.int64)
-    free = (form.weights == 0.0) & np.isinf(bounds[0]) & np.isinf(bounds[1])
+    free = unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
     return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
+
+
+def _unregularized(regularizer: Regularizer, dim: int) -> Array | None:
+    own = getattr(regularizer, "unregularized", None)
+    if own is not None:
+        return own(dim)
+    quadratic = getattr(regularizer, "quadratic", None)
+    form = quadratic(dim) if quadratic else None
+    return None if form is None else form.weights == 0.0

@@ -44,6 +44,9 @@ class Bundle:
         self._ages = np.empty(16, dtype=np.int64)
         self._weights = np.empty(16)
         self.points: dict[int, Array] = {}
+        """The query point of each query that has one."""
+        self.duals: dict[int, Array] = {}
+        """The multipliers of the examples of each query that is a dual cut."""
         self._covered = False
 
     @property
@@ -77,7 +80,8 @@ class Bundle:
     @property
     def nbytes(self) -> int:
         """Memory held by the rows and by the query points."""
-        return self._slopes.nbytes + sum(point.nbytes for point in self.points.values())
+        origins = [*self.points.values(), *self.duals.values()]
+        return self._slopes.nbytes + sum(origin.nbytes for origin in origins)
 
     def has_cuts(self) -> bool:
         """Tell whether every block has at least one cut, so that the model is finite."""
@@ -197,3 +201,4 @@ class Bundle:
         self._count = left
         alive = set(self.queries.tolist())
         self.points = {query: point for query, point in self.points.items() if query in alive}
+        self.duals = {query: dual for query, dual in self.duals.items() if query in alive}

@@ -93,6 +93,13 @@ class Evaluator:
         self.calls += 1
         return self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
 
+    def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
+        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
+        self.calls += 1
+        slopes, offsets = self._call(getattr(self.risk, "dual_cut"), multipliers)  # noqa: B009
+        x = np.zeros(self.problem.dim)
+        return self._check_slopes(slopes, x), self._check_values(offsets, x)
+
     def line(self, start: Point, end: Point) -> Line:
         """Return the objective on the line through two points of a risk with images."""
         assert isinstance(self.risk, ImagedRisk)

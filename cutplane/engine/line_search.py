@@ -6,19 +6,29 @@ import math
 
 import numpy as np
 
-from cutplane.lines import Line
+from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 _MAX_EVALUATIONS = 100
 _FAR = 1e12
+_DEVIATIONS = 2.5
+_CLOSE = 1e-6
+_FEW = 8
+_NOTHING = PiecewiseLinear(0.0, 0.0, NO_KINKS, NO_KINKS)
 
 
 def minimise_on_line(line: Line, limit: float) -> float:
     """Return the t in [0, limit] that minimises the convex phi(t).
 
-    With known kinks the answer is exact: the median of the remaining kinks is tested until the derivative is
-    affine on the bracket (about log2 of their number evaluations). Without them the zero of the derivative is
-    bracketed, then found by secant steps (Illinois), with bisection after one that did not halve the bracket,
-    until t is known to a relative 1e-10, or phi(t) to rounding. Where phi falls for ever the step is finite.
+    What the line knows decides how:
+
+    * its derivative: where that crosses zero, in time linear in the number of kinks, without an evaluation;
+    * Newton derivatives: Newton steps kept in a bracket, each to the zero of the model that takes the smooth
+      part as a parabola and the kinks as they are, until t is known to a relative 1e-10;
+    * its kinks: the median of the remaining ones is tested until the derivative is affine on the bracket;
+    * nothing: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
+      after one that did not halve the bracket, until t is known to a relative 1e-10, or phi(t) to rounding.
+
+    Where phi falls for ever the step is finite.
 
     Parameters
     ----------
@@ -26,12 +36,72 @@ def minimise_on_line(line: Line, limit: float) -> float:
     limit : float
         Largest step allowed, possibly inf.
     """
+    if line.search is not None:
+        return line.search(quadratic_line(0.0, 0.0, 0.0), limit)
+    if line.newton is not None:
+        return _newton(line, limit)
+    if line.derivative is not None:
+        return _crossing(line.derivative, limit)
     _, slope = line(0.0)
     if slope >= 0.0:
         return 0.0
     if line.kinks is None:
         return _safeguarded(line, slope, limit)
     return _exact(line, line.kinks, slope, limit)
+
+
+def _crossing(derivative: Derivative, limit: float) -> float:
+    if isinstance(derivative, PiecewiseLinear):
+        return _select(derivative, limit)
+    copy, deviation = derivative.estimate()
+    low, high = 0.0, limit
+    if deviation > 0.0:
+        spread = PiecewiseLinear(_DEVIATIONS * deviation, 0.0, NO_KINKS, NO_KINKS)
+        low = _select(copy + spread, limit)
+        high = max(low, _select(copy + -1.0 * spread, limit))
+    part = derivative.between(low, high)
+    if part.slope >= 0.0 and low > 0.0:
+        return _select(derivative.between(0.0, low), low)
+    t = _select(part, high)
+    return _select(derivative.between(high, limit), limit) if t == high < limit else t
+
+
+def _select(part: PiecewiseLinear, limit: float) -> float:
+    from cutplane.engine.selection import crossing
+
+    bends = NO_KINKS if part.curvature_jumps is None else part.curvature_jumps
+    guess = 1.0 if part.start < 1.0 < limit else min(0.5 * (part.start + limit), 2.0 * part.start)
+    return crossing(part.start, part.slope, part.curvature, part.kinks, part.slope_jumps, bends, limit, guess)
+
+
+def _newton(line: Line, limit: float) -> float:
+    smooth, pieces = line.newton, line.derivative or _NOTHING
+    assert smooth is not None
+    low, high, bounded = 0.0, limit, False
+    t = last_step = 0.0
+    for count in range(_MAX_EVALUATIONS):
+        slope, curvature = smooth(t)
+        known = math.isfinite(slope) and math.isfinite(curvature)
+        total = slope + pieces(t)[0] if known else math.inf
+        if total >= 0.0:
+            high, bounded = t, True
+        else:
+            low = t
+        if high - low <= 1e-10 * low or high == 0.0 or low >= _FAR:
+            break
+        target = 0.5 * (low + high)
+        if known:
+            tangent = PiecewiseLinear(slope + curvature * (low - t), curvature, NO_KINKS, NO_KINKS, None, low)
+            target = _select(pieces.between(low, high) + tangent, high)
+            step = abs(target - t)
+            if step <= _CLOSE * t or (count > _FEW and abs(total) * step <= 1e-16 * abs(line(t)[0])):
+                return target
+            if not bounded:
+                target = min(target, 10.0 * max(low, 0.1))
+            elif not low < target < high or step > 0.5 * last_step > 0.0:
+                target = 0.5 * (low + high)
+        last_step, t = abs(target - t), target
+    return low
 
 
 def _exact(line: Line, kinks: np.ndarray, slope: float, limit: float) -> float:

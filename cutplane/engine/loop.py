@@ -101,6 +101,7 @@ class Loop:
 
     def _advance(self) -> str:
         run = self.run
+        run.exact = self._idle > 0
         run.moved = False
         step = run.method.step(run, self._method_state)
         self._method_state = step.state

@@ -25,7 +25,7 @@ def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, kno
     excess = slopes @ known.x + offsets - known.values
     if (excess <= 0.0).all():
         return
-    scale = np.abs(known.values) + np.abs(offsets) + np.abs(slopes) @ np.abs(known.x)
+    scale = np.abs(known.values) + np.abs(point.values) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
     if (excess > TOLERANCE * scale).any():
         raise _contradiction(problem, point.x, known.x, float(excess.max()))
 

@@ -20,6 +20,9 @@ class Rows(NamedTuple):
     multipliers: Array
 
 
+Origins = dict[int, Array]
+
+
 class Proof:
     """Ids and multipliers of the rows that give the best lower bound.
 
@@ -31,18 +34,21 @@ class Proof:
     def __init__(self, ids: Array | None = None, multipliers: Array | None = None):
         self.ids = np.empty(0, dtype=np.int64) if ids is None else ids
         self.multipliers = np.empty(0) if multipliers is None else multipliers
-        self._kept: tuple[Rows, dict[int, Array]] | None = None
+        self._kept: tuple[Rows, Origins, Origins] | None = None
 
     def keep(self, bundle: Bundle) -> None:
         """Copy the rows in use, which may be dropped from the bundle."""
         if self._kept is None:
             self._kept = self._gather(bundle)
 
-    def _gather(self, bundle: Bundle) -> tuple[Rows, dict[int, Array]]:
+    def _gather(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
         used = self.multipliers > 0.0
         rows = np.searchsorted(bundle.ids, self.ids[used])
         queries = bundle.queries[rows]
-        points = {query: bundle.points[query] for query in queries.tolist() if query in bundle.points}
+        points, duals = (
+            {query: origins[query] for query in queries.tolist() if query in origins}
+            for origins in (bundle.points, bundle.duals)
+        )
         return (
             Rows(
                 bundle.slopes[rows],
@@ -52,10 +58,11 @@ class Proof:
                 self.multipliers[used],
             ),
             points,
+            duals,
         )
 
-    def rows(self, bundle: Bundle) -> tuple[Rows, dict[int, Array]]:
-        """Return the rows of the bundle with their multipliers, those that have left it, and the points."""
+    def rows(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
+        """Return the rows of the bundle with their multipliers, those that have left it, points and duals."""
         multipliers = np.zeros(len(bundle))
         everything = Rows(
             bundle.slopes.copy(),
@@ -64,11 +71,11 @@ class Proof:
             bundle.queries.copy(),
             multipliers,
         )
-        points = dict(bundle.points)
+        points, duals = dict(bundle.points), dict(bundle.duals)
         if self._kept is None:
             positions = np.searchsorted(bundle.ids, self.ids)
             multipliers[positions] = self.multipliers
-            return everything, points
-        kept, kept_points = self._kept
+            return everything, points, duals
+        kept, kept_points, kept_duals = self._kept
         stacked = [np.concatenate([all_rows, some]) for all_rows, some in zip(everything, kept, strict=True)]
-        return Rows(*stacked), points | kept_points
+        return Rows(*stacked), points | kept_points, duals | kept_duals

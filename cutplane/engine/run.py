@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.capabilities import Capability, offers
 from cutplane.certificate import Certificate
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
+from cutplane.engine.pinned import pins
 from cutplane.engine.proof import Proof
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
@@ -114,9 +116,12 @@ class Run:
         self.queries = 0
         self.moved = False
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
+        self.exact = False
+        """Whether reduced problems are to be solved as exactly as can be: after an idle iteration."""
         self._last: Reduced | None = None
         self._multipliers = np.empty(0)
         self._guard = 0.0
+        self._pinned = False
         infima = problem.risk.infima
         if np.isfinite(infima).all():
             n_blocks = problem.risk.n_blocks
@@ -142,6 +147,11 @@ class Run:
         """Whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
         return self.problem.simple_set.bounded is not False or self.problem.regularizer.lam > 0
 
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is within the tolerance, so that another cut is of no use."""
+        return self.upper - self.lower <= self.tolerance(self.upper)
+
     def tolerance(self, objective: float) -> float:
         """Return the absolute gap that is small enough at this objective."""
         return max(self.tol * abs(objective), self.tol_abs, 1e-12 * self.tol)
@@ -153,10 +163,11 @@ class Run:
 
     def certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
-        rows, points = self.bounds.proof.rows(self.bundle)
+        rows, points, duals = self.bounds.proof.rows(self.bundle)
         return Certificate(
             *rows,
             points=points,
+            duals=duals,
             x=self.best.x if self.best is not None else None,
             lower_bound=self.lower,
             upper_bound=self.upper,
@@ -169,12 +180,12 @@ class Run:
     def reduced(self, stabilization: Stabilization = None) -> Reduced:
         """Solve the reduced problem; its multipliers give a lower bound whatever the stabilisation.
 
-        A reduced problem that is unbounded below, as it may be before enough cuts are known, is solved with a
-        weak prox term.
+        A reduced problem that is unbounded below, as it may be before enough cuts are known, or bounded by
+        the known infimum alone, is solved with a weak prox term.
         """
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
-        status = self._solve(stabilization)
+        status = self._solve(stabilization) if stabilization or self._is_pinned() else MasterStatus.UNBOUNDED
         if status is MasterStatus.UNBOUNDED and stabilization is None:
             self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self._anchor())
             stabilization = Prox(self._anchor().x, self._guard)
@@ -186,6 +197,12 @@ class Run:
         self.certify(self._multipliers)
         assert self._last is not None
         return self._last
+
+    def _is_pinned(self) -> bool:
+        free = self.safe.dual.free
+        if free.size and not self._pinned:
+            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, free)
+        return not free.size or self._pinned
 
     def certify(self, multipliers: Array) -> None:
         """Raise the lower bound to L(multipliers) if that is better."""
@@ -199,7 +216,7 @@ class Run:
 
     def _solve(self, stabilization: Stabilization) -> MasterStatus:
         gap = self.upper - self.lower
-        accuracy = 0.01 * gap if math.isfinite(gap) else 0.0
+        accuracy = 0.01 * gap if math.isfinite(gap) and not self.exact else 0.0
 
         def complaint(solution: MasterSolution) -> str | None:
             assert solution.x is not None and solution.multipliers is not None
@@ -280,6 +297,54 @@ class Run:
             check_cut(self.problem, slopes, offsets, point, self.best)
         self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))
 
+    def dual_ascent(self) -> Any:
+        """Return coordinate ascent on the dual of the problem, from known multipliers; None if it has none.
+
+        It takes a risk that offers it, and a quadratic regularizer with equal weights, but for a bias.
+        """
+        problem = self.problem
+        regularizer = problem.active_regularizer
+        if not (
+            problem.is_unconstrained
+            and offers(problem.risk, Capability.DUAL_ASCENT)
+            and offers(regularizer, Capability.QUADRATIC)
+        ):
+            return None
+        quadratic = getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
+        if quadratic is None:
+            return None
+        weights = quadratic.weights
+        n_features = problem.dim - bool(getattr(problem.risk, "intercept", False))
+        if not (n_features and weights[0] > 0.0 and (weights[:n_features] == weights[0]).all()):
+            return None
+        known = self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
+        return getattr(problem.risk, Capability.DUAL_ASCENT.value)(quadratic, known)
+
+    def timed(self, function: Any, *arguments: Any) -> Any:
+        """Call a function of the risk; its time counts as the oracle's."""
+        began = perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self.evaluator.seconds += perf_counter() - began
+
+    def add_dual_cut(self, multipliers: Array) -> None:
+        """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
+
+        Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
+        """
+        multipliers = np.array(multipliers)
+        slopes, offsets = self.evaluator.dual_cut(multipliers)
+        if self.best is not None:
+            check_cut(self.problem, slopes, offsets, self.best, self.best)
+        query, before = self.queries, len(self.bundle)
+        self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks))
+        self.bundle.duals[query] = multipliers
+        if self.safe.dual.free.size:
+            self.reduced()
+        elif len(self.bundle) > before:
+            self.certify((self.bundle.queries == query).astype(np.float64))
+
     def add_half_spaces(self, x: Array, half_spaces: list[HalfSpace]) -> None:
         """Add half-spaces that a separation oracle returned at x."""
         if self.best is not None:
@@ -324,7 +389,7 @@ class Run:
             self.add_half_spaces(*deepest)
         return inside + low * (outside - inside)
 
-    def _extend(self, x: Array, slopes: Array, offsets: Array, blocks: Sequence[int]) -> None:
+    def _extend(self, x: Array | None, slopes: Array, offsets: Array, blocks: Sequence[int]) -> None:
         if self.bundle.is_full(len(slopes)):
             self.bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(slopes))

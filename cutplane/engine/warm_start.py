@@ -69,7 +69,7 @@ def _transfer(run: Run, earlier: Certificate) -> Array:
                 for row in rows:
                     weights[int(earlier.blocks[row])] += float(earlier.multipliers[row])
             continue
-        point = earlier.points.get(query)
+        point, dual = earlier.points.get(query), earlier.duals.get(query)
         rows = _valid(run, earlier, rows, point)
         for row in rows:
             added = run.bundle.add(
@@ -81,6 +81,8 @@ def _transfer(run: Run, earlier: Certificate) -> Array:
             )
             if added:
                 weights[len(run.bundle) - 1] = float(earlier.multipliers[row])
+        if dual is not None:
+            run.bundle.duals[run.queries] = dual
         run.queries += 1
     return np.array([weights[row] for row in range(len(run.bundle))])
 

@@ -1,8 +1,11 @@
-"""Losses l(t, y) of a prediction t and a target y, convex in t."""
+"""Losses l(t, y) of a prediction t, or of a vector of scores, and a target y; convex in the first."""
 
 from cutplane.losses.base import Pieces, ScalarLoss
 from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
+from cutplane.losses.multiclass import MulticlassHinge, Softmax
 from cutplane.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
+from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.vector import VectorLoss
 
 __all__ = [
     "Absolute",
@@ -12,10 +15,14 @@ __all__ = [
     "Huber",
     "Logistic",
     "ModifiedHuber",
+    "MulticlassHinge",
     "Pieces",
     "Poisson",
     "Quantile",
     "ScalarLoss",
+    "Softmax",
     "Squared",
+    "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "VectorLoss",
 ]

@@ -8,6 +8,7 @@ from cutplane.regularizers.group import SquaredGroupNorm
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.partial import Partial
 from cutplane.regularizers.quadratic import QuadraticForm
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Minimum",
     "NegativeEntropy",
     "NoRegularizer",
+    "Partial",
     "QuadraticForm",
     "Regularizer",
     "RelativeEntropy",

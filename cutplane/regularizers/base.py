@@ -39,6 +39,9 @@ class Regularizer(ABC):
         bound up to rounding.
     quadratic(dim) -> DiagonalQuadratic or None
         g as a diagonal quadratic form (`lam` included).
+    unregularized(dim) -> ndarray of bool, shape (dim,)
+        The coordinates that g does not depend on, such as a bias; by default those where `quadratic`
+        has weight zero.
     linear_form(dim) -> LinearForm or None
         g as the value of a linear programme.
     cvxpy_form(x) -> cvxpy.Expression

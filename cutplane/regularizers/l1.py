@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.forms import LinearForm
-from cutplane.lines import Line
+from cutplane.lines import Line, PiecewiseLinear
 from cutplane.parameters import as_optional_vector, short_repr
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
 from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
@@ -100,6 +100,10 @@ class L1(Regularizer):
         inside = (x >= bounds[0]).all() and (x <= bounds[1]).all()
         return Minimum(value, x if inside else None)
 
+    def unregularized(self, dim: int) -> Array:
+        """Return the coordinates without weight."""
+        return self._costs(dim) == 0.0
+
     def linear_form(self, dim: int) -> LinearForm:
         """Return one auxiliary t_j >= |x_j| for each coordinate with a positive weight."""
         costs = self._costs(dim)
@@ -132,11 +136,13 @@ def absolute_line(costs: Array, x0: Array, x1: Array) -> Line:
     rates = costs[moving] * np.abs(direction[moving])
     with np.errstate(over="ignore"):
         kinks = -x0[moving] / direction[moving]
+    ahead = (kinks > 0.0) & (kinks < np.inf)
 
     def evaluate(t: float) -> tuple[float, float]:
         return float(costs @ np.abs(x0 + t * direction)), float(rates @ np.where(t >= kinks, 1.0, -1.0))
 
-    return Line(evaluate, kinks[np.isfinite(kinks)])
+    derivative = PiecewiseLinear(evaluate(0.0)[1], 0.0, kinks[ahead], 2.0 * rates[ahead])
+    return Line(evaluate, derivative=derivative)
 
 
 def _terms(v: Array, costs: Array, x: Array) -> float:

@@ -4,15 +4,21 @@ from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.risks.combination import WeightedSum
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
+from cutplane.risks.multiclass import MulticlassRisk
+from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
 from cutplane.risks.oracle import OracleRisk, risk
+from cutplane.risks.ordinal import OrdinalRisk
 
 __all__ = [
     "CvxpyRisk",
     "ImagedRisk",
     "LinearObjective",
     "LinearRisk",
+    "MulticlassRisk",
+    "NoveltyRisk",
     "OracleRisk",
+    "OrdinalRisk",
     "Risk",
     "WeightedSum",
     "risk",

@@ -56,6 +56,9 @@ class Risk(ABC):
             return NotImplemented
         return WeightedSum.of((1.0, self), (1.0, other))
 
+    def __radd__(self, other: Any) -> Risk:
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
+
     def __rmul__(self, factor: Any) -> Risk:
         from cutplane.risks.combination import WeightedSum
 

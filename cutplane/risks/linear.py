@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -15,13 +14,24 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.lines import Line
 from cutplane.losses.base import ScalarLoss
 from cutplane.risks.base import ImagedRisk
+from cutplane.risks.bias import bias_slopes
 from cutplane.risks.data import DenseData, SparseData, as_matrix
-from cutplane.validation import Array, as_count, as_vector
+from cutplane.risks.examples import as_weights, describe
+from cutplane.validation import Array, as_count
+
+if TYPE_CHECKING:
+    from cutplane.forms import DiagonalQuadratic
+    from cutplane.risks.data import Data
+    from cutplane.risks.dual_ascent import DualAscent
+    from cutplane.risks.running_sum import RunningSum
+    from cutplane.risks.weighted_loss import WeightedLoss
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearRisk(ImagedRisk):
     """f(w) = sum_i c_i l(<x_i, w>, y_i), the weighted loss of the linear predictor w on m examples.
+
+    With ``intercept`` the prediction is <x_i, w> + b, and the vector of the problem is (w, b).
 
     With ``normalize`` the weights c sum to 1, which makes f the (weighted) mean loss; without, c is
     `sample_weight`, which makes f the (weighted) sum.
@@ -45,6 +55,9 @@ class LinearRisk(ImagedRisk):
     blocks : int, default 1
         Number of cuts per query, at most m: the examples are split into as many contiguous blocks of nearly
         equal size, and f is the sum of their risks.
+    intercept : bool, default False
+        Whether the last coordinate of the problem, of dimension n + 1 then, is a bias that is added to every
+        prediction; X is not copied. ``L2(lam, weights=[1, ..., 1, 0])`` leaves it unregularised.
 
     Raises
     ------
@@ -54,8 +67,10 @@ class LinearRisk(ImagedRisk):
 
     Notes
     -----
-    The image of w is the vector of predictions X w. Where a loss overflows, the risk is inf and its
-    subgradient is given as zero.
+    The image of w is the vector of predictions. Where a loss overflows, the risk is inf and its subgradient
+    is given as zero. A prediction within rounding of a kink of the loss counts as if it were at the kink. For
+    a piecewise linear loss, the points of one search share, through `combine`, a memory of the last
+    subgradient: the next one needs those examples only whose derivative has changed, if they are few.
 
     Examples
     --------
@@ -68,6 +83,8 @@ class LinearRisk(ImagedRisk):
     >>> value, slope = risk.oracle(np.array([0.5, 0.0]))
     >>> float(value), slope.tolist()
     (0.75, [-0.5, 0.5])
+    >>> LinearRisk(np.eye(2), [1.0, -1.0], Hinge(), intercept=True).image(np.array([0.5, 0.0, 3.0])).tolist()
+    [3.5, 3.0]
     """
 
     X: Any
@@ -76,6 +93,7 @@ class LinearRisk(ImagedRisk):
     sample_weight: Array | None = None
     normalize: bool = True
     blocks: int = 1
+    intercept: bool = False
     weights: Array = field(init=False)
     dim: int = field(init=False)
     n_blocks: int = field(init=False)
@@ -94,27 +112,39 @@ class LinearRisk(ImagedRisk):
         blocks = as_count("blocks", self.blocks)
         if blocks > m:
             raise InvalidInputError(f"blocks must be at most the number of examples, {m}, got {blocks}.")
-        weights = _weights(self.sample_weight, m, self.normalize)
-        edges = np.arange(blocks + 1) * m // blocks
+        if not isinstance(self.intercept, bool | np.bool_):
+            raise InvalidInputError(f"intercept must be True or False, got {self.intercept!r}.")
         for name, value in {
             "X": X,
             "y": y,
-            "weights": weights,
-            "dim": n,
+            "weights": as_weights(self.sample_weight, m, self.normalize),
+            "dim": n + int(self.intercept),
             "n_blocks": blocks,
-            "_data": (SparseData if sparse.issparse(X) else DenseData)(X, edges),
+            "_data": (SparseData if sparse.issparse(X) else DenseData)(
+                X, np.arange(blocks + 1) * m // blocks
+            ),
         }.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        m, n = self.X.shape
         blocks = f", {self.n_blocks} blocks" if self.n_blocks > 1 else ""
-        return f"LinearRisk({self.loss!r}, {m} x {n} {self._data.label}{blocks})"
+        intercept = ", intercept" if self.intercept else ""
+        return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks})"
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that this loss cannot give."""
-        return () if hasattr(self.loss, "cvxpy_form") else (Capability.CVXPY,)
+        """The capabilities that this loss, or this layout, cannot give."""
+        missing = [Capability.CVXPY] if not hasattr(self.loss, "cvxpy_form") else []
+        if not hasattr(self.loss, "conjugate"):
+            missing += [Capability.DUAL_CUT, Capability.DUAL_ASCENT]
+        elif not self._can_ascend:
+            missing.append(Capability.DUAL_ASCENT)
+        return tuple(missing)
+
+    @property
+    def data(self) -> Data:
+        """The passes over X."""
+        return self._data
 
     @property
     def infima(self) -> Array:
@@ -124,85 +154,92 @@ class LinearRisk(ImagedRisk):
         return np.add.reduceat(least, self._data.edges[:-1])
 
     def image(self, x: Array) -> Array:
-        """Return the predictions X x, shape (m,): one pass over the data."""
-        return self._data.times(x)
+        """Return the predictions, shape (m,): one pass over the data."""
+        if not self.intercept:
+            return self._remembering(self._data.times(x))
+        z = self._data.times(x[:-1])
+        z += x[-1]
+        return self._remembering(z)
 
     def values(self, z: Array) -> Any:
         """Return the risk of the predictions z, a float or an ndarray of shape (n_blocks,)."""
-        with np.errstate(over="ignore"):
-            losses = self.loss.value(self._relevant(z), self.y)
-            if self.n_blocks == 1:
-                return float(self.weights @ losses)
-            return np.add.reduceat(self.weights * losses, self._data.edges[:-1])
+        values = self._losses.values(z)
+        return float(values[0]) if self.n_blocks == 1 else values
 
     def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,) or (n_blocks, dim): one pass over the data."""
+        """Return a subgradient, shape (dim,) or (n_blocks, dim): one pass over the data, or a part of one."""
+        u = self._losses.derivatives(z)
+        add = getattr(z, "memory", None) or self._data.transposed_times
         with np.errstate(over="ignore", invalid="ignore"):
-            u = self.weights * self.loss.derivative(self._relevant(z), self.y)
-            if self.n_blocks == 1:
-                slopes = self._data.transposed_times(u)
-            else:
-                slopes = self._data.block_sums(u)
+            slopes = add(u) if self.n_blocks == 1 else self._data.block_sums(u)
+            if self.intercept:
+                bias = bias_slopes(u, self._data.edges)
+                slopes = np.append(slopes, bias if self.n_blocks == 1 else bias[:, np.newaxis], axis=-1)
         slopes[~np.isfinite(slopes).all(axis=-1)] = 0.0
         return slopes
 
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0); no pass over the data."""
-        start = self._relevant(z0)
-        step = self._relevant(z1) - start
+        return self._losses.line(z0, z1)
 
-        def evaluate(t: float) -> tuple[float, float]:
-            with np.errstate(over="ignore", invalid="ignore"):
-                z = start + t * step
-                value = float(self.weights @ self.loss.value(z, self.y))
-                slope = float(self.weights @ self.loss.directional(z, self.y, step))
-            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
+    def combine(self, z0: Array, z1: Array, t: float) -> Array:
+        """Return the predictions z0 + t (z1 - z0); what z0 remembers is theirs too."""
+        return self._remembering(self._losses.combine(z0, z1, t), getattr(z0, "memory", None))
 
-        return Line(evaluate, self._kinks(start, step))
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return the cut that multipliers of the examples give: c_i (u_i t_i - l*(u_i, y_i)), summed.
+
+        Parameters
+        ----------
+        u : ndarray of shape (m,)
+            Each in the domain of the conjugate l* of the loss; for those that are not the offset is -inf.
+
+        Returns
+        -------
+        slopes : ndarray of shape (n_blocks, dim)
+        offsets : ndarray of shape (n_blocks,)
+        """
+        edges, weighted = self._data.edges, self.weights * u
+        slopes = self._data.block_sums(weighted)
+        if self.intercept:
+            slopes = np.append(slopes, bias_slopes(weighted, edges)[:, np.newaxis], axis=1)
+        conjugates = getattr(self.loss, "conjugate")(u, self.y)  # noqa: B009
+        heights = np.where(self.weights > 0.0, self.weights * conjugates, 0.0)
+        return slopes, -np.add.reduceat(heights, edges[:-1])
+
+    def dual_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> DualAscent:
+        """Return coordinate ascent on the dual of min f(x) + quadratic(x), from the given multipliers."""
+        from cutplane.risks.dual_ascent import DualAscent
+
+        return DualAscent(self, quadratic, multipliers)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
         import cvxpy as cp
 
-        losses = getattr(self.loss, "cvxpy_form")(cp.Constant(self.X) @ x, self.y)  # noqa: B009
+        X = cp.Constant(self.X)
+        predictions = X @ x[:-1] + x[-1] if self.intercept else X @ x
+        losses = getattr(self.loss, "cvxpy_form")(predictions, self.y)  # noqa: B009
         return cp.sum(cp.multiply(self.weights, losses))
 
     @cached_property
-    def _weightless(self) -> Array | None:
-        return self.weights == 0.0 if (self.weights == 0.0).any() else None
+    def _can_ascend(self) -> bool:
+        from cutplane.risks.dual_ascent import can_ascend
+
+        return can_ascend(self)
 
     @cached_property
-    def _knots(self) -> Array | None:
-        pieces = self.loss.pieces(self.y)
-        return None if pieces is None else pieces.knots
+    def _losses(self) -> WeightedLoss:
+        from cutplane.risks.compiled_loss import weighted_loss
 
-    def _relevant(self, z: Array) -> Array:
-        """Return z with zeros for the examples without weight, whose losses might overflow."""
-        return z if self._weightless is None else np.where(self._weightless, 0.0, z)
+        return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 
-    def _kinks(self, start: Array, step: Array) -> Array | None:
-        if self._knots is None:
-            return None
-        moving = np.flatnonzero(step)
-        with np.errstate(over="ignore"):
-            t = ((self._knots[:, moving] - start[moving]) / step[moving]).ravel()
-        return t[np.isfinite(t)]
+    def _remembering(self, z: Array, memory: RunningSum | None = None) -> Array:
+        """Return z with a memory of the last subgradient, if the next ones may differ for few examples."""
+        if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
+            return z
+        from cutplane.risks.running_sum import Predictions, RunningSum
 
-
-def _weights(sample_weight: Any, m: int, normalize: bool) -> Array:
-    if sample_weight is None:
-        return np.full(m, 1.0 / m if normalize else 1.0)
-    weights = as_vector("sample_weight", sample_weight, m)
-    if (weights < 0.0).any():
-        where = int(np.argmin(weights))
-        raise InvalidInputError(
-            f"sample_weight[{where}] is {weights[where]:g}; every weight must be at least 0."
-        )
-    if not normalize:
-        return weights
-    total = weights.sum()
-    if total == 0.0:
-        raise InvalidInputError(
-            "sample_weight is zero for every example; give some a weight, or pass normalize=False."
-        )
-    return weights / total
+        predictions = z.view(Predictions)
+        predictions.memory = memory or RunningSum(self._data)
+        return predictions

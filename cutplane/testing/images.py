@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from cutplane.lines import Line
 from cutplane.risks.base import ImagedRisk
 from cutplane.testing.report import Counterexample, NotTested, Property
 from cutplane.testing.sampling import CANCELLATION, STEP, Sampler, exceeds, worst
@@ -30,7 +30,12 @@ _KINKS = (
     "Line.kinks must hold every t >= 0 at which a linear or quadratic piece ends; pass None if they are "
     "not known."
 )
+_KNOWN = (
+    "Line.derivative and Line.newton must add up to the derivative of the line, with every kink and the "
+    "second derivative right; pass None if they are not known."
+)
 _INTERVALS = 20
+_NEAR = 1e-7
 
 
 class ImageProbe:
@@ -61,6 +66,7 @@ class ImageProbe:
         yield Property("combine gives the image of the point between", self._combines, _LINEAR)
         yield Property("line gives the value and a slope of it", self._lines, _LINE)
         yield Property("the pieces between the kinks of a line are quadratic", self._kinks, _KINKS)
+        yield Property("what a line knows of its derivative is true", self._known, _KNOWN)
 
     def _image(self, x: Array) -> Any:
         return self.risk.image(x.copy())
@@ -164,9 +170,10 @@ class ImageProbe:
         count = 0
         for x0, x1 in self._pairs():
             line = self.risk.line(self._image(x0), self._image(x1))
-            if line.kinks is None:
+            kinks = line.all_kinks()
+            if kinks is None:
                 raise NotTested("the line has no kinks")
-            intervals = self._intervals(line)
+            intervals = self._intervals(kinks)
             steepest = (
                 max(abs(line(0.0)[1]), abs(line(max(end for _, end in intervals))[1])) if intervals else 0.0
             )
@@ -184,10 +191,39 @@ class ImageProbe:
                     )
         return f"{count} intervals"
 
-    def _intervals(self, line: Line) -> list[tuple[float, float]]:
+    def _known(self) -> str:
+        grid = np.array([0.0, 0.2, 0.45, 0.7, 0.95])
+        count = 0
+        for x0, x1 in self._pairs():
+            line = self.risk.line(self._image(x0), self._image(x1))
+            derivative, newton = line.derivative, line.newton
+            if derivative is None and newton is None:
+                raise NotTested("the line knows nothing of its derivative")
+            for low, t in pairwise(grid.tolist()):
+                known = sum(part(t)[0] for part in (derivative, newton) if part is not None)
+                before, after = line(t - _NEAR)[1], line(t + _NEAR)[1]
+                wrong = exceeds([before - known, known - after], before, known, after)
+                if derivative is not None:
+                    there, along = derivative(t), derivative.between(low, t + STEP)(t)
+                    wrong = np.append(
+                        wrong, exceeds(np.subtract(along, there), *np.abs(along), *np.abs(there))
+                    )
+                    wrong = np.append(
+                        wrong, exceeds(np.subtract(there, along), *np.abs(along), *np.abs(there))
+                    )
+                if worst(wrong) is not None:
+                    raise Counterexample(
+                        f"at t = {t:g} the slope is said to be {known:.8g}; nearby the line has "
+                        f"{before:.8g} and {after:.8g}; between({low:g}, {t + STEP:g}) must say the same",
+                        x0=x0,
+                        x1=x1,
+                    )
+            count += 1
+        return f"{count} lines at {len(grid) - 1} points"
+
+    def _intervals(self, kinks: Array) -> list[tuple[float, float]]:
         """Return some intervals of [0, inf) between neighbouring kinks, longer than rounding errors."""
-        assert line.kinks is not None
-        kinks = np.unique(np.append(line.kinks[line.kinks > 0.0], 0.0))
+        kinks = np.unique(np.append(kinks[kinks > 0.0], 0.0))
         ends = np.append(kinks[1:], 2.0 * kinks[-1] + 1.0)
         long = np.flatnonzero((ends - kinks > 1e-9 * (1.0 + kinks)) & (ends < 1e6))
         chosen = self.sampler.rng.permutation(long)[:_INTERVALS]

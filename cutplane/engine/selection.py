@@ -1,0 +1,111 @@
+"""Where a piecewise linear derivative crosses zero, in a time linear in the number of its kinks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+_SAMPLE = 15
+_NOISE = 2.0**-48
+
+
+@njit(**_OPTIONS)
+def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
+    """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
+
+    A pivot splits the kinks that are left: the derivative there, a sum over those before it, tells on which
+    side the zero lies, and the others are dropped. The pivot is the zero of the secant over the bracket or,
+    if the last one did not halve the kinks, the median of a few of them.
+
+    curvature_jumps is empty if there are none. If the derivative is negative for ever, the answer is a finite
+    t beyond the last kink.
+    """
+    if slope >= 0.0 or limit <= start:
+        return start
+    low, at_low, high, at_high = start, slope, limit, math.inf
+    size, bend = -slope, abs(curvature)
+    curved = curvature_jumps.shape[0] > 0
+    times, jumps, bends = kinks, slope_jumps, curvature_jumps
+    left = kinks.shape[0]
+    pivot = min(max(guess, start), limit)
+    while left > 0:
+        before, tie, turn, grown, turned = _sums(times[:left], jumps[:left], bends[: left * curved], pivot)
+        after = at_low + curvature * (pivot - low) + before + grown
+        size += before
+        bend += turned
+        upper = after >= 0.0
+        if upper:
+            if after - tie <= 0.0:
+                return pivot
+            high, at_high = pivot, after - tie
+        else:
+            if pivot == limit:
+                return limit
+            low, at_low = pivot, after
+            curvature += turn
+        if times is kinks:
+            times, jumps, bends = np.empty(left), np.empty(left), np.empty(left * curved)
+            kept = _keep(kinks, slope_jumps, curvature_jumps, times, jumps, bends, low, high)
+        else:
+            kept = _keep(times[:left], jumps[:left], bends[: left * curved], times, jumps, bends, low, high)
+        slow = 2 * kept > left
+        left = kept
+        pivot = low - at_low * (high - low) / (at_high - at_low)
+        if left and (slow or not low < pivot < high):
+            pivot = _middle(times[:left])
+    if curvature <= _NOISE * bend:
+        if at_low >= -_NOISE * size:
+            return low
+        return high if high < math.inf else max(1.0, 2.0 * low)
+    return min(high, low - at_low / curvature)
+
+
+@njit(**_OPTIONS)
+def _sums(kinks, jumps, bends, pivot):
+    before = tie = turn = grown = turned = 0.0
+    for j in range(kinks.shape[0]):
+        before += jumps[j] if kinks[j] <= pivot else 0.0
+        tie += jumps[j] if kinks[j] == pivot else 0.0
+    for j in range(bends.shape[0]):
+        bend = bends[j] if kinks[j] <= pivot else 0.0
+        turn += bend
+        turned += abs(bend)
+        grown += bend * (pivot - kinks[j])
+    return before, tie, turn, grown, turned
+
+
+@njit(**_OPTIONS)
+def _keep(kinks, jumps, bends, kept_kinks, kept_jumps, kept_bends, low, high):
+    count = 0
+    if bends.shape[0]:
+        for j in range(kinks.shape[0]):
+            kink = kinks[j]
+            kept_kinks[count] = kink
+            kept_jumps[count] = jumps[j]
+            kept_bends[count] = bends[j]
+            count += int((kink > low) & (kink < high))
+    else:
+        for j in range(kinks.shape[0]):
+            kink = kinks[j]
+            kept_kinks[count] = kink
+            kept_jumps[count] = jumps[j]
+            count += int((kink > low) & (kink < high))
+    return count
+
+
+@njit(**_OPTIONS)
+def _middle(kinks):
+    """Return the median of a few kinks, taken at equal distances."""
+    count = min(_SAMPLE, kinks.shape[0])
+    sample = np.empty(count)
+    for k in range(count):
+        kink = kinks[k * kinks.shape[0] // count]
+        j = k
+        while j > 0 and sample[j - 1] > kink:
+            sample[j] = sample[j - 1]
+            j -= 1
+        sample[j] = kink
+    return sample[count // 2]

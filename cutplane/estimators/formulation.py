@@ -1,0 +1,112 @@
+"""From the names that estimators accept to the pieces of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses.base import ScalarLoss
+from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
+from cutplane.losses.multiclass import MulticlassHinge, Softmax
+from cutplane.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
+from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.vector import VectorLoss
+from cutplane.regularizers.base import Regularizer
+from cutplane.regularizers.elastic_net import ElasticNet
+from cutplane.regularizers.l1 import L1
+from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.partial import Partial
+from cutplane.risks.linear import LinearRisk
+from cutplane.risks.multiclass import MulticlassRisk
+from cutplane.validation import Array
+
+Loss = ScalarLoss | VectorLoss
+
+CLASSIFICATION: dict[str, Loss] = {
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "modified_huber": ModifiedHuber(),
+    "logistic": Logistic(),
+    "exponential": Exponential(),
+    "softmax": Softmax(),
+    "multiclass_hinge": MulticlassHinge(),
+}
+REGRESSION: dict[str, Loss] = {
+    "squared": Squared(),
+    "absolute": Absolute(),
+    "huber": Huber(),
+    "quantile": Quantile(),
+    "epsilon_insensitive": EpsilonInsensitive(),
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
+    "poisson": Poisson(),
+}
+PENALTIES = ("l2", "l1", "elasticnet")
+
+
+def as_choice(name: str, value: Any, choices: Any) -> Any:
+    """Return `value` if it is among `choices`, or raise `InvalidInputError`."""
+    if value not in choices:
+        raise InvalidInputError(f"{name} must be one of {sorted(choices)}, got {value!r}.")
+    return value
+
+
+def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> Any:
+    """Return a loss from its name, or the object itself if it is one of `kinds`."""
+    if isinstance(value, kinds):
+        return value
+    if isinstance(value, str) and value in named:
+        return named[value]
+    hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
+    raise InvalidInputError(
+        f"loss must be one of {sorted(named)} or a loss such as cutplane.losses.Huber(2.0), "
+        f"got {value!r}{hint}."
+    )
+
+
+def starting_point(risk: LinearRisk | MulticlassRisk) -> Array:
+    """Return zero weights, with biases that are certainly not the best ones if there are biases.
+
+    At the best bias the first cut is flat in the bias, or nearly so, and the model falls to the known infimum
+    only far off. Where classes are balanced, or targets centred, that bias is zero.
+    """
+    x = np.zeros(risk.dim)
+    if not risk.intercept:
+        return x
+    if isinstance(risk, MulticlassRisk):
+        x.reshape(risk.shape)[:, -1] = np.linspace(1.0, -1.0, risk.shape[0])
+        return x
+    mean = np.average(risk.y, weights=risk.weights)
+    if isinstance(risk.loss, Poisson):
+        x[-1] = np.log(mean) + 1.0 if mean > 0.0 else 0.0
+    elif (np.abs(risk.y) == 1.0).all():
+        x[-1] = 1.0
+    else:
+        x[-1] = mean + np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
+    return x
+
+
+def unit_weight(penalty: Any) -> float:
+    """Return what `alpha` is multiplied by: the weight that a penalty brings along, 1 for a name."""
+    return penalty.lam if isinstance(penalty, Regularizer) else 1.0
+
+
+def make_regularizer(penalty: Any, lam: float, l1_ratio: float, regularized: Array) -> Regularizer:
+    """Return the regularizer with weight `lam` of the coordinates where `regularized` is true."""
+    weights = None if regularized.all() else regularized.astype(np.float64)
+    if isinstance(penalty, Regularizer):
+        whole = penalty.with_lam(lam)
+    elif penalty == "l2":
+        return L2(lam, weights=weights)
+    elif penalty == "l1":
+        return L1(lam, weights=weights)
+    elif penalty == "elasticnet":
+        whole = ElasticNet(lam, l1_ratio)
+    else:
+        raise InvalidInputError(
+            f"penalty must be one of {sorted(PENALTIES)} or a regularizer such as cutplane.L1(), "
+            f"got {penalty!r}."
+        )
+    return whole if weights is None else Partial(whole, regularized)

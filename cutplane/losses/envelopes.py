@@ -1,0 +1,171 @@
+"""The multiclass hinge in compiled loops, and along a line.
+
+`scores` is C-contiguous of shape (m, p), `labels` of shape (m,).
+
+The hinge of example i on the line start + t step is the maximum over the classes j of p lines
+rise_j + t speed_j, where rise_j = margin_ij + start_ij - start_i,label and speed_j = step_ij - step_i,label;
+the line of the true class is zero. `margins` is empty where all of them are 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from cutplane.lines import Derivative, PiecewiseLinear
+from cutplane.threads import run_chunks
+from cutplane.validation import Array
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+_TINY = 5e-324
+_SAMPLE = 2048
+_GOLDEN = 0.6180339887498949
+
+
+@njit(**_OPTIONS)
+def _rise(scores, margins, i, own, j):
+    if j == own:
+        return 0.0
+    margin = margins[own, j] if margins.size else 1.0
+    return margin + (scores[i, j] - scores[i, own])
+
+
+@njit(**_OPTIONS)
+def _rival(scores, margins, i, own):
+    """Return the class that attains the maximum (of tied ones the true class, then the first), the loss."""
+    rival, best = own, 0.0
+    for j in range(scores.shape[1]):
+        rise = _rise(scores, margins, i, own, j)
+        if rise > best:
+            rival, best = j, rise
+    return rival, best
+
+
+@njit(**_OPTIONS)
+def hinge_losses(scores, labels, margins, out):
+    """Fill `out`, shape (m,), with the hinge of each example."""
+    for i in range(labels.size):
+        out[i] = _rival(scores, margins, i, labels[i])[1]
+
+
+@njit(**_OPTIONS)
+def hinge_slopes(scores, labels, margins, out):
+    """Fill `out`, shape (m, p), with a subgradient of the hinge of each example."""
+    out[:] = 0.0
+    for i in range(labels.size):
+        rival = _rival(scores, margins, i, labels[i])[0]
+        out[i, rival] += 1.0
+        out[i, labels[i]] -= 1.0
+
+
+@njit(**_OPTIONS)
+def hinge_at(t, start, step, labels, weights, margins):
+    """Return the weighted sum of the hinges at t, and its right derivative."""
+    value = slope = 0.0
+    for i in range(labels.size):
+        own = labels[i]
+        best = fastest = 0.0
+        for j in range(start.shape[1]):
+            speed = step[i, j] - step[i, own]
+            height = _rise(start, margins, i, own, j) + t * speed
+            if height > best or (height == best and speed > fastest):
+                best, fastest = height, speed
+        value += weights[i] * best
+        slope += weights[i] * fastest
+    return value, slope
+
+
+@njit(**_OPTIONS)
+def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps):
+    """Return the slope of the weighted sum of the hinges after low, the sum of squares of its terms, a count.
+
+    That many `kinks`, of size m p, are set to those in (low, high), `jumps` to what the slope rises by.
+    The upper envelope of each example is walked from line to line, each time to the steeper line that is met
+    first: O(p) for each of its pieces, which are few unless the lines are chosen to be many.
+    """
+    m, p = start.shape
+    heights, speeds = np.empty(p), np.empty(p)
+    slope = squares = 0.0
+    count = 0
+    for i in range(m):
+        if weights[i] == 0.0:
+            continue
+        own = top = labels[i]
+        heights[own] = speeds[own] = 0.0
+        for j in range(p):
+            speeds[j] = step[i, j] - step[i, own]
+            heights[j] = _rise(start, margins, i, own, j) + low * speeds[j]
+            if heights[j] > heights[top] or (heights[j] == heights[top] and speeds[j] > speeds[top]):
+                top = j
+        slope += weights[i] * speeds[top]
+        squares += (weights[i] * speeds[top]) ** 2
+        last = 0.0
+        while True:
+            nearest, following = high - low, top
+            for j in range(p):
+                if speeds[j] > speeds[top]:
+                    t = max(last, (heights[top] - heights[j]) / (speeds[j] - speeds[top]))
+                    if t < nearest:
+                        nearest, following = t, j
+            kink = max(low + nearest, _TINY)
+            if following == top or kink >= high:
+                break
+            jump = weights[i] * (speeds[following] - speeds[top])
+            if kink > low:
+                kinks[count] = kink
+                jumps[count] = jump
+                count += 1
+            else:
+                slope += jump
+            last, top = nearest, following
+    return slope, squares, count
+
+
+@dataclass(frozen=True, eq=False)
+class HingeDerivative(Derivative):
+    """The derivative of the weighted sum of the hinges on a line; what is not asked for is not computed.
+
+    Parameters
+    ----------
+    start, step : ndarray of shape (m, p)
+    labels, weights : ndarray of shape (m,)
+    margins : ndarray of shape (p, p) or (0, 0)
+    chunks : list of slice
+        The examples that a thread takes at a time.
+    """
+
+    start: Array
+    step: Array
+    labels: Array
+    weights: Array
+    margins: Array
+    chunks: list[slice]
+
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+        return self._sum(low, high)[0]
+
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return the derivative of a sample of the examples, taken at equal distances in a shuffled order."""
+        m = self.labels.size
+        if m <= 2 * _SAMPLE:
+            return self.between(0.0, math.inf), 0.0
+        rows = (m * (np.arange(_SAMPLE) * _GOLDEN % 1.0)).astype(np.int64)
+        start, step, weights = self.start[rows], self.step[rows], (m / _SAMPLE) * self.weights[rows]
+        sample = HingeDerivative(start, step, self.labels[rows], weights, self.margins, [slice(None)])
+        rough, squares = sample._sum(0.0, math.inf)
+        return rough, math.sqrt(max(0.0, squares - rough.slope**2 / _SAMPLE))
+
+    def _sum(self, low: float, high: float) -> tuple[PiecewiseLinear, float]:
+        def between(part: slice) -> tuple[float, float, Array, Array]:
+            rows = self.start[part], self.step[part], self.labels[part], self.weights[part]
+            kinks, jumps = np.empty((2, rows[0].size))
+            slope, squares, count = hinge_between(low, high, *rows, self.margins, kinks, jumps)
+            return slope, squares, kinks[:count], jumps[:count]
+
+        slopes, squares, kinks, jumps = zip(*run_chunks(between, self.chunks), strict=True)
+        whole = PiecewiseLinear(sum(slopes), 0.0, np.concatenate(kinks), np.concatenate(jumps), start=low)
+        return whole, sum(squares)

@@ -1,0 +1,148 @@
+"""How a pass over the data is split: by the data alone, so that results do not depend on the threads.
+
+Costs are in nanoseconds, roughly: 1 for an entry of a sparse matrix and for a number in a vector of sums, 1/4
+for an entry of a dense one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from cutplane.validation import Array
+
+CHUNK = 1 << 16
+"""The least cost of a chunk; to wake a thread costs about as much."""
+
+MOST = 32
+"""Chunks of a pass at most."""
+
+PANEL = 1 << 12
+"""Sums that stay in the fastest cache while vectors are added to them."""
+
+GAP = 16
+"""Numbers between the sums of two threads, which would disturb each other by writing to one cache line."""
+
+Ranges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Parts of the rows (or of the columns) of each block, with one vector of sums for each part.
+
+    Parameters
+    ----------
+    edges : ndarray of int64
+        Segment s is edges[s] <= i < edges[s + 1].
+    first : ndarray of int64
+        The first segment of each block.
+    groups : list of (low, high)
+        The segments low <= s < high are a chunk.
+    """
+
+    edges: Array
+    first: Array
+    groups: Ranges
+
+    def __len__(self) -> int:
+        return self.edges.size - 1
+
+    def span(self, group: tuple[int, int]) -> tuple[int, int]:
+        """Return where the segments of a group begin and end."""
+        return int(self.edges[group[0]]), int(self.edges[group[1]])
+
+    def room(self, length: int) -> Array:
+        """Return memory for a vector of sums of each segment, which may have more numbers than `length`."""
+        return np.empty((len(self), length + GAP if len(self) > 1 else length))
+
+    def add_up(self, sums: Array, length: int) -> Array:
+        """Return the sums over each block, one row per block, from those over the segments."""
+        sums = sums[:, :length]
+        if self.first.size == len(self):
+            return np.ascontiguousarray(sums)
+        totals = sums[self.first]
+        for segment, block in self._others:  # np.add.reduceat takes ten times as long
+            totals[block] += sums[segment]
+        return totals
+
+    @cached_property
+    def _others(self) -> Ranges:
+        """Each segment that is not the first one of its block, and its block."""
+        others = np.setdiff1d(np.arange(len(self)), self.first)
+        blocks = np.searchsorted(self.first, others) - 1
+        return list(zip(others.tolist(), blocks.tolist(), strict=True))
+
+
+def count_chunks(cost: float) -> int:
+    """Return into how many chunks to split a pass of a given cost: a power of two."""
+    return min(MOST, 1 << max(0, int(math.log2(max(1.0, cost / CHUNK)))))
+
+
+def equal_ranges(size: int, cost: float, most: int = MOST) -> Ranges:
+    """Split range(size) into nearly equal parts, worth a thread each."""
+    count = max(1, min(count_chunks(cost), size, most))
+    return [(size * k // count, size * (k + 1) // count) for k in range(count)]
+
+
+def panels(length: int, cost: float) -> Ranges:
+    """Split the range(length) of sums into parts that stay in cache, if each is then worth a thread."""
+    width = max(PANEL, math.ceil(length * CHUNK / cost))
+    return [(start, min(start + width, length)) for start in range(0, length, width)]
+
+
+def balanced_ranges(cumulative: Array, count: int) -> Ranges:
+    """Split range(cumulative.size - 1) into at most `count` parts of nearly equal cost.
+
+    cumulative[i] is the cost of all before i.
+    """
+    last = cumulative.size - 1
+    edges = [0, *_cuts(cumulative, 0, last, count).tolist(), last]
+    return [(low, high) for low, high in pairwise(edges) if low < high]
+
+
+def one_segment(size: int) -> Segments:
+    """Return range(size) as one segment, and one chunk."""
+    return Segments(np.array([0, size]), np.array([0]), [(0, 1)])
+
+
+def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -> Segments:
+    """Split each block into segments of nearly equal cost.
+
+    Parameters
+    ----------
+    blocks : ndarray of shape (n_blocks + 1,)
+        The edges of the blocks.
+    cost : float or ndarray
+        The cost of each row (or column), or cost[i], that of all before i.
+    width : int
+        The length of a vector of sums. A block of cost c is split into sqrt(c / (2 width)) segments at most:
+        with as many threads, a segment takes longer than to clear all sums and to add them up.
+    most : int
+        Segments of a block, and chunks, at most.
+    """
+    costs = np.diff(_cost_before(cost, blocks))
+    cuts = [blocks]
+    for block in np.flatnonzero((costs >= 2 * CHUNK) & (costs >= 8 * width)):
+        count = min(count_chunks(costs[block]), 1 << int(math.log2(costs[block] / (2 * width)) / 2), most)
+        cuts.append(_cuts(cost, blocks[block], blocks[block + 1], count))
+    edges = np.unique(np.concatenate(cuts))
+    total = _cost_before(cost, edges) + np.arange(edges.size) * float(width)
+    return Segments(
+        edges, np.searchsorted(edges, blocks[:-1]), balanced_ranges(total, min(most, count_chunks(total[-1])))
+    )
+
+
+def _cost_before(cost: Array | float, i: Array) -> Array:
+    return cost[i] if isinstance(cost, np.ndarray) else cost * i
+
+
+def _cuts(cost: Array | float, start: int, stop: int, count: int) -> Array:
+    shares = np.arange(1, count) / count
+    if not isinstance(cost, np.ndarray):
+        return start + (shares * (stop - start)).astype(np.int64)
+    targets = cost[start] + shares * float(cost[stop] - cost[start])
+    return start + np.searchsorted(cost[start : stop + 1], targets.astype(cost.dtype))

@@ -1,0 +1,164 @@
+"""The weighted losses of predictions, for the built-in losses: one compiled pass for each question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.losses import passes
+from cutplane.losses.base import ScalarLoss
+from cutplane.losses.kernels import PIECEWISE, kernel_form
+from cutplane.risks.chunks import equal_ranges
+from cutplane.risks.weighted_loss import WeightedLoss
+from cutplane.threads import run_chunks
+from cutplane.validation import Array
+
+_CHEAP, _DEAR = 0.6, 2.5
+"""Nanoseconds for an example: a few operations, and those with divisions or exponentials."""
+
+_SAMPLE = 2048
+_GOLDEN = 0.6180339887498949
+
+
+def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
+    """Return the compiled form for a built-in loss, the general one for any other."""
+    kind = WeightedLoss if kernel_form(loss) is None else CompiledLoss
+    return kind(loss, y, weights, edges)
+
+
+class CompiledLoss(WeightedLoss):
+    """The same as `WeightedLoss`, for a built-in loss, with no array of m numbers but those it returns."""
+
+    def __init__(self, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
+        super().__init__(loss, np.ascontiguousarray(y), np.ascontiguousarray(weights), edges)
+        form = kernel_form(loss)
+        assert form is not None
+        self.kind, self.margin = form.kind, form.uses_margin
+        self.shape = passes.profile(form)
+        self.is_curved = bool(form.pieces[:, 0].any())
+        self.is_piecewise_linear = form.kind == PIECEWISE and not self.is_curved
+        self.n_knots = form.knots.size
+        m = y.shape[0]
+        self._few, self._many = (
+            [slice(*rows) for rows in equal_ranges(m, m * cost)] for cost in (_CHEAP, _DEAR)
+        )
+        self._chunks = self._few if form.kind == PIECEWISE else self._many
+        self._cuts = np.union1d(edges, [rows.start for rows in self._chunks])
+        self._block_starts = np.searchsorted(self._cuts, edges[:-1])
+
+    @cached_property
+    def sample(self) -> tuple[Array, Array, Array] | None:
+        """Some examples, at equal distances in a shuffled order: numbers, y, weights; None if m is small."""
+        m = self.y.shape[0]
+        if m <= 2 * _SAMPLE:
+            return None
+        rows = (m * (np.arange(_SAMPLE) * _GOLDEN % 1.0)).astype(np.int64)
+        return rows, self.y[rows], (m / _SAMPLE) * self.weights[rows]
+
+    def values(self, z: Array) -> Array:
+        """Return the sum of each block; inf where a loss overflows."""
+        z, sums = _as_floats(z), np.empty(self._cuts.size - 1)
+
+        def add(rows: slice) -> None:
+            first, last = np.searchsorted(self._cuts, [rows.start, rows.stop])
+            cuts, out = self._cuts[first : last + 1], sums[first:last]
+            passes.values(self.kind, self.shape, self.margin, z, self.y, self.weights, cuts, out)
+
+        run_chunks(add, self._chunks)
+        out = sums if sums.size == self.edges.size - 1 else np.add.reduceat(sums, self._block_starts)
+        return super().values(z) if np.isnan(out).any() else out  # some prediction is infinite
+
+    def derivatives(self, z: Array) -> Array:
+        """Return the weighted right derivative of each loss in its prediction, shape (m,)."""
+        z, out = _as_floats(z), np.empty(self.y.shape)
+        _run(
+            self._chunks,
+            lambda z, y, weights, out: passes.derivatives(
+                self.kind, self.shape, self.margin, z, y, weights, out
+            ),
+            (z, self.y, self.weights, out),
+        )
+        return out
+
+    def combine(self, z0: Array, z1: Array, t: float) -> Array:
+        """Return z0 + t (z1 - z0)."""
+        out = np.empty(self.y.shape)
+        arrays = _as_floats(z0), _as_floats(z1), out
+        _run(self._few, lambda z0, z1, out: passes.combine(z0, z1, t, out), arrays)
+        return out
+
+    def line(self, z0: Array, z1: Array) -> Line:
+        """Return t -> the sum over all blocks at z0 + t (z1 - z0)."""
+        z0, z1 = _as_floats(z0), _as_floats(z1)
+        derivative = LossDerivative(self, z0, z1) if self.kind == PIECEWISE else None
+
+        def newton(t: float) -> tuple[float, float]:
+            parts = self.along(lambda z0, z1, y, c: passes.along(self.kind, z0, z1, y, c, t), z0, z1)
+            return sum(slope for slope, _ in parts), sum(curvature for _, curvature in parts)
+
+        def evaluate(t: float) -> tuple[float, float]:
+            slope, _ = (derivative or newton)(t)
+            value = float(self.values(self.combine(z0, z1, t)).sum())
+            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
+
+        return Line(evaluate, derivative=derivative, newton=None if derivative else newton)
+
+    def along(self, function: Callable[..., Any], z0: Array, z1: Array) -> list[Any]:
+        """Return what the function says of (z0, z1, y, weights), one answer for each part of the examples."""
+        return _run(self._many, function, (z0, z1, self.y, self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class LossDerivative(Derivative):
+    """The derivative of a piecewise loss of z0 + t (z1 - z0); each question is one pass over z0 and z1."""
+
+    losses: CompiledLoss
+    z0: Array
+    z1: Array
+
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+        parts = self.losses.along(
+            lambda z0, z1, y, weights: self._pieces(z0, z1, y, weights, low, high), self.z0, self.z1
+        )
+        slopes, curvatures, *arrays = zip(*parts, strict=True)
+        kinks, jumps, bends = (part[0] if len(parts) == 1 else np.concatenate(part) for part in arrays)
+        kept = bends if self.losses.is_curved else None
+        return PiecewiseLinear(sum(slopes), sum(curvatures), kinks, jumps, kept, low)
+
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return the derivative of a sample of the examples; the deviation is that at t = 0."""
+        if self.losses.sample is None:
+            return self.between(0.0, math.inf), 0.0
+        rows, y, weights = self.losses.sample
+        z0, z1 = self.z0[rows], self.z1[rows]
+        slope, curvature, kinks, jumps, bends = self._pieces(z0, z1, y, weights, 0.0, math.inf)
+        terms = np.empty(rows.size)
+        passes.derivatives(PIECEWISE, self.losses.shape, self.losses.margin, z0, y, weights, terms)
+        terms *= z1 - z0
+        deviation = math.sqrt(float(terms @ terms))
+        kept = bends if self.losses.is_curved else None
+        return PiecewiseLinear(slope, curvature, kinks, jumps, kept), deviation
+
+    def _pieces(self, z0: Array, z1: Array, y: Array, weights: Array, low: float, high: float) -> tuple:
+        shape, size = self.losses.shape, self.losses.n_knots * y.shape[0]
+        kinks, jumps = np.empty((2, size))
+        bends = np.empty(size) if self.losses.is_curved else NO_KINKS
+        slope, curvature, count = passes.between(
+            shape, self.losses.margin, z0, z1, y, weights, low, high, kinks, jumps, bends
+        )
+        return slope, curvature, kinks[:count], jumps[:count], bends[:count]
+
+
+def _run(chunks: list[slice], function: Callable[..., Any], arrays: tuple[Array, ...]) -> list[Any]:
+    return run_chunks(lambda rows: function(*(array[rows] for array in arrays)), chunks)
+
+
+def _as_floats(z: Array) -> Array:
+    return np.ascontiguousarray(z, dtype=np.float64)

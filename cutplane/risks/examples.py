@@ -1,0 +1,72 @@
+"""Checks of what comes with the rows of a data matrix: labels that number classes or levels, and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.validation import Array, as_count, as_vector
+
+
+def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
+    """Return labels 0, 1, ... as an int64 vector of shape (m,), and how many there may be.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+    m : int
+    count : int or None
+        By default one more than the largest label.
+    count_name : str
+        The name of the parameter `count`.
+    """
+    y = np.asarray(y)
+    remedy = "encode y as numpy.unique(y, return_inverse=True)[1]"
+    if y.dtype.kind not in "biuf":
+        raise InvalidInputError(f"y must hold labels 0, 1, 2, ..., got dtype {y.dtype}; {remedy}.")
+    if y.shape != (m,):
+        raise InvalidInputError(f"y must have one label per row of X, shape ({m},), got {y.shape}.")
+    wrong = np.flatnonzero(~((y >= 0) & (y == np.floor(y)) & (y < 2**31)))
+    if wrong.size:
+        raise InvalidInputError(
+            f"y must hold labels 0, 1, 2, ..., but y[{wrong[0]}] is {y[wrong[0]]}; {remedy}."
+        )
+    labels = y.astype(np.int64)
+    largest = int(labels.max())
+    if count is None:
+        return labels, largest + 1
+    count = as_count(count_name, count)
+    if largest >= count:
+        raise InvalidInputError(
+            f"{count_name} is {count}, but y[{int(labels.argmax())}] is {largest}; labels start at 0, so "
+            f"pass at least {count_name}={largest + 1}, or {remedy}."
+        )
+    return labels, count
+
+
+def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
+    """Return weights >= 0 of shape (m,), by default 1 for each example, divided by their sum if asked."""
+    if sample_weight is None:
+        return np.full(m, 1.0 / m if normalize else 1.0)
+    weights = as_vector("sample_weight", sample_weight, m)
+    if (weights < 0.0).any():
+        where = int(np.argmin(weights))
+        raise InvalidInputError(
+            f"sample_weight[{where}] is {weights[where]:g}; every weight must be at least 0."
+        )
+    if not normalize:
+        return weights
+    total = weights.sum()
+    if total == 0.0:
+        raise InvalidInputError(
+            "sample_weight is zero for every example; give some a weight, or pass normalize=False."
+        )
+    return weights / total
+
+
+def describe(X: Any) -> str:
+    """Return the shape, the layout and the number type of a data matrix, for a repr."""
+    return f"{X.shape[0]} x {X.shape[1]} {X.format if sparse.issparse(X) else 'dense'} {X.dtype}"

@@ -1,0 +1,138 @@
+"""Checks of a data matrix X: finite numbers, and indices within its shape if it is sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.risks.chunks import equal_ranges
+from cutplane.threads import run_chunks
+from cutplane.validation import Array
+
+TILE = 1 << 16
+"""Entries looked at or converted at a time: 512 KiB of float64, which stay in cache."""
+
+RUN = 1 << 11
+"""Consecutive entries of a tile along the contiguous axis of X."""
+
+
+def as_matrix(X: Any) -> Any:
+    """Return `X` as a matrix of finite numbers of shape (m, n), or raise `InvalidInputError`.
+
+    float32 and float64 ndarrays, CSR and CSC matrices are not copied, and entries that are not in order or
+    stored several times are left so. Other sparse formats are converted to CSR and other number types to
+    float64, once.
+    """
+    if not sparse.issparse(X):
+        X = np.asarray(X)
+    elif X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    if X.ndim != 2:
+        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}; one row per example.")
+    if 0 in X.shape:
+        raise InvalidInputError(f"X must have at least one row and one column, got shape {X.shape}.")
+    if X.dtype not in (np.float32, np.float64):
+        if X.dtype.kind not in "biuf":
+            raise InvalidInputError(f"X must hold real numbers, got dtype {X.dtype}; encode it as float64.")
+        X = X.astype(np.float64)
+    if sparse.issparse(X):
+        _check_indices(X)
+        _check_sparse_finite(X)
+    else:
+        _check_dense_finite(X)
+    return X
+
+
+def tiles(X: Array) -> Iterator[tuple[slice, slice]]:
+    """Cut an ndarray of any memory order into pieces that stay in cache."""
+    m, n = X.shape
+    if abs(X.strides[0]) >= abs(X.strides[1]):
+        width = min(n, RUN)
+        height = max(1, TILE // width)
+    else:
+        height = min(m, RUN)
+        width = max(1, TILE // height)
+    for row in range(0, m, height):
+        for column in range(0, n, width):
+            yield slice(row, min(row + height, m)), slice(column, min(column + width, n))
+
+
+def _check_dense_finite(X: Array) -> None:
+    if X.flags.forc and _is_finite(X.ravel(order="K")):  # the order in memory is the fastest
+        return
+    pieces = list(tiles(X))
+
+    def check(few: tuple[int, int]) -> None:
+        for rows, columns in pieces[slice(*few)]:
+            finite = np.isfinite(X[rows, columns])
+            if not finite.all():
+                i, j = np.argwhere(~finite)[0] + (rows.start, columns.start)
+                raise InvalidInputError(
+                    f"X[{i}, {j}] is {X[i, j]}; every entry must be finite: impute or drop it."
+                )
+
+    run_chunks(check, equal_ranges(len(pieces), X.size / 4))
+
+
+def _check_sparse_finite(X: Any) -> None:
+    entries = X.data[: X.indptr[-1]]
+    if not _is_finite(entries):
+        value = entries[~np.isfinite(entries)][0]
+        raise InvalidInputError(f"X.data holds {value}; every entry must be finite: impute or drop it.")
+
+
+def _is_finite(numbers: Array) -> bool:
+    size = 4 * TILE  # threads that meet at the interpreter lock more often are slower than one
+
+    def check(few: tuple[int, int]) -> bool:
+        return all(np.isfinite(numbers[i : min(i + size, few[1])]).all() for i in range(*few, size))
+
+    return all(run_chunks(check, equal_ranges(numbers.size, numbers.size / 4)))
+
+
+def _check_indices(X: Any) -> None:
+    """Compiled passes do not look where they read: whatever X was built from, it must be CSR or CSC."""
+    major, minor = X.shape if X.format == "csr" else X.shape[::-1]
+    for name in ("indices", "indptr"):
+        array = getattr(X, name)
+        if array.dtype.kind not in "iu" or not array.dtype.isnative or array.ndim != 1:
+            raise _malformed(X, f"X.{name} is not a vector of integers, but of {array.dtype.str}")
+    if X.indptr.size != major + 1 or X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():
+        raise _malformed(X, f"X.indptr does not increase from 0 in {major} steps")
+    count = int(X.indptr[-1])
+    if count > min(X.indices.size, X.data.size):
+        raise _malformed(
+            X, f"X.indptr ends at {count}, but there are {X.indices.size} indices and {X.data.size} entries"
+        )
+    indices = unsigned(X.indices)
+
+    def check(few: tuple[int, int]) -> None:
+        largest = indices[slice(*few)].max(initial=0)  # a negative index is a huge unsigned one
+        if largest >= minor:
+            where = few[0] + int(indices[slice(*few)].argmax())
+            raise _malformed(X, f"X.indices[{where}] is {X.indices[where]}, which is not below {minor}")
+
+    run_chunks(check, equal_ranges(count, count / 4))
+
+
+def unsigned(indices: Array) -> Array:
+    """Return a read-only view of indices as unsigned integers of the same size."""
+    return read_only(indices.view(f"u{indices.itemsize}"))
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of `array` that cannot be written to, so that kernels see one type of array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _malformed(X: Any, complaint: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"X is not in {X.format.upper()} format: {complaint}; "
+        "build it from a scipy.sparse.coo_array((data, (rows, columns)), shape)."
+    )

@@ -1,0 +1,158 @@
+"""The risk of a linear classifier with one score for each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability
+from cutplane.exceptions import InvalidInputError
+from cutplane.lines import Line
+from cutplane.losses.multiclass import MulticlassHinge
+from cutplane.losses.vector import VectorLoss
+from cutplane.risks.base import ImagedRisk
+from cutplane.risks.bias import bias_slopes
+from cutplane.risks.data import as_matrix
+from cutplane.risks.examples import as_labels, as_weights, describe
+from cutplane.risks.scores import score_sums, scores
+from cutplane.validation import Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MulticlassRisk(ImagedRisk):
+    """f(W) = sum_i c_i l(W x_i, y_i), the weighted loss of m examples with a linear score for each class.
+
+    The vector x of the problem is W, of shape (p, n) for p classes, row after row: ``W =
+    x.reshape(risk.shape)``. The class predicted for an example is the one with the largest score.
+
+    Parameters
+    ----------
+    X : ndarray, sparse array or sparse matrix of shape (m, n)
+        One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
+        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR and
+        other number types to float64, once. All that is computed from float32 data is float64.
+    y : array_like of shape (m,)
+        Labels 0, 1, ..., p - 1.
+    loss : VectorLoss, default MulticlassHinge()
+        Or ``Softmax()``, or a subclass of your own.
+    n_classes : int, optional
+        p; by default one more than the largest label.
+    sample_weight : array_like of shape (m,), optional
+        Weights >= 0, by default 1 for each example.
+    normalize : bool, default True
+        Whether the weights c are divided by their sum, which makes f the (weighted) mean loss.
+    intercept : bool, default False
+        Whether the scores are W x_i + b. W then has a last column, b, and shape (p, n + 1); X is not copied.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of W.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit, an entry is not finite, X is empty, a label is no integer or out of range,
+        the loss does not fit the number of classes, a weight is negative, or all are zero and `normalize` is
+        set.
+
+    Notes
+    -----
+    The image of W is the matrix of scores, shape (m, p). To leave b unregularized, use ``L2(lam,
+    weights=...)`` with zeros in the last column of an array of ones of shape `shape`, flattened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.risks import MulticlassRisk
+    >>> risk = MulticlassRisk(np.eye(3), [0, 1, 2], intercept=True)
+    >>> risk
+    MulticlassRisk(MulticlassHinge(), 3 x 3 dense float64, 3 classes, intercept)
+    >>> value, slope = risk.oracle(np.zeros(risk.dim))
+    >>> round(float(value), 6), (3 * slope.reshape(risk.shape)).round(6)[0].tolist()
+    (1.0, [-1.0, 1.0, 1.0, 1.0])
+    """
+
+    X: Any
+    y: Array
+    loss: VectorLoss = field(default_factory=MulticlassHinge)
+    n_classes: Any = None
+    sample_weight: Array | None = None
+    normalize: bool = True
+    intercept: bool = False
+    weights: Array = field(init=False)
+    shape: tuple[int, int] = field(init=False)
+    dim: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, VectorLoss):
+            raise InvalidInputError(
+                f"loss must be MulticlassHinge(), Softmax() or another VectorLoss, got {self.loss!r}."
+            )
+        X = as_matrix(self.X)
+        y, n_classes = as_labels(self.y, X.shape[0], self.n_classes, "n_classes")
+        self.loss.check_classes(n_classes)
+        shape = n_classes, X.shape[1] + bool(self.intercept)
+        for name, value in {
+            "X": X,
+            "y": y,
+            "n_classes": n_classes,
+            "weights": as_weights(self.sample_weight, X.shape[0], self.normalize),
+            "shape": shape,
+            "dim": shape[0] * shape[1],
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        intercept = ", intercept" if self.intercept else ""
+        return f"MulticlassRisk({self.loss!r}, {describe(self.X)}, {self.n_classes} classes{intercept})"
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """The capabilities that this loss cannot give."""
+        return () if hasattr(self.loss, "cvxpy_form") else (Capability.CVXPY,)
+
+    @property
+    def infima(self) -> Array:
+        """The least loss times the sum of the weights, shape (1,)."""
+        total = self.weights.sum()
+        return np.array([total * self.loss.infimum if total > 0.0 else 0.0])
+
+    def image(self, x: Array) -> Array:
+        """Return the scores, shape (m, p): one pass over the data."""
+        W = x.reshape(self.shape)
+        if not self.intercept:
+            return scores(self.X, W)
+        z = scores(self.X, W[:, :-1])
+        z += W[:, -1]
+        return z
+
+    def values(self, z: Array) -> float:
+        """Return the risk of the scores z."""
+        return float(self.weights @ self.loss.value(z, self.y))
+
+    def slopes(self, z: Array) -> Array:
+        """Return a subgradient, shape (dim,): one pass over the data."""
+        u = self.loss.derivative(z, self.y) * self.weights[:, np.newaxis]
+        slopes = np.empty(self.shape)
+        slopes[:, : self.X.shape[1]] = score_sums(self.X, u)
+        if self.intercept:
+            slopes[:, -1] = bias_slopes(u, np.array([0, len(u)]))[0]
+        return slopes.ravel()
+
+    def line(self, z0: Array, z1: Array) -> Line:
+        """Return t -> the risk of the scores z0 + t (z1 - z0); no pass over the data."""
+        return self.loss.line(z0, z1 - z0, self.y, self.weights)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
+        import cvxpy as cp
+
+        W = cp.reshape(x, self.shape, order="C")
+        z: Any = cp.Constant(self.X) @ W[:, : self.X.shape[1]].T
+        if self.intercept:
+            z += cp.Constant(np.ones((self.X.shape[0], 1))) @ W[:, -1:].T
+        losses = getattr(self.loss, "cvxpy_form")(z, self.y)  # noqa: B009
+        return cp.sum(cp.multiply(self.weights, losses))

@@ -1,0 +1,148 @@
+"""Kernels of the passes over a data matrix, each over a part of it; no interpreter lock, float64 sums.
+
+A sparse matrix is CSR, or the transpose of CSC. Its index arrays are unsigned, and so are the indices into
+them: tests for negative ones would take a third of the time. Row i of a dense matrix is the beginning of
+``flat[start + i * stride:]``.
+
+`edges` cuts the vector that is multiplied into segments, from edges[s] to edges[s + 1], each with a sum of
+its own, so that segments can be summed at the same time; a kernel does those from `low` to `high`. The `add`
+kernels take coefficient p for row p, or for row rows[p] if `rows` is not empty; rows with coefficient zero
+are not read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_OPTIONS = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+
+_unsigned = np.uint64
+_ONE = np.uint64(1)
+
+
+@njit(**_OPTIONS)
+def sparse_dot(data, indices, indptr, v, low, high, out):
+    """out[i] = <row i, v> for low <= i < high."""
+    for i in range(_unsigned(low), _unsigned(high)):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + _ONE]):
+            total += data[k] * v[indices[k]]
+        out[i] = total
+
+
+@njit(**_OPTIONS)
+def sparse_dot_by_block(data, indices, indptr, v, block_of, low, high, out):
+    """out[b, i] = <row i, v> over the columns j with block_of[j] = b, for low <= i < high."""
+    totals = np.empty((2, out.shape[0]))  # entries in turn: two sums take half the time of one
+    for i in range(_unsigned(low), _unsigned(high)):
+        totals[:] = 0.0
+        for k in range(indptr[i], indptr[i + _ONE]):
+            j = indices[k]
+            totals[k & 1, block_of[j]] += data[k] * v[j]
+        for b in range(out.shape[0]):
+            out[b, i] = totals[0, b] + totals[1, b]
+
+
+@njit(**_OPTIONS)
+def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fresh, out):
+    """out[s] += the sum of coefficients times rows over segment s, or = if `fresh`."""
+    for s in range(low, high):
+        total = out[s]
+        if fresh:
+            total[:] = 0.0
+        for p in range(_unsigned(edges[s]), _unsigned(edges[s + 1])):
+            c = coefficients[p]
+            if c != 0.0:
+                i = _unsigned(rows[p]) if rows.size else p
+                for k in range(indptr[i], indptr[i + _ONE]):
+                    total[indices[k]] += c * data[k]
+
+
+@njit(**_OPTIONS)
+def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
+    """out[i] (out[j] unless `by_row`) += the squares of row i (column j) within the rows low <= i < high.
+
+    Entries stored several times are summed first, in `work`, which is zero before and after.
+    """
+    for i in range(_unsigned(low), _unsigned(high)):
+        for k in range(indptr[i], indptr[i + _ONE]):
+            work[indices[k]] += data[k]
+        for k in range(indptr[i], indptr[i + _ONE]):
+            j = indices[k]
+            if by_row:
+                out[i] += data[k] * work[j]
+            else:
+                out[j] += data[k] * work[j]
+        for k in range(indptr[i], indptr[i + _ONE]):
+            work[indices[k]] = 0.0
+
+
+@njit(**_OPTIONS)
+def dense_dot(flat, start, stride, v, edges, low, high, first, last, out):
+    """out[s, i] = <row i, v> over segment s of the columns, for first <= i < last."""
+    full = last - (last - first) % 4
+    for s in range(low, high):
+        w = v[edges[s] : edges[s + 1]]
+        n = w.size
+        p = start + first * stride + edges[s]
+        for i in range(first, full, 4):
+            x0 = flat[p : p + n]
+            p += stride
+            x1 = flat[p : p + n]
+            p += stride
+            x2 = flat[p : p + n]
+            p += stride
+            x3 = flat[p : p + n]
+            p += stride
+            a = b = c = d = 0.0
+            for j in range(n):
+                a += x0[j] * w[j]
+                b += x1[j] * w[j]
+                c += x2[j] * w[j]
+                d += x3[j] * w[j]
+            out[s, i] = a
+            out[s, i + 1] = b
+            out[s, i + 2] = c
+            out[s, i + 3] = d
+        for i in range(full, last):
+            x0 = flat[p : p + n]
+            p += stride
+            a = 0.0
+            for j in range(n):
+                a += x0[j] * w[j]
+            out[s, i] = a
+
+
+@njit(**_OPTIONS)
+def dense_add(flat, start, stride, rows, coefficients, edges, low, high, begin, end, first, last, out):
+    """out[s, j] += coefficients times rows over segment s, for begin <= p < end and first <= j < last."""
+    n = last - first
+    where = np.zeros(4, np.int64)
+    weight = np.zeros(4)
+    for s in range(low, high):
+        total = out[s, first:last]
+        p, stop = max(edges[s], begin), min(edges[s + 1], end)
+        while p < stop:
+            count = 0
+            while count < 4 and p < stop:
+                if coefficients[p] != 0.0:
+                    where[count] = start + (rows[p] if rows.size else p) * stride + first
+                    weight[count] = coefficients[p]
+                    count += 1
+                p += 1
+            if count == 0:
+                break
+            for k in range(count, 4):
+                where[k] = where[0]
+                weight[k] = 0.0
+            x0, x1 = flat[where[0] : where[0] + n], flat[where[1] : where[1] + n]
+            x2, x3 = flat[where[2] : where[2] + n], flat[where[3] : where[3] + n]
+            a, b, c, d = weight[0], weight[1], weight[2], weight[3]
+            for j in range(n):
+                total[j] += (a * x0[j] + b * x1[j]) + (c * x2[j] + d * x3[j])

@@ -1,0 +1,213 @@
+"""Dual coordinate ascent and the cuts of its multipliers, against the losses' conjugates and whole solves."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import cutplane
+from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
+from cutplane.capabilities import Capability, offers
+from cutplane.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    ModifiedHuber,
+    Poisson,
+    Quantile,
+    ScalarLoss,
+    Squared,
+    SquaredHinge,
+)
+
+CLASSIFICATION = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
+REGRESSION = [Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3), Huber(0.5)]
+LOSSES = [*CLASSIFICATION, *REGRESSION]
+LAYOUTS = {
+    "dense": np.ascontiguousarray,
+    "float32": lambda X: X.astype(np.float32),
+    "csr": sparse.csr_array,
+    "csr int64": lambda X: _wide(sparse.csr_array(X)),
+}
+
+
+def _wide(X):
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def instance(loss, layout="csr", m=40, n=60, seed=0, **options):
+    """A risk with a row of zeros, a duplicate row and weights, one of them zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.3)
+    X = X.astype(np.float32).astype(np.float64)
+    X[0], X[1] = 0.0, X[2]
+    y = rng.choice([-1.0, 1.0], m) if loss in CLASSIFICATION else rng.standard_normal(m)
+    weights = rng.random(m)
+    weights[3] = 0.0
+    return LinearRisk(LAYOUTS[layout](X), y, loss, weights, **options)
+
+
+def dual_value(risk, lam, u):
+    slopes, offsets = risk.dual_cut(u)
+    return float(offsets[0] - slopes[0] @ slopes[0] / (2.0 * lam))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
+    lam = 0.05
+    risk = instance(loss, layout, intercept=intercept)
+    ascent = risk.dual_ascent(L2(lam).quadratic(risk.dim))
+    values = [dual_value(risk, lam, ascent.multipliers)]
+    for _ in range(100):
+        assert ascent.run(5) > 0.0
+        values.append(dual_value(risk, lam, ascent.multipliers))
+        assert values[-1] >= values[-2] - 1e-13 * (1.0 + abs(values[-2]))
+    objective = risk.oracle(ascent.x)[0] + L2(lam).value(ascent.x)
+    assert values[-1] <= objective + 1e-12
+    assert objective - values[-1] <= 1e-4 * abs(objective)
+    kept = ascent.x.copy()
+    ascent.resume()
+    np.testing.assert_allclose(ascent.x, kept, atol=1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize(("blocks", "intercept"), [(1, False), (3, True)])
+def test_the_cut_of_the_derivatives_is_the_cut_of_the_oracle(loss, blocks, intercept):
+    risk = instance(loss, blocks=blocks, intercept=intercept)
+    x = np.random.default_rng(1).standard_normal(risk.dim)
+    values, slopes = risk.oracle(x)
+    cut_slopes, offsets = risk.dual_cut(loss.derivative(risk.image(x), risk.y))
+    np.testing.assert_allclose(cut_slopes, np.reshape(slopes, cut_slopes.shape), atol=1e-13)
+    np.testing.assert_allclose(cut_slopes @ x + offsets, np.ravel(values), atol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.floats(0.0, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_the_cut_of_any_multipliers_lies_below_the_risk(seed, loss, t):
+    risk = instance(loss, seed=seed % 7, blocks=2)
+    rng = np.random.default_rng(seed)
+    one, other, x = (3.0 * rng.standard_normal(risk.dim) for _ in range(3))
+    u = t * loss.derivative(risk.image(one), risk.y) + (1.0 - t) * loss.derivative(risk.image(other), risk.y)
+    slopes, offsets = risk.dual_cut(u)
+    values = risk.oracle(x)[0]
+    assert (slopes @ x + offsets <= values + 1e-9 * (1.0 + np.abs(values))).all()
+
+
+def test_multipliers_outside_the_domain_give_no_cut():
+    risk = instance(Hinge())
+    assert risk.dual_cut(np.full(40, 0.5))[1] == -np.inf
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("bias", [None, "regularized", "free"])
+@pytest.mark.parametrize("shape", [(40, 60), (80, 6)], ids=["wide", "tall"])
+def test_solves_with_ascent_agree_with_cvxpy(loss, bias, shape):
+    if loss == Exponential() and bias == "free":
+        pytest.skip("a free bias under the exponential loss converges slowly, with or without ascent")
+    lam = 0.02
+    risk = instance(loss, m=shape[0], n=shape[1], intercept=bias is not None)
+    weights = np.ones(risk.dim)
+    weights[-1] = 0.0 if bias == "free" else 1.0
+    problem = Problem(risk, L2(lam, weights=weights))
+    result = problem.solve(OCAS(), tol=1e-5)
+    assert result.status is Status.OPTIMAL
+    assert any(record.step.startswith("ascent") for record in result.history)
+    x = cp.Variable(risk.dim)
+    optimum = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + problem.regularizer.cvxpy_form(x))).solve(
+        solver=cp.CLARABEL
+    )
+    assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
+    assert abs(result.objective - optimum) <= 2e-5 * abs(optimum)
+    assert result.certificate.verify().valid
+
+
+def test_the_certificate_checks_dual_cuts_and_survives_the_disk(tmp_path):
+    risk = instance(Hinge(), m=60, n=300)
+    problem = Problem(risk, L2(1e-3))
+    result = problem.solve(OCAS(), tol=1e-4)
+    certificate = result.certificate
+    assert certificate.duals and result.n_bytes > 60 * 8
+    loaded = cutplane.load(result.save(tmp_path / "run"), problem)
+    assert loaded.certificate.verify().valid
+    key = next(
+        key for key in certificate.duals if (certificate.multipliers[certificate.queries == key] > 0).any()
+    )
+    certificate.duals[key][:] *= 0.9
+    assert not certificate.verify().valid
+
+
+def test_multipliers_are_where_the_next_solve_starts():
+    risk = instance(Hinge(), m=60, n=300)
+    cold = Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-6)
+    first = Problem(risk, L2(2e-3)).solve(OCAS(), tol=1e-6)
+    warm = Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-6, warm_start=first)
+    assert warm.status is Status.OPTIMAL and warm.certificate.verify().valid
+    assert abs(warm.objective - cold.objective) <= 2e-6 * cold.objective
+    assert _epochs(warm) < _epochs(cold)
+
+
+def _epochs(result):
+    return sum(int(record.step.split()[1]) for record in result.history if record.step.startswith("ascent"))
+
+
+def test_few_cuts_and_repeated_runs():
+    risk = instance(Hinge(), m=60, n=300)
+    one, other = (Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-5, max_cuts=6) for _ in range(2))
+    assert one.status is Status.OPTIMAL and one.certificate.verify().valid
+    np.testing.assert_array_equal(one.x, other.x)
+    assert one.lower_bound == other.lower_bound
+
+
+class MyLoss(Hinge):
+    """A user's own loss: nothing is known of it."""
+
+
+@pytest.mark.parametrize(
+    "risk",
+    [
+        LinearRisk(sparse.csc_array(np.eye(3)), [1.0, 1.0, -1.0], Hinge()),
+        LinearRisk(np.asfortranarray(np.arange(6.0).reshape(3, 2)), [1.0, 1.0, -1.0], Hinge()),
+        LinearRisk(np.eye(3), [1.0, 1.0, -1.0], Hinge(), blocks=2),
+        LinearRisk(np.eye(3), [1.0, 1.0, -1.0], MyLoss()),
+        LinearRisk(np.eye(3), [1.0, 1.0, 0.0], Poisson()),
+    ],
+    ids=["csc", "columns", "blocks", "own loss", "Poisson"],
+)
+def test_where_it_is_not_offered_cuts_alone_do(risk):
+    assert not offers(risk, Capability.DUAL_ASCENT)
+    result = Problem(risk, L2(0.1)).solve(OCAS(), tol=1e-6)
+    assert result.status is Status.OPTIMAL
+    assert not any(record.step.startswith("ascent") for record in result.history)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(instance(Hinge()), L1(0.01)),
+        Problem(instance(Hinge()), L2(0.01), Box(-1.0, 1.0)),
+        Problem(instance(Hinge()), L2(0.01, weights=np.arange(1.0, 61.0))),
+    ],
+    ids=["L1", "box", "unequal weights"],
+)
+def test_other_regularizers_and_sets_do_without(problem):
+    result = problem.solve(OCAS(), tol=1e-4)
+    assert result.status is Status.OPTIMAL and not result.certificate.duals
+
+
+def test_a_loss_without_conjugate_has_no_dual_cut():
+    class Plain(ScalarLoss):
+        def value(self, t, y):
+            return np.abs(t - y)
+
+        def derivative(self, t, y):
+            return np.where(t >= y, 1.0, -1.0)
+
+    assert not offers(LinearRisk(np.eye(2), [1.0, 2.0], Plain()), Capability.DUAL_CUT)

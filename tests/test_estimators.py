@@ -1,0 +1,357 @@
+"""The estimators keep scikit-learn's contract, and their own promises: memory, warm starts, errors."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cutplane.estimators import (
+    LinearClassifier,
+    LinearClassifierCV,
+    LinearRegressor,
+    LinearRegressorCV,
+    LinearSVC,
+    LinearSVR,
+)
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses import Huber, Logistic, Quantile
+from cutplane.regularizers import L1, L2
+
+IRIS = load_iris()
+X3, Y3 = StandardScaler().fit_transform(IRIS.data), IRIS.target_names[IRIS.target]
+X2, Y2 = X3[Y3 != "setosa"], Y3[Y3 != "setosa"]
+XR, YR = (array[:150] for array in load_diabetes(return_X_y=True))
+XR = StandardScaler().fit_transform(XR)
+
+REASON = (
+    "Weights and repetitions make the same problem, but its solutions agree up to the certified gap, not to "
+    "1e-7; test_weights_are_repetitions compares objectives."
+)
+EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
+TIE = {
+    "check_methods_subset_invariance": "At this optimum two scores of an example are equal but for rounding, "
+    "which depends on the number of rows that are multiplied at once."
+}
+CHECKED = {
+    LinearSVC(): EQUIVALENCE,
+    LinearSVC(multi_class="crammer_singer"): EQUIVALENCE | TIE,
+    LinearSVR(): EQUIVALENCE,
+    LinearClassifier("softmax"): EQUIVALENCE,
+    LinearRegressor(): EQUIVALENCE,
+    LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
+    LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
+}
+
+
+def expected_failures(estimator):
+    return next(reasons for other, reasons in CHECKED.items() if repr(other) == repr(estimator))
+
+
+@parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_only_estimators_need_scikit_learn():
+    code = """if True:
+        import sys
+        sys.modules["sklearn"] = None
+        import cutplane
+        try:
+            import cutplane.estimators
+        except cutplane.MissingExtraError as error:
+            print(error)
+    """
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == 'sklearn is not installed; install it with: pip install "cutplane[sklearn]"\n'
+
+
+# Predictions
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax", "multiclass_hinge"])
+@pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["binary", "3 classes"])
+def test_labels_are_strings(loss, X, y):
+    model = LinearClassifier(loss, alpha=1e-3).fit(X, y)
+    rows = 1 if len(model.classes_) == 2 else 3
+    assert model.classes_.tolist() == sorted(set(y))
+    assert model.coef_.shape == (rows, 4) and model.intercept_.shape == (rows,)
+    assert model.decision_function(X).shape == ((len(X),) if rows == 1 else (len(X), 3))
+    assert model.score(X, y) > 0.93
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", Logistic()])
+@pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["binary", "3 classes"])
+def test_probabilities(loss, X, y):
+    model = LinearClassifier(loss, alpha=1e-3).fit(X, y)
+    found = model.predict_proba(X)
+    assert found.shape == (len(X), len(model.classes_)) and np.allclose(found.sum(axis=1), 1.0)
+    assert np.allclose(np.exp(model.predict_log_proba(X)), found)
+    assert (model.classes_[found.argmax(axis=1)] == model.predict(X)).all()
+    scores = model.decision_function(X)
+    if loss == "softmax" and scores.ndim == 2:
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    else:
+        shares = 1.0 / (1.0 + np.exp(-np.atleast_2d(scores.T).T))
+        shares = np.hstack([1.0 - shares, shares]) if scores.ndim == 1 else shares
+        shares /= shares.sum(axis=1, keepdims=True)
+    assert np.allclose(found, shares)
+
+
+def test_probabilities_only_where_they_mean_something():
+    assert not hasattr(LinearClassifier("hinge"), "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba") as error:
+        LinearClassifier("hinge").fit(X2, Y2).predict_proba  # noqa: B018
+    assert "gives probabilities with the loss 'logistic' or 'softmax', not Hinge()" in str(
+        error.value.__cause__
+    )
+
+
+def test_poisson_predicts_means():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.exp(XR @ np.full(10, 0.1)))
+    model = LinearRegressor("poisson", alpha=1e-6, tol=1e-6).fit(XR, counts)
+    assert np.isclose(model.predict(XR).mean(), counts.mean(), rtol=1e-3)
+
+
+# Inside scikit-learn
+
+
+def test_grid_search_over_objects_and_names():
+    pipeline = make_pipeline(StandardScaler(), LinearClassifier(alpha=1e-2))
+    grid = {
+        "linearclassifier__loss": ["hinge", "logistic"],
+        "linearclassifier__penalty": ["l2", L1(0.5)],
+        "linearclassifier__alpha": [1e-1, 1e-2],
+    }
+    search = GridSearchCV(pipeline, grid, cv=2).fit(IRIS.data, Y3)
+    assert search.best_score_ > 0.93
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_cross_validation_is_a_grid_search_along_paths():
+    alphas = [1e-3, 1e-1, 1e1]
+    model = LinearClassifierCV("logistic", alphas=alphas, cv=3, scoring="neg_log_loss", tol=1e-8).fit(X3, Y3)
+    search = GridSearchCV(
+        LinearClassifier("logistic", tol=1e-8), {"alpha": alphas[::-1]}, cv=3, scoring="neg_log_loss"
+    ).fit(X3, Y3)
+    folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
+    assert model.alphas_.tolist() == alphas[::-1] and model.alpha_ == search.best_params_["alpha"]
+    assert np.allclose(model.scores_, folds, atol=1e-3)
+    assert np.isclose(model.objective_, search.best_estimator_.objective_, rtol=1e-7)
+    assert all(result.certificate.verify().valid for result in model.results_)
+    assert log_loss(Y3, model.predict_proba(X3)) < 0.3
+
+
+def test_cross_validation_weighs_the_scores():
+    half = np.arange(150) % 2
+    weighted = LinearRegressorCV(alphas=[1.0, 0.1], cv=[(np.arange(100), np.arange(100, 150))])
+    weighted.fit(XR, YR, sample_weight=half)
+    odd = np.flatnonzero(half)
+    alone = clone(weighted).set_params(cv=[(np.arange(50), np.arange(50, 75))]).fit(XR[odd], YR[odd])
+    assert np.allclose(weighted.scores_, alone.scores_, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "model", [LinearSVC(), LinearSVR(), LinearClassifierCV("softmax", alphas=[0.1, 0.01], cv=2)]
+)
+def test_pickles_without_the_training_data(model):
+    X, y = (XR, YR) if isinstance(model, LinearSVR) else (X3, Y3)
+    X = np.repeat(X, 20, axis=0)
+    model = clone(model).fit(X, np.repeat(y, 20))
+    assert model.results_[0].certificate.problem.risk.X is X
+    kept = pickle.dumps(model)
+    assert len(kept) < 0.1 * X.nbytes
+    again = pickle.loads(kept)
+    assert (again.predict(X) == model.predict(X)).all() and again.objective_ == model.objective_
+    assert not hasattr(again, "results_") and hasattr(model, "results_")
+
+
+def test_column_names():
+    frame = pd.DataFrame(X3, columns=IRIS.feature_names)
+    model = LinearSVC().fit(frame, Y3)
+    assert model.feature_names_in_.tolist() == IRIS.feature_names
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[IRIS.feature_names[::-1]])
+
+
+# Data
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", ["hinge", "softmax"])
+def test_data_are_taken_as_they_are(layout, dtype, loss):
+    X = layout(X3.astype(dtype))
+    model = LinearClassifier(loss, alpha=1e-2, tol=1e-6).fit(X, Y3)
+    used = model.results_[0].certificate.problem.risk.X
+    assert used.dtype == dtype
+    if sparse.issparse(X):
+        assert used.format == X.format and np.shares_memory(used.data, X.data)
+    else:
+        assert np.shares_memory(used, X)
+    reference = LinearClassifier(loss, alpha=1e-2, tol=1e-6).fit(X3, Y3)
+    assert np.isclose(model.objective_, reference.objective_, rtol=3e-6)
+    assert model.coef_.dtype == np.float64
+    assert np.allclose(model.decision_function(X), X3 @ model.coef_.T + model.intercept_, atol=1e-5)
+
+
+MODELS = {
+    "svc": LinearSVC(tol=1e-8),
+    "svc, joint": LinearSVC(multi_class="crammer_singer", tol=1e-8),
+    "svc, balanced": LinearSVC(class_weight="balanced", tol=1e-8),
+    "svc, by class": LinearSVC(class_weight={"setosa": 3.0, "virginica": 0.5}, tol=1e-8),
+    "svr": LinearSVR(epsilon=10.0, tol=1e-8),
+    "classifier": LinearClassifier("logistic", "l1", alpha=1e-2, tol=1e-8),
+    "classifier, joint": LinearClassifier("softmax", alpha=1e-2, tol=1e-8, class_weight="balanced"),
+    "regressor": LinearRegressor("huber", "elasticnet", alpha=1.0, tol=1e-8),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_weights_are_repetitions(model):
+    X, y = (XR, YR) if isinstance(model, LinearSVR | LinearRegressor) else (X3, Y3)
+    times = np.random.default_rng(0).integers(0, 4, len(X))
+    weighted = clone(model).fit(X, y, sample_weight=times)
+    repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert np.isclose(weighted.objective_, repeated.objective_, rtol=3e-8)
+    assert np.isclose(clone(model).fit(X, y, sample_weight=1.0).objective_, clone(model).fit(X, y).objective_)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+def test_class_weights_are_weights(multi_class):
+    each = {"setosa": 3.0, "versicolor": 1.0, "virginica": 0.5}
+    model = LinearSVC(multi_class=multi_class, tol=1e-7)
+    by_class = clone(model).set_params(class_weight=each).fit(X3, Y3)
+    by_example = clone(model).fit(X3, Y3, sample_weight=[each[label] for label in Y3])
+    assert np.array_equal(by_class.coef_, by_example.coef_)
+    uneven = np.arange(120)
+    balanced = clone(model).set_params(class_weight="balanced").fit(X3[uneven], Y3[uneven])
+    share = np.select([Y3[uneven] == "virginica"], [120 / (3 * 20)], 120 / (3 * 50))
+    assert np.isclose(
+        balanced.objective_, clone(model).fit(X3[uneven], Y3[uneven], share).objective_, rtol=3e-7
+    )
+
+
+# The solver
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_a_warm_start_reuses_cuts(penalty):
+    model = LinearSVC(C=1.0, tol=1e-6, penalty=penalty, warm_start=True).fit(X2, Y2)
+    cold = clone(model).set_params(C=2.0).fit(X2, Y2)
+    model.set_params(C=2.0).fit(X2, Y2)
+    assert model.results_[0].oracle_calls < cold.results_[0].oracle_calls
+    assert np.isclose(model.objective_, cold.objective_, rtol=3e-6)
+
+
+@pytest.mark.parametrize("change", ["data", "in place", "labels", "weights", "loss", "bias"])
+def test_a_warm_start_with_another_risk_starts_from_the_solution(change):
+    X = X2.copy()
+    model = LinearSVC(tol=1e-6, warm_start=True).fit(X, Y2)
+    other, y, weights = X, Y2, None
+    if change == "data":
+        other = X2[::2] + 0.1
+        y = Y2[::2]
+    elif change == "in place":
+        X *= 0.5
+    elif change == "labels":
+        y = np.roll(Y2, 3)
+    elif change == "weights":
+        weights = np.linspace(0.5, 1.5, len(X))
+    else:
+        model.set_params(**({"loss": "squared_hinge"} if change == "loss" else {"fit_intercept": False}))
+    model.fit(other, y, sample_weight=weights)
+    cold = clone(model).fit(other, y, sample_weight=weights)
+    assert model.results_[0].certificate.verify().valid
+    assert np.isclose(model.objective_, cold.objective_, rtol=3e-6)
+
+
+def test_fits_are_reproducible():
+    first, second = (LinearClassifier("logistic", alpha=1e-2).fit(X3, Y3) for _ in range(2))
+    assert np.array_equal(first.coef_, second.coef_) and first.lower_bound_ == second.lower_bound_
+
+
+@pytest.mark.parametrize(
+    ("limit", "remedy"), [({"max_iter": 2}, "Raise max_iter"), ({"time_limit": 1e-9}, "Raise time_limit")]
+)
+def test_an_open_gap_is_a_warning(limit, remedy):
+    with pytest.warns(ConvergenceWarning, match=remedy):
+        model = LinearSVR(C=10.0, tol=1e-6, **limit).fit(XR, YR)
+    assert model.gap_ > 1e-6 and model.lower_bound_ <= model.objective_
+
+
+def test_an_interrupt_ends_the_fit(monkeypatch):
+    def interrupt(self, x):
+        raise KeyboardInterrupt
+
+    model = LinearSVC()
+    risk = type(model._declare(X2, Y2, None)[0].risk)
+    calls = []
+
+    def image(self, x, real=risk.image):
+        calls.append(x)
+        return real(self, x) if len(calls) < 3 else interrupt(self, x)
+
+    monkeypatch.setattr(risk, "image", image)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X2, Y2)
+    assert not hasattr(model, "coef_")
+
+
+def test_a_line_per_iteration(capsys):
+    LinearSVC(verbose=1).fit(X2, Y2)
+    assert "lower" in capsys.readouterr().out
+
+
+ERRORS = {
+    "one class": (LinearSVC(), X2, ["a"] * 100, "needs at least 2 classes in y, got 1 class: .*'a'"),
+    "C": (LinearSVC(C=0.0), X2, Y2, r"C must be in \(0, inf\], got 0"),
+    "alpha": (LinearClassifier(alpha=-1.0), X2, Y2, r"alpha must be in \(0, inf\], got -1"),
+    "loss name": (LinearClassifier("hinges"), X2, Y2, "loss must be one of .*'hinge'.* got 'hinges'"),
+    "loss class": (LinearRegressor(Huber), XR, YR, r"did you mean Huber\(\)\?"),
+    "vector loss": (LinearRegressor("softmax"), XR, YR, "loss must be one of"),
+    "svc loss": (LinearSVC(loss="logistic"), X2, Y2, r"loss must be one of \['hinge', 'squared_hinge'\]"),
+    "joint squares": (LinearSVC(loss="squared_hinge", multi_class="crammer_singer"), X2, Y2, "loss='hinge'"),
+    "multi_class": (LinearSVC(multi_class="ovo"), X2, Y2, "multi_class must be one of"),
+    "penalty": (LinearClassifier(penalty="l3"), X2, Y2, "penalty must be one of .* got 'l3'"),
+    "svr penalty": (LinearSVR(penalty="elasticnet"), XR, YR, "penalty must be one of"),
+    "epsilon": (LinearSVR(epsilon=-1.0), XR, YR, "epsilon must be in"),
+    "l1_ratio": (LinearRegressor(penalty="elasticnet", l1_ratio=2.0), XR, YR, "l1_ratio must be in"),
+    "penalty dimension": (LinearRegressor(penalty=L2(weights=np.ones(3))), XR, YR, "L2.weights has shape"),
+    "real classes": (LinearSVC(), XR, YR + 0.5, "Unknown label type"),
+    "class_weight": (LinearSVC(class_weight="even"), X2, Y2, "class_weight"),
+    "counts": (LinearRegressor("poisson"), XR, -YR, "Poisson needs counts y >= 0"),
+    "alphas": (LinearRegressorCV(alphas=[0.1, 0.0]), XR, YR, "alphas must be positive"),
+    "no alphas": (LinearRegressorCV(alphas=[]), XR, YR, "alphas must be positive numbers, at least one"),
+}
+
+
+@pytest.mark.parametrize(("model", "X", "y", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors(model, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("weights", [-np.ones(100), np.ones(99), np.zeros(100), np.full(100, np.nan), -1.0])
+def test_wrong_weights(weights):
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        LinearSVC().fit(X2, Y2, sample_weight=weights)
+
+
+def test_quantiles_enclose_their_share():
+    for tau in (0.1, 0.9):
+        model = LinearRegressor(Quantile(tau), alpha=1e-4).fit(XR, YR)
+        assert abs((YR <= model.predict(XR)).mean() - tau) < 0.05

@@ -1,0 +1,445 @@
+"""The line of a linear risk, the exact search along it, and the memory that the points on it share."""
+
+import math
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import cutplane as cut
+from cutplane.engine.line_search import minimise_on_line
+from cutplane.lines import quadratic_line
+from cutplane.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    ModifiedHuber,
+    Poisson,
+    Quantile,
+    ScalarLoss,
+    Squared,
+    SquaredHinge,
+)
+from cutplane.losses.base import MarginLoss
+from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.regularizers import L1
+from cutplane.risks import LinearRisk
+from cutplane.risks import running_sum as running_sum_module
+
+PIECEWISE = [
+    Hinge(),
+    SquaredHinge(),
+    ModifiedHuber(),
+    Squared(),
+    Absolute(),
+    Quantile(0.8),
+    EpsilonInsensitive(0.25),
+    EpsilonInsensitive(0.0),
+    SquaredEpsilonInsensitive(0.25),
+    Huber(0.5),
+]
+SMOOTH = [Logistic(), Exponential(), Poisson()]
+each_piecewise = pytest.mark.parametrize("loss", PIECEWISE, ids=repr)
+each_smooth = pytest.mark.parametrize("loss", SMOOTH, ids=repr)
+
+
+def line_of(loss, m, rng, ties=False, blocks=1):
+    """A risk and two images; with ties, kinks at 0 and 1, repeated kinks, and examples that do not move."""
+    if isinstance(loss, MarginLoss):
+        y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    else:
+        y = rng.integers(0, 4, m) / 1.0 if ties or isinstance(loss, Poisson) else rng.standard_normal(m)
+    weights = rng.random(m) * (rng.random(m) < 0.8)
+    weights[0] = 1.0
+    f = LinearRisk(np.ones((m, 1)), y, loss, weights, blocks=blocks)
+    if ties:
+        z0, z1 = rng.integers(-8, 9, size=(2, m)) / 4.0
+        still = rng.random(m) < 0.2
+        z1[still] = z0[still]
+    else:
+        z0, z1 = rng.standard_normal((2, m)) * 10.0 ** rng.uniform(-1, 1)
+    return f, z0, z1
+
+
+def slope_at(part, t):
+    """The formula in the documentation of `PiecewiseLinear`, and the second derivative."""
+    passed = part.kinks <= t
+    bends = np.zeros(passed.size) if part.curvature_jumps is None else part.curvature_jumps
+    slope = part.slope + part.curvature * (t - part.start) + part.slope_jumps[passed].sum()
+    return slope + bends[passed] @ (t - part.kinks[passed]), part.curvature + bends[passed].sum()
+
+
+def kink_times(f, z0, z1):
+    knots = f.loss.pieces(f.y).knots
+    if knots.shape[0] == 2 and (knots[0] == knots[1]).all():
+        knots = knots[:1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = (knots - z0) / (z1 - z0)
+    return times[np.isfinite(times) & (times > 0.0)]
+
+
+@each_piecewise
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("m", [1, 23, 600, 90_000])
+def test_the_derivative_has_every_kink_and_the_right_jumps(loss, ties, m):
+    rng = np.random.default_rng(m)
+    f, z0, z1 = line_of(loss, m, rng, ties, blocks=min(m, 3))
+    c, d = f.weights, z1 - z0
+    derivative = f.line(z0, z1).derivative
+    expected = kink_times(f, z0, z1)
+    size = (c * np.abs(d) * (1.0 + np.abs(f.y) + np.abs(z0) + 5.0 * np.abs(d))).sum() + 1e-300
+
+    def directional(t):
+        return c @ loss.directional(z0 + t * d, f.y, d)
+
+    for low, high in [(0.0, np.inf), (0.0, 0.5), (0.5, 1.0), (0.25, 3.0), (1.0, 1.0), (-0.5, 0.7)]:
+        part = derivative.between(low, high)
+        assert part.start == low and ((part.kinks > low) & (part.kinks < high)).all()
+        assert (part.slope_jumps >= 0.0).all()
+        if low >= 0.0 and ties:  # binary fractions: exact
+            inside = expected[(expected > low) & (expected < high)]
+            np.testing.assert_allclose(np.sort(part.kinks), np.sort(inside), rtol=1e-15)
+        end = min(high, 4.0)
+        for t in [low, 0.7 * low + 0.3 * end, 0.2 * low + 0.8 * end]:
+            found, _ = slope_at(part, t)
+            before, after = directional(t - 1e-9), directional(t + 1e-9)
+            assert min(before, after) - 1e-7 * size <= found <= max(before, after) + 1e-7 * size
+            assert found == pytest.approx(derivative(t)[0], abs=1e-12 * size)
+            if ties and t in (0.0, 0.5, 0.25, 1.0, -0.5):
+                assert found == pytest.approx(directional(t), abs=1e-13 * size)
+    whole = derivative.between(0.0, np.inf)
+    for t in (0.05, 0.35, 1.15):
+        _, curvature = derivative(t)
+        assert slope_at(whole, t)[1] == pytest.approx(curvature, abs=1e-12 * size * (1 + np.abs(d).max()))
+        step = 1e-7
+        if (np.abs(expected - t) > 2 * step).all():
+            around = (directional(t + step) - directional(t - step)) / (2 * step)
+            assert curvature == pytest.approx(around, abs=1e-6 * size * (1 + np.abs(d).max()))
+
+
+@each_piecewise
+@pytest.mark.parametrize("m", [500, 50_000])
+def test_an_estimate_is_off_by_a_few_deviations(loss, m):
+    f, z0, z1 = line_of(loss, m, np.random.default_rng(1))
+    derivative = f.line(z0, z1).derivative
+    copy, deviation = derivative.estimate()
+    assert copy.kinks.size < 6000 and (deviation > 0.0) == (m > 5000)
+    for t in (0.0, 0.3, 1.0):
+        assert abs(slope_at(copy, t)[0] - derivative(t)[0]) <= 6.0 * deviation + 1e-13
+
+
+@each_smooth
+@pytest.mark.parametrize("m", [7, 70_000])
+def test_newton_derivatives(loss, m):
+    f, z0, z1 = line_of(loss, m, np.random.default_rng(m), blocks=2)
+    z0, z1 = 0.3 * z0, 0.3 * z1
+    line = f.line(z0, z1)
+    assert line.derivative is None and line.kinks is None
+    for t in (0.0, 0.4, 1.0):
+        slope, curvature = line.newton(t)
+        assert slope == line(t)[1]
+        assert slope == pytest.approx(
+            f.weights @ loss.directional(z0 + t * (z1 - z0), f.y, z1 - z0), rel=1e-11
+        )
+        around = (line.newton(t + 1e-6)[0] - line.newton(t - 1e-6)[0]) / 2e-6
+        assert curvature == pytest.approx(around, rel=1e-6, abs=1e-8)
+
+
+def test_the_line_knows_its_right_derivative_at_a_kink():
+    f = LinearRisk(np.array([[1.0], [-1.0]]), [0.0, 0.0], Absolute(), normalize=False)
+    line = f.line(np.array([0.0, 0.0]), np.array([1.0, -1.0]))
+    assert line(0.0) == (0.0, 2.0)
+    assert line(-1.0) == (2.0, -2.0)
+    assert line.derivative.between(0.0, np.inf).kinks.size == 0
+
+
+@pytest.mark.parametrize("loss", [*PIECEWISE, *SMOOTH], ids=repr)
+def test_a_line_of_length_zero_is_constant(loss):
+    f, z, _ = line_of(loss, 23, np.random.default_rng(0))
+    line = f.line(z, z)
+    assert line(3.0) == (f.values(z), 0.0)
+    assert minimise_on_line(line, 1.0) == minimise_on_line(line, math.inf) == 0.0
+
+
+def least(f, z0, z1, parabola, limit):
+    """The least value over [0, limit] among the ends, the kinks, and the vertices of the pieces between."""
+    kinks = kink_times(f, z0, z1)
+    ends = np.unique(np.append(kinks[kinks < limit], 0.0))
+    last = limit if math.isfinite(limit) else ends[-1] + 1.0
+    left, right = ends, np.append(ends[1:], last)
+
+    def phi(t):
+        losses = f.loss.value(z0 + t[:, np.newaxis] * (z1 - z0), f.y) @ f.weights
+        return losses + parabola(t)[0]
+
+    at_left, at_middle, at_right = phi(left), phi(0.5 * (left + right)), phi(right)
+    bend = 2.0 * (at_left - 2.0 * at_middle + at_right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (at_left - at_right) / (2.0 * bend) + 0.5
+    share = np.where(bend > 1e-11 * (np.abs(at_left) + np.abs(at_right)), share, 0.0)
+    cap = np.ones(left.size)
+    cap[-1] = np.inf if math.isinf(limit) else 1.0
+    vertices = left + np.clip(share, 0.0, cap) * (right - left)
+    candidates = np.concatenate([left, right, vertices])
+    return phi(candidates).min(), phi
+
+
+@each_piecewise
+def test_exact_search_against_enumeration(loss):
+    found = set()
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        ties = bool(seed % 2)
+        f, z0, z1 = line_of(loss, int(rng.integers(1, 25)), rng, ties)
+        scale = 10.0 ** rng.uniform(-3, 1)
+        parabola = quadratic_line(0.0, -scale * rng.random() * (seed % 5 > 0), scale * (0.1 + rng.random()))
+        limit = [math.inf, 1.0, float(10.0 ** rng.uniform(-2, 1))][seed % 3]
+        t = minimise_on_line(f.line(z0, z1) + parabola, limit)
+        best, phi = least(f, z0, z1, parabola, limit)
+        assert 0.0 <= t <= limit, seed
+        assert phi(np.array([t]))[0] - best <= 1e-12 * (1.0 + abs(best) + abs(phi(np.zeros(1))[0])), seed
+        at_kink = t > 0.0 and (np.abs(kink_times(f, z0, z1) - t) <= 1e-12 * t).any()
+        found.add("zero" if t == 0.0 else "limit" if t == limit else "kink" if at_kink else "between")
+    jumps = loss.pieces(np.ones(1)).knots.size and not loss.pieces(np.ones(1)).quadratic.any()
+    assert found == {"zero", "limit", "between"} | ({"kink"} if jumps else set())
+
+
+@each_piecewise
+@pytest.mark.parametrize("kind", ["random", "ties", "heavy tailed", "one moves"])
+@pytest.mark.parametrize("limit", [math.inf, 1.0, 0.2])
+def test_the_sample_only_saves_time(loss, kind, limit):
+    """With many examples the search starts from a sample; the answer is exact whatever the sample says."""
+    rng = np.random.default_rng(5)
+    f, z0, z1 = line_of(loss, 20_000, rng, kind == "ties")
+    if kind == "heavy tailed":
+        weights = rng.random(20_000) ** 40 + 1e-12
+        f = LinearRisk(f.X, f.y, loss, weights)
+    elif kind == "one moves":
+        z1[np.arange(20_000) != 12_345] = z0[np.arange(20_000) != 12_345]
+    line = f.line(z0, z1) + quadratic_line(0.0, -0.01, 0.02)
+    t = minimise_on_line(line, limit)
+    scale = float(f.weights @ np.abs(z1 - z0)) + 0.02
+    slope = line.derivative(t)[0]
+    before = line.derivative(np.nextafter(t, -1.0))[0] if t > 0.0 else -1.0
+    assert t == limit or slope >= -1e-12 * scale
+    assert t == 0.0 or before <= 1e-12 * scale
+    if t == 0.0:
+        assert slope >= 0.0
+
+
+def clipped_slope(t, line):
+    return max(min(line(t)[1], 1e300), -1e300)
+
+
+@each_smooth
+@pytest.mark.parametrize("limit", [math.inf, 1.0])
+def test_newton_search_against_bisection(loss, limit):
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        f, z0, z1 = line_of(loss, int(rng.integers(1, 40)), rng)
+        x0, x1 = rng.standard_normal((2, 5)) * 10.0 ** rng.uniform(-2, 1)
+        x0[0] = x1[0]
+        line = f.line(z0, z1) + quadratic_line(0.0, -0.1 * (seed % 3), 10.0 ** rng.uniform(-4, 1))
+        if seed % 2:
+            line = line + L1(10.0 ** rng.uniform(-3, 0)).line(x0, x1)
+        t = minimise_on_line(line, limit)
+        with np.errstate(over="ignore"):
+            if line(0.0)[1] >= 0.0:
+                expected = 0.0
+            elif math.isfinite(limit) and line(limit)[1] <= 0.0:
+                expected = limit
+            else:
+                high = 1.0
+                while line(high)[1] < 0.0:
+                    high *= 2.0
+                expected = brentq(clipped_slope, 0.0, high, args=(line,), xtol=1e-15, rtol=1e-14)
+        assert t == pytest.approx(expected, rel=1e-8, abs=1e-14), seed
+        assert line(t)[0] <= line(expected)[0] + 1e-13 * abs(line(expected)[0])
+
+
+@each_smooth
+def test_a_newton_search_takes_few_passes(loss):
+    f, z0, z1 = line_of(loss, 500, np.random.default_rng(3))
+    line = f.line(0.3 * z0, 0.3 * z1 + 0.2 * f.y) + quadratic_line(0.0, -0.01, 0.01)
+    calls = []
+
+    def counted(t):
+        calls.append(t)
+        return line.newton(t)
+
+    minimise_on_line(cut.lines.Line(line.evaluate, derivative=line.derivative, newton=counted), math.inf)
+    assert len(calls) <= 7
+
+
+def test_overflow_on_the_way_is_stepped_back_from():
+    for loss, labels in [(Exponential(), [-1.0, -1.0]), (Poisson(), [1.0, 1.0])]:
+        f = LinearRisk(np.ones((2, 1)), labels, loss)
+        line = f.line(np.array([-1.0, -2.0]), np.array([1e4, 1e4])) + quadratic_line(0.0, -1e6, 0.0)
+        t = minimise_on_line(line, math.inf)
+        assert 1e-4 < t < 1e-3 and line(t)[1] == pytest.approx(0.0, abs=1e-3)
+
+
+class LogCosh(ScalarLoss):
+    """A user's loss."""
+
+    def value(self, t, y):
+        return np.logaddexp(t - y, y - t) - np.log(2.0)
+
+    def derivative(self, t, y):
+        return np.tanh(t - y)
+
+
+class Kinked(Hinge):
+    """A subclass of a built-in loss that computes something else."""
+
+    def _phi(self, s):
+        return 2.0 * np.maximum(0.0, 1.0 - s)
+
+    def _slope(self, s, d):
+        return np.where((s < 1.0) | ((s == 1.0) & (d < 0.0)), -2.0, 0.0) * d
+
+    def _outline(self):
+        return (1.0,), ((0.0, -2.0, 2.0), (0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("loss", [LogCosh(), Kinked()], ids=["of a user", "a subclass"])
+def test_losses_that_are_not_compiled(loss):
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    f = LinearRisk(
+        rng.standard_normal((60, 3)), y, loss, rng.random(60) * (rng.random(60) < 0.8), intercept=True
+    )
+    w0, w1 = rng.standard_normal((2, 4))
+    z0, z1 = f.image(w0), f.image(w1)
+    assert f.values(z0) == pytest.approx(f.weights @ loss.value(z0, y))
+    u = f.weights * loss.derivative(z0, y)
+    np.testing.assert_allclose(f.slopes(z0), np.append(f.X.T @ u, u.sum()), atol=1e-14)
+    line = f.line(z0, z1)
+    assert line.derivative is None and (line.kinks is None) == isinstance(loss, LogCosh)
+    assert line(0.4)[0] == pytest.approx(f.values(f.combine(z0, z1, 0.4)))
+    t = minimise_on_line(line + quadratic_line(0.0, -0.5, 0.1), 2.0)
+    assert t in (0.0, 2.0) or abs(line(t)[1] - 0.5 + 0.1 * t) < 1e-6 or isinstance(loss, Kinked)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.3), EpsilonInsensitive(0.2)], ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_remembered_subgradients_are_right(layout, loss, intercept, monkeypatch):
+    from scipy import sparse
+
+    partial = []
+    changes = running_sum_module.changes
+    monkeypatch.setattr(running_sum_module, "changes", lambda *args: partial.append(1) or changes(*args))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 6)) * (rng.random((400, 6)) < 0.5)
+    y = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    f = LinearRisk(
+        X if layout == "dense" else sparse.csr_array(X), y, loss, rng.random(400), intercept=intercept
+    )
+    w = rng.standard_normal(f.dim)
+    z = f.image(w)
+    for step in range(150):
+        target = w + rng.standard_normal(f.dim)
+        t = [0.02, 0.0, 1e-3, 0.9][step % 4]
+        z, w = f.combine(z, f.image(target), t), w + t * (target - w)
+        slope = f.slopes(z)
+        fresh = f.slopes(f.image(w))
+        np.testing.assert_allclose(slope, fresh, rtol=0, atol=1e-13)
+        slope[:] = np.nan  # the caller's own
+    assert len(partial) > 100
+
+
+def test_nothing_is_remembered_of_an_overflow():
+    f = LinearRisk(np.full((2, 1), 1e308), [1.0, 1.0], Absolute(), normalize=False)
+    z = f.image(np.zeros(1))
+    assert not f.slopes(z - 2.0 + 0.0).any()  # -1e308 - 1e308
+    lifted = f.combine(z, z + 5.0, 1.0)
+    assert f.slopes(lifted).tolist() == [0.0]
+    lifted[1] = -5.0
+    assert f.slopes(lifted).tolist() == [0.0] and np.isfinite(f.slopes(lifted)).all()
+
+
+def test_memory_is_safe_in_threads():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3000, 8)), np.where(rng.random(3000) < 0.5, 1.0, -1.0)
+    f = LinearRisk(X, y, Hinge())
+    start = f.image(np.zeros(8))
+    wrong = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            w = 0.05 * rng.standard_normal(8)
+            slope = f.slopes(f.combine(start, f.image(w), 1.0))
+            if np.abs(slope - f.slopes(f.image(w))).max() > 1e-12:
+                wrong.append(w)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_second_run_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3000, 8)), np.where(rng.random(3000) < 0.5, 1.0, -1.0)
+    problem = cut.Problem(LinearRisk(X, y, Hinge()), cut.L2(1e-3))
+    first, second = (problem.solve(cut.OCAS(), tol=1e-6) for _ in range(2))
+    np.testing.assert_array_equal(first.x, second.x)
+    assert first.lower_bound == second.lower_bound and first.certificate.verify().valid
+
+
+def test_a_sum_of_risks_can_start_at_zero():
+    f = LinearRisk(np.eye(2), [1.0, -1.0], Hinge())
+    x = np.array([0.3, 0.2])
+    assert sum([f, f]).oracle(x)[0] == pytest.approx(2.0 * f.oracle(x)[0])
+    assert sum([f]) is f
+    with pytest.raises(TypeError):
+        1.5 + f
+
+
+class Tampered(LinearRisk):
+    """A risk whose line claims something else about its derivative."""
+
+    change = staticmethod(lambda line: {})
+
+    def line(self, z0, z1):
+        line = super().line(z0, z1)
+        return replace(line, **type(self).change(line))
+
+
+def without_kinks(line):
+    whole = line.derivative.between(0.0, math.inf)
+    return {"derivative": replace(whole, kinks=whole.kinks[::2], slope_jumps=whole.slope_jumps[::2])}
+
+
+def without_bends(line):
+    return {"derivative": replace(line.derivative.between(0.0, math.inf), curvature_jumps=None)}
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "passes"),
+    [
+        (Hinge(), lambda line: {}, True),
+        (Huber(0.5), lambda line: {}, True),
+        (Logistic(), lambda line: {}, True),
+        (Hinge(), without_kinks, False),
+        (Huber(0.5), without_bends, False),
+        (SquaredHinge(), lambda line: {"derivative": 1.01 * line.derivative}, False),
+        (Logistic(), lambda line: {"newton": lambda t: (1.01 * line.newton(t)[0], line.newton(t)[1])}, False),
+        (Logistic(), lambda line: {"derivative": quadratic_line(0.0, 0.1, 0.0).derivative}, False),
+    ],
+)  # fmt: skip
+def test_check_risk_finds_wrong_derivatives_of_lines(loss, change, passes, monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(Tampered, "change", staticmethod(change))
+    f = Tampered(rng.standard_normal((30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0), loss)
+    report = cut.testing.check_risk(f, raise_on_failure=False)
+    assert bool(report) == passes, report

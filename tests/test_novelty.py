@@ -1,0 +1,210 @@
+import pickle
+import tracemalloc
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.svm import OneClassSVM
+from vector_risks import LAYOUTS, check_derivative, check_search, features, some_zero, whole_optimum
+
+from cutplane import BMRM, L2, OCAS, Problem, Status
+from cutplane.exceptions import InvalidInputError
+from cutplane.risks.novelty import NoveltyRisk
+from cutplane.testing import check_risk
+
+M, N = 23, 5
+
+
+def instance(seed=0, m=M, n=N):
+    rng = np.random.default_rng(seed)
+    return features(rng, m, n), some_zero(rng, m), rng
+
+
+def free_offset(lam, n=N):
+    return L2(lam, weights=np.append(np.ones(n), 0.0))
+
+
+def shifted(seed=0, m=60, n=N):
+    """Data that lie to one side of the origin."""
+    return np.random.default_rng(seed).standard_normal((m, n)) + 2.0 / np.arange(1, n + 1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("nu", [0.1, 1.0])
+def test_novelty_risk_is_its_formula(layout, dtype, nu):
+    X, sample_weight, rng = instance()
+    X = X.astype(dtype)
+    A = X.astype(np.float64)
+    for weights in (None, sample_weight):
+        c = np.ones(M) / M if weights is None else weights / weights.sum()
+        f = NoveltyRisk(LAYOUTS[layout](X), nu, weights)
+        w, rho = rng.standard_normal(N), 0.3
+        short = rho - A @ w
+        value, slope = f.oracle(np.append(w, rho))
+        assert value == pytest.approx(c @ np.maximum(0.0, short) / nu - rho, rel=1e-12)
+        expected = np.append(-A.T @ (c * (short > 0.0)) / nu, (c @ (short > 0.0)) / nu - 1.0)
+        np.testing.assert_allclose(slope, expected, atol=1e-13)
+        assert (f.dim, f.X.dtype) == (N + 1, dtype) and f.infima.tolist() == [-np.inf]
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_checks_find_nothing_wrong(nu, weighted):
+    X, weights, _ = instance()
+    assert check_risk(NoveltyRisk(X, nu, weights if weighted else None))
+
+
+def test_gradient_by_finite_differences():
+    X, weights, rng = instance(1)
+    f = NoveltyRisk(X, 0.3, weights)
+    x = rng.standard_normal(f.dim)
+    for j, slope in enumerate(f.oracle(x)[1]):
+        step = 1e-6 * np.eye(f.dim)[j]
+        assert slope == pytest.approx((f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-6, abs=1e-8)
+
+
+def test_line_is_the_risk_on_the_line():
+    X, weights, rng = instance()
+    f = NoveltyRisk(X, 0.3, weights)
+    x0, x1 = rng.standard_normal((2, f.dim))
+    line = f.line(f.image(x0), f.image(x1))
+    for t in (0.0, 0.3, 1.0, 2.5):
+        value, slope = line(t)
+        assert value == pytest.approx(f.oracle(x0 + t * (x1 - x0))[0], rel=1e-12)
+        assert slope == pytest.approx((line(t + 1e-7)[0] - value) / 1e-7, rel=1e-4, abs=1e-5)
+        np.testing.assert_allclose(
+            f.combine(f.image(x0), f.image(x1), t), f.image(x0 + t * (x1 - x0)), atol=1e-12
+        )
+    check_derivative(line)
+
+
+def test_lines_of_small_instances_with_ties():
+    rng = np.random.default_rng(3)
+    for _ in range(1000):
+        m = int(rng.integers(1, 5))
+        weights = rng.integers(0, 3, m)
+        weights[0] = 1
+        f = NoveltyRisk(np.eye(m), float(rng.choice([0.2, 0.5, 1.0])), weights)
+        z0 = rng.integers(-2, 3, m + 1) / 2.0
+        z1 = z0 + rng.integers(-2, 3, m + 1) * (rng.random() < 0.9)
+        check_derivative(f.line(z0, z1))
+        check_search(f, z0, z1, curvature=float(rng.integers(0, 2)), limit=float(rng.choice([0.5, 1.0, 4.0])))
+
+
+@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
+def test_cvxpy_form(layout):
+    X, weights, rng = instance()
+    f = NoveltyRisk(LAYOUTS[layout](X), 0.2, weights)
+    x = cp.Variable(f.dim)
+    form = f.cvxpy_form(x)
+    x.value = rng.standard_normal(f.dim)
+    assert form.is_convex() and form.is_scalar()
+    assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("method", ["auto", BMRM(), OCAS()], ids=str)
+@pytest.mark.parametrize("lam", [1.0, 1e-3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_solutions_agree_with_cvxpy(nu, method, lam, weighted):
+    X = shifted()
+    f = NoveltyRisk(
+        sparse.csr_array(X.astype("f")), nu, some_zero(np.random.default_rng(1), 60) if weighted else None
+    )
+    g = free_offset(lam)
+    result = Problem(f, g).solve(method, tol=1e-6)
+    optimum = whole_optimum(f, g)
+    assert result.status is Status.OPTIMAL
+    scale = abs(optimum)
+    assert result.lower_bound - 1e-7 * scale <= optimum <= result.objective + 1e-7 * scale
+    assert result.objective - optimum <= 2e-6 * scale
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.3, 0.7])
+def test_solutions_agree_with_scikit_learn(nu):
+    X, lam = shifted(m=100), 0.5
+    result = Problem(NoveltyRisk(X, nu), free_offset(lam)).solve(tol=1e-9)
+    # scikit-learn minimises 1/2 |w|^2 + sum_i max(0, rho - <w, x_i>) - nu m rho: its w and rho are ours times
+    # lam nu m.
+    other = OneClassSVM(kernel="linear", nu=nu, tol=1e-10).fit(X)
+    np.testing.assert_allclose(lam * nu * 100 * result.x[:-1], other.coef_[0], rtol=2e-4)
+    assert lam * nu * 100 * result.x[-1] == pytest.approx(-other.intercept_[0], rel=2e-4)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.25, 0.5])
+def test_at_most_the_share_nu_is_left_out(nu):
+    X = shifted(m=200)
+    x = Problem(NoveltyRisk(X, nu), free_offset(1.0)).solve(tol=1e-9).x
+    scores = X @ x[:-1]
+    assert np.mean(scores < x[-1] - 1e-4) <= nu <= np.mean(scores < x[-1] + 1e-4)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.ones((3, 1)), np.ones((1, 3)), np.ones((5, 2)), sparse.csc_array(np.ones((4, 2))), 1e-3 * np.eye(3)],
+)
+@pytest.mark.parametrize("nu", [0.5, 1.0])
+def test_degenerate_data(X, nu):
+    f = NoveltyRisk(X, nu)
+    g = free_offset(1.0, X.shape[1])
+    assert check_risk(f, n_points=4)
+    result = Problem(f, g).solve(tol=1e-6)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(whole_optimum(f, g), rel=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(2, 9),
+    n=st.integers(1, 4),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    nu=st.floats(0.01, 1.0),
+    scale=st.sampled_from([0.0, 1.0, 1000.0]),
+)
+def test_subgradient_inequality(seed, m, n, layout, nu, scale):
+    X, weights, rng = instance(seed, m, n)
+    f = NoveltyRisk(LAYOUTS[layout](X), nu, weights)
+    x, other = scale * np.round(rng.standard_normal((2, f.dim)))
+    value, slope = f.oracle(x)
+    rounding = 1e-12 * (1 + abs(value) + np.abs(slope) @ (np.abs(other) + np.abs(x)))
+    assert f.oracle(other)[0] >= value + slope @ (other - x) - rounding
+
+
+def test_no_copy_of_the_data_and_pickling():
+    X = np.random.default_rng(0).standard_normal((4000, 500))
+    tracemalloc.start()
+    f = NoveltyRisk(X, 0.1)
+    f.oracle(np.ones(f.dim))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert f.X is X and peak < 0.1 * X.nbytes
+    x = np.linspace(0.0, 1.0, f.dim)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f)).oracle(x)[1], f.oracle(x)[1])
+
+
+def test_repr():
+    assert (
+        repr(NoveltyRisk(sparse.csr_array(np.eye(3, dtype="f")), 0.25))
+        == "NoveltyRisk(3 x 3 csr float32, nu=0.25)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.eye(2), 0.0), r"nu must be in \(0, 1\], got 0"),
+        ((np.eye(2), 1.5), r"nu must be in \(0, 1\], got 1.5"),
+        ((np.eye(2), "0.5"), "nu must be a number"),
+        ((np.eye(2), 0.5, [1.0]), r"sample_weight must have shape \(2,\)"),
+        ((np.eye(2), 0.5, [0.0, 0.0]), "sample_weight is zero for every example"),
+        ((np.ones((0, 2)), 0.5), "at least one row"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        NoveltyRisk(*arguments)

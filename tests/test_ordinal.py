@@ -1,0 +1,294 @@
+import pickle
+import tracemalloc
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from vector_risks import LAYOUTS, check_derivative, check_search, features, some_zero, whole_optimum
+
+from cutplane import BMRM, L2, OCAS, Problem, Status
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses import Exponential, Hinge, Huber, Logistic, ModifiedHuber, SquaredHinge
+from cutplane.risks.ordinal import OrdinalRisk
+from cutplane.testing import check_risk
+
+M, N, R = 23, 5, 4
+LOSSES = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
+PIECEWISE = LOSSES[:3]
+KINDS = ["all", "immediate"]
+
+
+def instance(seed=0, m=M, n=N):
+    rng = np.random.default_rng(seed)
+    X = features(rng, m, n)
+    return X, rng.integers(0, R, m), some_zero(rng, m), rng
+
+
+def plain(loss, kind, X, y, c, x):
+    """The value and a subgradient by the definition, example by example and threshold by threshold."""
+    n = X.shape[1]
+    value, slope = 0.0, np.zeros_like(x)
+    for row, level, weight in zip(X, y, c, strict=True):
+        for j in range(R - 1):
+            if kind == "immediate" and j not in (level - 1, level):
+                continue
+            sign = 1.0 if level > j else -1.0
+            margin = sign * (row @ x[:n] - x[n + j])
+            u = weight * sign * loss.derivative(margin, 1.0)
+            value += weight * loss.value(margin, 1.0)
+            slope[:n] += u * row
+            slope[n + j] -= u
+    return value, slope
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ordinal_risk_is_its_formula(layout, dtype, loss, kind):
+    X, y, sample_weight, rng = instance()
+    X = X.astype(dtype)
+    for weights, normalize in [(None, True), (None, False), (sample_weight, True), (sample_weight, False)]:
+        c = np.ones(M) if weights is None else weights
+        c = c / c.sum() if normalize else c
+        f = OrdinalRisk(LAYOUTS[layout](X), y, loss, kind, R, weights, normalize)
+        x = rng.standard_normal(N + R - 1)
+        value, slope = plain(loss, kind, X.astype(np.float64), y, c, x)
+        assert (f.dim, f.X.dtype) == (x.size, dtype)
+        assert f.oracle(x)[0] == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(f.oracle(x)[1], slope, atol=1e-12)
+        assert f.infima.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_checks_find_nothing_wrong(loss, kind):
+    X, y, weights, _ = instance()
+    assert check_risk(OrdinalRisk(X, y, loss, kind, sample_weight=weights))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_by_finite_differences(loss, kind):
+    X, y, weights, rng = instance(1)
+    f = OrdinalRisk(X, y, loss, kind, sample_weight=weights)
+    x = 0.5 * rng.standard_normal(f.dim)
+    slope = f.oracle(x)[1]
+    for j in range(f.dim):
+        step = 1e-6 * np.eye(f.dim)[j]
+        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-6
+        assert slope[j] == pytest.approx(ratio, abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_line_is_the_risk_on_the_line(loss, kind):
+    X, y, weights, rng = instance()
+    f = OrdinalRisk(X, y, loss, kind, sample_weight=weights)
+    x0, x1 = rng.standard_normal((2, f.dim))
+    line = f.line(f.image(x0), f.image(x1))
+    for t in (0.0, 0.3, 1.0, 2.5):
+        value, slope = line(t)
+        assert value == pytest.approx(f.oracle(x0 + t * (x1 - x0))[0], rel=1e-12)
+        assert slope == pytest.approx((line(t + 1e-7)[0] - value) / 1e-7, rel=1e-4, abs=1e-5)
+        np.testing.assert_allclose(
+            f.combine(f.image(x0), f.image(x1), t), f.image(x0 + t * (x1 - x0)), atol=1e-12
+        )
+    if loss in PIECEWISE:
+        check_derivative(line)
+    else:
+        assert line.kinks is None and line.derivative is None and line.newton is not None
+
+
+def test_lines_of_small_instances_with_ties():
+    """Margins and steps of few values, so that kinks coincide, lie at 0, or do not exist."""
+    rng = np.random.default_rng(3)
+    for number in range(1000):
+        m = int(rng.integers(1, 5))
+        f = OrdinalRisk(
+            np.eye(m),
+            rng.integers(0, 3, m),
+            PIECEWISE[number % 3],
+            KINDS[number % 2],
+            n_levels=3,
+            sample_weight=rng.integers(0, 3, m),
+            normalize=False,
+        )
+        z0 = rng.integers(-2, 3, m + 2) / 2.0
+        z1 = z0 + rng.integers(-2, 3, m + 2) * (rng.random() < 0.9)
+        check_derivative(f.line(z0, z1))
+        check_search(f, z0, z1, curvature=float(rng.integers(0, 2)), limit=float(rng.choice([0.5, 1.0, 4.0])))
+
+
+def test_a_line_of_length_zero_is_constant():
+    X, y, _, rng = instance()
+    for loss in LOSSES:
+        f = OrdinalRisk(X, y, loss)
+        z = f.image(rng.standard_normal(f.dim))
+        line = f.line(z, z)
+        assert line(3.0) == (f.values(z), 0.0)
+        assert loss not in PIECEWISE or check_derivative(line).kinks.size == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_levels_are_a_classifier_with_a_bias(kind):
+    from cutplane.risks import LinearRisk
+
+    X, y, weights, rng = instance()
+    y = y // 2
+    for loss in LOSSES:
+        f = OrdinalRisk(X, y, loss, kind, sample_weight=weights)
+        g = LinearRisk(np.column_stack([X, -np.ones(M)]), 2.0 * y - 1.0, loss, weights)
+        x = rng.standard_normal(N + 1)
+        assert f.oracle(x)[0] == pytest.approx(g.oracle(x)[0], rel=1e-12)
+        np.testing.assert_allclose(f.oracle(x)[1], g.oracle(x)[1], atol=1e-12)
+
+
+def test_overflow_is_infinite_with_zero_slope():
+    f = OrdinalRisk(np.array([[1.0], [0.0]]), [0, 1], Exponential())
+    far = np.array([1e4, 0.0])
+    value, slope = f.oracle(far)
+    assert value == np.inf and not slope.any()
+    line = f.line(f.image(np.zeros(2)), f.image(far))
+    assert line(1.0) == (np.inf, np.inf) and np.isfinite(line(0.01)).all()
+    weightless = OrdinalRisk(np.array([[1.0], [0.0]]), [0, 1], Exponential(), sample_weight=[0, 1])
+    assert np.isfinite(weightless.oracle(far)[0])
+
+
+@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_cvxpy_form(layout, loss, kind):
+    X, y, weights, rng = instance()
+    f = OrdinalRisk(LAYOUTS[layout](X), y, loss, kind, sample_weight=weights)
+    x = cp.Variable(f.dim)
+    form = f.cvxpy_form(x)
+    x.value = rng.standard_normal(f.dim)
+    assert form.is_convex() and form.is_scalar()
+    assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "free"),
+    # The slopes of the exponential loss are too steep for thresholds that nothing holds back.
+    [(loss, False) for loss in LOSSES] + [(loss, True) for loss in LOSSES[:4]],
+)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", [BMRM(), OCAS()], ids=lambda method: type(method).__name__)
+def test_solutions_agree_with_cvxpy(loss, free, kind, method):
+    X, y, weights, _ = instance()
+    f = OrdinalRisk(sparse.csc_array(X.astype("f")), y, loss, kind, sample_weight=weights)
+    g = L2(0.1, weights=np.append(np.ones(N), np.zeros(R - 1)) if free else None)
+    result = Problem(f, g).solve(method, tol=1e-6)
+    optimum = whole_optimum(f, g)
+    assert result.status is Status.OPTIMAL
+    assert result.lower_bound - 1e-8 <= optimum <= result.objective + 1e-8
+    assert result.objective - optimum <= 2e-6 * optimum
+
+
+def test_the_best_thresholds_are_in_order_and_predict():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = np.digitize(X @ [1.0, -2.0, 0.5], [-1.5, 0.0, 1.0])
+    f = OrdinalRisk(X, y)
+    x = Problem(f, L2(1e-4, weights=np.append(np.ones(3), np.zeros(3)))).solve(tol=1e-6).x
+    assert (np.diff(x[3:]) > 0.0).all()
+    levels = (X @ x[:3] > x[3:, np.newaxis]).sum(axis=0)
+    np.testing.assert_array_equal(f.predict_levels(x), levels)
+    np.testing.assert_array_equal(f.predict_levels(x, sparse.csr_array(X[:7])), levels[:7])
+    assert np.mean(levels == y) > 0.95
+
+
+def test_levels_are_the_number_of_thresholds_exceeded_in_any_order():
+    f = OrdinalRisk(np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 2, 2], thresholds="immediate")
+    assert f.predict_levels(np.array([1.0, 2.0, 0.5])).tolist() == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.eye(2), [0, 0]),  # levels without examples
+        (np.eye(2), [3, 3]),
+        (np.ones((3, 1)), [0, 1, 3]),  # one feature
+        (np.ones((1, 3)), [2]),  # one example
+        (np.zeros((4, 2)), [0, 1, 2, 3]),
+        (sparse.csr_array((4, 2)), [0, 1, 2, 3]),
+    ],
+)
+def test_degenerate_data(kind, X, y):
+    f = OrdinalRisk(X, y, Hinge(), kind, n_levels=R)
+    assert check_risk(f, n_points=4)
+    free = L2(1.0, weights=np.append(np.ones(f.dim - R + 1), np.zeros(R - 1)))
+    for g in (L2(1.0), free):
+        assert Problem(f, g).solve(tol=1e-6, tol_abs=1e-12).status is Status.OPTIMAL  # the optimum may be 0
+
+
+def test_all_weights_zero_is_the_zero_function_if_not_normalized():
+    f = OrdinalRisk(np.eye(2), [0, 1], Hinge(), sample_weight=[0.0, 0.0], normalize=False)
+    value, slope = f.oracle(np.ones(3))
+    assert value == 0.0 and not slope.any() and f.infima.tolist() == [0.0]
+    assert f.line(np.zeros(3), np.ones(3))(1.0) == (0.0, 0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(2, 9),
+    n=st.integers(1, 4),
+    loss=st.sampled_from(LOSSES),
+    kind=st.sampled_from(KINDS),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    scale=st.sampled_from([0.0, 1.0, 30.0]),
+)
+def test_subgradient_inequality(seed, m, n, loss, kind, layout, scale):
+    X, y, weights, rng = instance(seed, m, n)
+    f = OrdinalRisk(LAYOUTS[layout](X), y, loss, kind, R, weights)
+    x, other = scale * np.round(rng.standard_normal((2, f.dim)))
+    value, slope = f.oracle(x)
+    assume(np.isfinite(value))
+    rounding = 1e-12 * (1 + abs(value) + np.abs(slope) @ np.abs(other - x))
+    assert f.oracle(other)[0] >= value + slope @ (other - x) - rounding
+
+
+def test_no_copy_of_the_data_and_pickling():
+    X = np.random.default_rng(0).standard_normal((4000, 500))
+    OrdinalRisk(X[:5], [0, 1, 2, 0, 1]).oracle(np.ones(502))
+    tracemalloc.start()
+    f = OrdinalRisk(X, np.arange(4000) % 3)
+    f.oracle(np.ones(f.dim))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert f.X is X and peak < 0.1 * X.nbytes
+    x = np.linspace(0.0, 1.0, f.dim)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f)).oracle(x)[1], f.oracle(x)[1])
+
+
+def test_repr():
+    f = OrdinalRisk(sparse.csr_array(np.eye(3, dtype="f")), [0, 2, 1], Logistic(), "immediate")
+    assert repr(f) == "OrdinalRisk(Logistic(), 3 x 3 csr float32, 3 levels, immediate)"
+
+
+E2 = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((E2, [0, 1], Hinge), r"loss must be a loss of the margin, such as cutplane.losses.Hinge\(\)"),
+        ((E2, [0, 1], Huber()), r"got Huber\(delta=1.0\)"),
+        ((E2, [0, 1], Hinge(), "some"), 'thresholds must be "all" or "immediate", got \'some\''),
+        ((E2, [0, 0]), "at least 2 levels, but all y are 0; pass n_levels"),
+        ((E2, [0, 2], Hinge(), "all", 2), r"n_levels is 2, but y\[1\] is 2"),
+        ((E2, [0.5, 1]), r"y\[0\] is 0.5"),
+        ((E2, [0, 1, 1]), r"y must have one label per row of X"),
+        ((E2, [0, 1], Hinge(), "all", None, [-1.0, 1.0]), r"sample_weight\[0\] is -1"),
+        ((np.ones(3), [0, 1, 1]), "X must have two dimensions"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        OrdinalRisk(*arguments)
