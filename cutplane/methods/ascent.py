@@ -10,8 +10,8 @@ from cutplane.validation import Array
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
-_FIRST = 2
-_GROWTH = 1.3
+_FIRST = 4
+_GROWTH = 1.5
 _TRIAL = 10
 
 _USUAL_FALL = math.log(1e3)
