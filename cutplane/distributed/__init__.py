@@ -1,0 +1,6 @@
+"""Risks whose examples live on the workers of a Dask cluster."""
+
+from cutplane.distributed.distributing import distribute
+from cutplane.distributed.risk import DistributedRisk
+
+__all__ = ["DistributedRisk", "distribute"]

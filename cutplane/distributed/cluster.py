@@ -1,0 +1,186 @@
+"""The shares of a risk as futures: placed on the workers, asked, and made again when a worker is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import distributed
+from dask.delayed import Delayed
+from distributed import Client, Future, KilledWorker
+
+from cutplane.distributed.share import PARTITION, Request, build, serve
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.risks.base import ImagedRisk
+from cutplane.validation import Array
+
+_LARGE = 1 << 18
+_PATIENCE = 60.0
+_GRACE = 5.0
+_ATTEMPTS = 20
+_LOST = "cancelled", "lost"
+
+
+class Cluster:
+    """The partitions of a risk on the workers of a Dask cluster, one share for each thread.
+
+    What can be computed is left to Dask to compute anew when a worker is lost; what was sent from here is
+    sent again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    sources : sequence
+        For each partition a function without arguments, a Delayed or a Future that gives an ImagedRisk; or
+        an ImagedRisk for each.
+    weights : sequence of float
+    """
+
+    def __init__(self, client: Client, sources: Sequence[Any], weights: Sequence[float]):
+        self._client = client
+        self._sources = sources
+        self._weights = weights
+        self._check_open()
+        workers = addresses(client)
+        shares = _share_out(self._homes(), workers)
+        self._numbers = [numbers for numbers in shares if numbers]
+        used = [worker for worker, numbers in zip(workers, shares, strict=True) if numbers]
+        self._futures = [
+            self._place(numbers, worker) for numbers, worker in zip(self._numbers, used, strict=True)
+        ]
+        self._tasks: list[Any] = []  # kept until the next are on their way: a release would delay those
+
+    def __len__(self) -> int:
+        return len(self._futures)
+
+    def ask(self, which: Sequence[int], request: Request, points: Sequence[Array]) -> list[Any]:
+        """Return the answers of some shares, in their order: one task each.
+
+        Raises
+        ------
+        OracleError
+            If a partition raises an exception, kills its workers or is lost for good, or the client is
+            closed.
+        """
+        for _ in range(_ATTEMPTS):
+            self._check_open()
+            tasks: list[Any] = []
+            try:
+                present = self._present()
+                tasks = self._tasks = self._submit(which, request, points)
+                self._await(tasks, present)
+                answers: Any = self._client.gather(tasks)
+                return answers
+            except (CancelledError, TimeoutError) as error:
+                self._check_open(error)
+                self._replace_lost()
+            except Exception as error:
+                self._check_open(error)
+                raise self._failure(which, tasks, error) from error
+        raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
+
+    def _await(self, tasks: Sequence[Any], present: set[str]) -> None:
+        """Wait for the tasks; if a worker has gone and they do not end, place what it held again.
+
+        The scheduler starts the tasks of a lost worker anew, but not always those that waited for its data.
+        """
+        while True:
+            try:
+                distributed.wait(tasks, timeout=_GRACE)
+                return
+            except TimeoutError:
+                self._check_open()
+                if present <= self._present():
+                    continue
+                self._client.cancel(list(tasks))
+                held: Any = self._client.who_has([f for f in self._futures if isinstance(f, Future)])
+                for i, future in enumerate(self._futures):
+                    if not held.get(future.key):
+                        self._replace(i)
+                raise CancelledError from None
+
+    def _present(self) -> set[str]:
+        threads: Any = self._client.nthreads()
+        return set(threads)
+
+    def _submit(self, which: Sequence[int], request: Request, points: Sequence[Array]) -> list[Any]:
+        large = sum(point.nbytes for point in points) > _LARGE
+        sent = [self._client.scatter(point, hash=False) for point in points] if large else points
+        columns = [[argument] * len(which) for argument in (request, *sent)]
+        return self._client.map(serve, [self._futures[i] for i in which], *columns, pure=False)
+
+    def _homes(self) -> list[str | None]:
+        """Return the worker that holds each partition already, None for those that are to be made."""
+        futures = [source for source in self._sources if isinstance(source, Future)]
+        if not futures:
+            return [None] * len(self._sources)
+        distributed.wait(futures)
+        held: Any = self._client.who_has(futures)
+        places = {key: next(iter(workers), None) for key, workers in held.items()}
+        return [places.get(getattr(source, "key", None)) for source in self._sources]
+
+    def _place(self, numbers: Sequence[int], worker: str) -> Any:
+        client = self._client
+        sources, weights = [self._sources[k] for k in numbers], [self._weights[k] for k in numbers]
+        if isinstance(sources[0], ImagedRisk):
+            return client.scatter(build(numbers, weights, *sources), workers=[worker], hash=False)
+        there: dict[str, Any] = {"workers": [worker], "allow_other_workers": True}
+        inputs = [
+            client.compute(source, **there) if isinstance(source, Delayed) else source for source in sources
+        ]
+        return client.submit(build, numbers, weights, *inputs, pure=False, **there)
+
+    def _replace_lost(self) -> None:
+        for k, source in enumerate(self._sources):
+            if isinstance(source, Future) and source.status in _LOST:
+                raise OracleError(
+                    f"Partition {k}, which was given as a future, was lost with its worker; give a function "
+                    "or a Delayed instead, which can be computed again."
+                )
+        for i, future in enumerate(self._futures):
+            if future.status in _LOST:
+                self._replace(i)
+
+    def _replace(self, i: int) -> None:
+        self._client.wait_for_workers(1, timeout=_PATIENCE)
+        workers = addresses(self._client)
+        self._futures[i] = self._place(self._numbers[i], workers[i % len(workers)])
+
+    def _failure(self, which: Sequence[int], tasks: Sequence[Any], error: Exception) -> OracleError:
+        failed = [self._numbers[i] for i, task in zip(which, tasks, strict=False) if task.status == "error"]
+        numbers = [getattr(error, PARTITION)] if hasattr(error, PARTITION) else (failed or self._numbers)[0]
+        name = f"Partition {', '.join(map(str, numbers))}"
+        if isinstance(error, KilledWorker):
+            return OracleError(
+                f"{name} killed each worker that it was given to, as happens when it does not fit into the "
+                "memory of one; use more workers, or more memory for each."
+            )
+        return OracleError(f"{name} raised {type(error).__name__}: {error}")
+
+    def _check_open(self, cause: Exception | None = None) -> None:
+        if self._client.status != "running":
+            cause = cause or ConnectionError(f"the Dask client is {self._client.status}")
+            raise OracleError(
+                f"The Dask client of this risk is {self._client.status}, and its partitions are gone; "
+                "distribute the data with an open client."
+            ) from cause
+
+
+def addresses(client: Client) -> list[str]:
+    """Return the address of each worker once per thread, one thread of every worker after the other."""
+    threads: Any = client.nthreads()
+    if not threads:
+        raise InvalidInputError(
+            "The Dask cluster has no workers yet; call client.wait_for_workers(n) before."
+        )
+    return [worker for turn in range(max(threads.values())) for worker in threads if turn < threads[worker]]
+
+
+def _share_out(homes: Sequence[str | None], workers: Sequence[str]) -> list[list[int]]:
+    """Return the partitions of each thread: as many for each, where they are not at home elsewhere."""
+    shares: list[list[int]] = [[] for _ in workers]
+    for k, home in enumerate(homes):
+        own = [share for share, worker in zip(shares, workers, strict=True) if worker == home]
+        min(own or shares, key=len).append(k)
+    return shares

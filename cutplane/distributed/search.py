@@ -1,0 +1,242 @@
+"""Minimisation along a line whose pieces are spread over several partitions, in few rounds of questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from cutplane.engine.line_search import minimise_on_line
+from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.validation import Array
+
+FEW = 4096
+"""As many kinks are sent rather than summarised."""
+_PROBES = 64
+_ROUNDS = 60
+_DEVIATIONS = 4.0
+_FAR = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Right derivatives at increasing points; between these the derivative is known to increase."""
+
+    points: Array
+    slopes: Array
+
+
+Reply = PiecewiseLinear | Summary
+
+
+def estimate(derivative: Derivative) -> tuple[PiecewiseLinear, float]:
+    """Return a rough copy with few kinks, and about how far it may be off."""
+    copy, deviation = derivative.estimate()
+    step = -(-copy.kinks.size // FEW)
+    if step < 2:
+        return copy, deviation
+    kinks, jumps, bends = copy.kinks[::step], step * copy.slope_jumps[::step], copy.curvature_jumps
+    deviation = math.hypot(deviation, float(np.linalg.norm(jumps)))
+    bends = None if bends is None else step * bends[::step]
+    return replace(copy, kinks=kinks, slope_jumps=jumps, curvature_jumps=bends), deviation
+
+
+def summarise(part: PiecewiseLinear, probes: Array) -> Reply:
+    """Return the derivative itself if it has few kinks, else its values at some points.
+
+    These are its start, the probes, and quantiles of a sample of the kinks.
+    """
+    if part.kinks.size <= FEW:
+        return part
+    own = _quantiles(part.kinks)
+    if own.size < _PROBES // 2:
+        part = _merge(part)
+        if part.kinks.size <= FEW:
+            return part
+        own = _quantiles(part.kinks)
+    points = np.unique(np.concatenate([[part.start], probes, own, [part.kinks.max()]]))
+    return Summary(points, slopes_at(part, points))
+
+
+def slopes_at(part: PiecewiseLinear, points: Array) -> Array:
+    """Return the right derivative at increasing points, none before its start."""
+    bins = np.searchsorted(points, part.kinks)
+
+    def passed(jumps: Array) -> Array:
+        return np.bincount(bins, jumps, points.size + 1)[:-1].cumsum()
+
+    slopes = part.slope + part.curvature * (points - part.start) + passed(part.slope_jumps)
+    bends = part.curvature_jumps
+    return slopes if bends is None else slopes + (passed(bends) * points - passed(bends * part.kinks))
+
+
+def search_pieces(
+    estimates: Sequence[tuple[PiecewiseLinear, float]],
+    ask: Callable[[float, float, Array], Sequence[Reply]],
+    rest: Derivative,
+    limit: float,
+) -> float:
+    """Return the exact minimiser over [0, limit], in one or two rounds of questions after the estimates.
+
+    Derivatives increase, so the summaries bound each other from below and above everywhere, and each round
+    leaves a bracket that holds a few cells of every partition; the points of one round are asked of all
+    partitions in the next.
+
+    Parameters
+    ----------
+    estimates : sequence of (PiecewiseLinear, float)
+        What `estimate` gives of the derivative of each partition: where to look first.
+    ask : callable
+        ``ask(low, high, probes)`` returns for each what `summarise` gives of its derivative on [low, high].
+    rest : Derivative
+        To be added.
+    limit : float
+    """
+    estimates = [*estimates, rest.estimate()]
+    copy = reduce(add, [copy for copy, _ in estimates])
+    deviation = math.hypot(*(deviation for _, deviation in estimates))
+    low = _crossing(copy + _constant(_DEVIATIONS * deviation), limit)
+    high = _crossing(copy + _constant(-_DEVIATIONS * deviation), limit)
+    if deviation == 0.0:
+        return low
+    left, right, probes = 0.0, limit, NO_KINKS
+    while True:
+        replies = [*ask(low, high, probes), rest.between(low, high)]
+        exact = [reply for reply in replies if isinstance(reply, PiecewiseLinear)]
+        if len(exact) == len(replies):
+            total = reduce(add, exact)
+            if total.slope >= 0.0:
+                if low == left:
+                    return low
+                low, high, right = left, low, low
+            else:
+                t = _crossing(total, high)
+                if t < high or high == right:
+                    return t
+                low, high, left = high, right, high
+            probes = NO_KINKS
+            continue
+        grid = np.unique(np.concatenate([reply.points for reply in replies if isinstance(reply, Summary)]))
+        lower, upper = np.sum([_bounds(reply, grid) for reply in replies], axis=0)
+        left = float(grid[upper < 0.0].max(initial=left))
+        right = float(grid[lower >= 0.0].min(initial=right))
+        low, high = left, min(high, right)
+        if low >= high:
+            return low
+        probes = _thin(grid[(grid > low) & (grid < high)])
+
+
+def search_probes(sample: Callable[[Array], Array], rest: Line, limit: float) -> float:
+    """Return the minimiser over [0, limit], from values and slopes at three points per round.
+
+    The zero of the derivative is bracketed, then found by inverse interpolation, with points on both sides
+    of the estimate at the distance of its error, further apart and with the middle of the bracket if that did
+    not shrink, until it is known to a relative 1e-10, or phi to rounding.
+
+    Parameters
+    ----------
+    sample : callable
+        ``sample(points)`` returns the values and the right derivatives at increasing points.
+    rest : Line
+        To be added.
+    limit : float
+        Largest step allowed, possibly inf.
+    """
+    points, values, slopes = np.empty((3, 0))
+    probes, last = np.unique(np.minimum([0.0, 0.25, 1.0, 2.0], limit)), np.inf
+    best = 0.0
+    for _ in range(_ROUNDS):
+        more, steeper = sample(probes) + np.array([rest(t) for t in probes.tolist()]).T
+        usable = np.isfinite(more) & ~np.isnan(steeper)
+        order = np.argsort(np.concatenate([points, probes]))
+        points = np.concatenate([points, probes])[order]
+        values = np.concatenate([values, np.where(usable, more, np.inf)])[order]
+        slopes = np.concatenate([slopes, np.where(usable, steeper, np.inf)])[order]
+        end = int(np.searchsorted(slopes >= 0.0, True))
+        if end == points.size:
+            if points[-1] >= min(limit, _FAR):
+                return float(points[-1])
+            probes = np.unique(np.minimum(points[-1] * np.array([2.0, 8.0, 64.0]), limit))
+            continue
+        if end == 0 or slopes[end] == 0.0:
+            return float(points[end])
+        best = float(points[end] if values[end] < values[end - 1] else points[end - 1])
+        width = float(points[end] - points[end - 1])
+        doubt = np.abs(slopes[end - 1 : end + 1]) * width <= 1e-16 * np.abs(values[end - 1 : end + 1])
+        if width <= 1e-10 * points[end] or (doubt & np.isfinite(values[end - 1 : end + 1])).any():
+            return best
+        probes = _next_probes(points, slopes, end, shrunk=width <= 0.125 * last)
+        if not probes.size:
+            return best
+        last = width
+    return best
+
+
+def _next_probes(points: Array, slopes: Array, end: int, shrunk: bool) -> Array:
+    low, high = points[end - 1], points[end]
+    width, middle = high - low, 0.5 * (low + high)
+    estimate, error = middle, 0.25 * width
+    if np.isfinite(slopes[end - 1 : end + 1]).all():
+        near = slice(max(0, end - 2), end + 2)
+        secant = low - slopes[end - 1] * width / (slopes[end] - slopes[end - 1])
+        estimate = _inverse_interpolation(points[near], slopes[near])
+        if not low < estimate < high:
+            estimate = secant
+        error = max(4.0 * (estimate - secant) ** 2 / width, 1e-11 * high)
+    if shrunk:
+        probes = [estimate - error, estimate, estimate + error]
+    else:
+        error = np.sqrt(error * width)
+        probes = [estimate - error, middle, estimate + error]
+    return np.unique([probe for probe in probes if low < probe < high])
+
+
+def _inverse_interpolation(points: Array, slopes: Array) -> float:
+    """Return the point of slope zero of the polynomial points(slope)."""
+    points, slopes = points[np.isfinite(slopes)], slopes[np.isfinite(slopes)]
+    with np.errstate(all="ignore"):
+        ratios = slopes / (slopes - slopes[:, np.newaxis] + np.diag(slopes))
+        return float(points @ ratios.prod(axis=1))
+
+
+def _bounds(reply: Reply, grid: Array) -> tuple[Array, Array]:
+    """Return a lower and an upper bound of the right derivative at the points of the grid."""
+    if isinstance(reply, PiecewiseLinear):
+        slopes = slopes_at(reply, grid)
+        return slopes, slopes
+    before = np.searchsorted(reply.points, grid, side="right") - 1
+    after = np.searchsorted(reply.points, grid)
+    return reply.slopes[before], np.append(reply.slopes, np.inf)[after]
+
+
+def _constant(slope: float) -> PiecewiseLinear:
+    return PiecewiseLinear(slope, 0.0, NO_KINKS, NO_KINKS)
+
+
+def _crossing(derivative: Derivative, limit: float) -> float:
+    """Return where a derivative changes its sign, between its start and the limit."""
+    return minimise_on_line(Line(_unknown, derivative=derivative), limit)
+
+
+def _unknown(t: float) -> tuple[float, float]:
+    return math.nan, math.nan
+
+
+def _quantiles(kinks: Array) -> Array:
+    sample = np.sort(kinks[:: -(-kinks.size // FEW)])
+    return np.unique(_thin(sample))
+
+
+def _thin(points: Array) -> Array:
+    return points[np.linspace(0, points.size - 1, min(points.size, _PROBES)).astype(int)]
+
+
+def _merge(part: PiecewiseLinear) -> PiecewiseLinear:
+    """Return the same derivative with each kink stated once."""
+    kinks, where = np.unique(part.kinks, return_inverse=True)
+    bends = None if part.curvature_jumps is None else np.bincount(where, part.curvature_jumps)
+    return replace(part, kinks=kinks, slope_jumps=np.bincount(where, part.slope_jumps), curvature_jumps=bends)

@@ -1,0 +1,394 @@
+"""A risk on the workers of a Dask cluster against the same risk in local memory."""
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.capabilities import Capability, offers
+from cutplane.distributed import DistributedRisk, distribute
+from cutplane.distributed.share import build
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.losses import Hinge, Logistic, Quantile, SquaredHinge
+from cutplane.risks.base import ImagedRisk
+from cutplane.risks.multiclass import MulticlassRisk
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+cloudpickle = pytest.importorskip("cloudpickle")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning"),
+]
+
+M, N = 600, 7
+OCAS = cut.OCAS(dual_ascent=False)
+LAYOUTS = {
+    "C": lambda X: X,
+    "F32": lambda X: np.asfortranarray(X, dtype=np.float32),
+    "csr": sparse.csr_array,
+    "csc32": lambda X: sparse.csc_array(X.astype(np.float32)),
+}
+
+
+@contextmanager
+def two_workers():
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cluster = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        memory_limit=0,
+        env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal_client():
+    with two_workers() as client:
+        yield client
+
+
+def instance(loss, m=M, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(m, N)), 2) * (rng.random((m, N)) < 0.6)
+    y = X @ rng.normal(size=N) + rng.normal(size=m)
+    return X, y if isinstance(loss, Quantile) else np.where(y > 0.0, 1.0, -1.0)
+
+
+def local_risk(loss, layout="C", m=M):
+    X, y = instance(loss, m)
+    return cut.LinearRisk(LAYOUTS[layout](X), y, loss, sample_weight=1.0 + np.arange(m) % 3)
+
+
+def sum_over(rows):
+    """The sum of the hinge losses over some rows of the standard instance."""
+    X, y = instance(Hinge())
+    return cut.LinearRisk(X[rows], y[rows], Hinge(), normalize=False)
+
+
+HALVES = slice(None, M // 3), slice(M // 3, None)
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Quantile(0.3)], ids=repr)
+def test_value_and_subgradient(client, loss, layout, n_parts):
+    local = local_risk(loss, layout)
+    remote = distribute(client, local, n_parts)
+    assert (remote.dim, remote.n_partitions) == (N, n_parts)
+    assert remote.infima == pytest.approx(local.infima, rel=1e-12)
+    for w in np.random.default_rng(1).normal(size=(2, N)):
+        value, slope = local.oracle(w)
+        remote_value, remote_slope = remote.oracle(w)
+        assert remote_value == pytest.approx(value, rel=1e-12)
+        assert np.abs(remote_slope - slope).max() <= 1e-12 * np.abs(slope).max()
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
+def test_passes_the_checks_of_a_risk(client, loss):
+    assert cut.testing.check_risk(distribute(client, local_risk(loss, m=40), 2), n_points=3)
+
+
+PROBLEMS = {
+    "hinge": (Hinge(), cut.L2(1e-2), None),
+    "quantile": (Quantile(0.7), cut.L2(1e-2), None),
+    "squared hinge": (SquaredHinge(), cut.L2(1e-2), None),
+    "logistic": (Logistic(), cut.L2(1e-2), None),
+    "hinge, l1": (Hinge(), cut.L1(1e-2), None),
+    "hinge, box": (Hinge(), None, cut.Box(-0.3, 0.3)),
+}
+DEGENERATE = "hinge, l1", "hinge, box"  # a rounding error may lead to another vertex of the reduced problem
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_ocas_takes_the_same_way(client, name):
+    loss, regularizer, feasible_set = PROBLEMS[name]
+    local = local_risk(loss)
+    results, ways = [], []
+    for risk in (local, distribute(client, local, 3)):
+        way = []
+        problem = cut.Problem(risk, regularizer, feasible_set)
+        results.append(problem.solve(OCAS, tol=1e-4, callback=lambda state, way=way: way.append(state.x)))
+        ways.append(np.array(way))
+    assert results[0].status is results[1].status is cut.Status.OPTIMAL
+    assert results[1].certificate.verify().valid
+    if name in DEGENERATE:
+        assert abs(results[0].objective - results[1].objective) <= 1e-4 * results[0].objective
+    else:
+        assert ways[0].shape == ways[1].shape
+        assert np.abs(ways[0] - ways[1]).max() <= 1e-8
+
+
+def test_lines_are_searched_on_sums_and_multiples(client):
+    local = local_risk(Hinge())
+    other = cut.LinearObjective(np.linspace(-0.1, 0.1, N))
+    results = [
+        cut.Problem(2.0 * risk + other, cut.L2(0.1)).solve(OCAS, tol=1e-6)
+        for risk in (local, distribute(client, local, 2))
+    ]
+    assert len(results[0].history) == len(results[1].history)
+    assert np.abs(results[0].x - results[1].x).max() <= 1e-8
+
+
+@pytest.mark.parametrize("m", [M, 60_000])
+@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.7), SquaredHinge(), Logistic()], ids=repr)
+def test_few_round_trips_and_little_data(client, loss, m):
+    risk = distribute(client, local_risk(loss, m=m), 2)
+    asked, sizes = Counter(), []
+    ask = risk._cluster.ask
+
+    def counting(which, request, points):
+        answers = ask(which, request, points)
+        asked[request.method] += 1
+        sizes.append(len(pickle.dumps((request, points, answers))))
+        return answers
+
+    risk._cluster.ask = counting
+    result = cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-6)
+    iterations = len(result.history) - 1
+    assert iterations > 3
+    assert sum(asked.values()) <= 3 + 8 * iterations
+    assert asked["estimate"] + asked["pieces"] + asked["sample"] <= 5 * iterations
+    assert max(sizes) <= 2 * 2 * 24 * 4096 + 10_000
+
+
+def test_images_are_freed(client):
+    risk = distribute(client, local_risk(Hinge()), 2)
+    cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-4)
+    gc.collect()
+    z = risk.image(np.ones(N))
+    risk.values(z)
+    held = client.gather(client.map(lambda share: list(share.images), risk._cluster._futures, pure=False))
+    assert held == [[z.key], [z.key]]
+
+
+def test_partitions_are_spread_and_end_with_the_risk(client):
+    risk = distribute(client, local_risk(Hinge()), 4)
+    futures = risk._cluster._futures
+    places = client.who_has(futures)
+    assert len(places) == len(set(places.values())) == 2
+    keys = [future.key for future in futures]
+    del risk, futures
+    gc.collect()
+    deadline = time.monotonic() + 10.0
+    while any(key in held for held in client.has_what().values() for key in keys):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_dask_sees_of_a_partition():
+    risk = local_risk(Hinge(), "csr")
+    share = build([3, 7], [1.0, 2.0], 0.5 * risk + risk, lambda: risk)
+    assert share.__sizeof__() >= 3 * (risk.X.data.nbytes + risk.X.indices.nbytes)
+    share.images[0] = [None, None]
+    copy = pickle.loads(pickle.dumps(build([3], [2.0], risk)))
+    assert copy.images == {} and copy.describe() == [(3, N, 0.0, repr(risk))]
+
+
+@pytest.mark.parametrize("kind", ["functions", "delayed", "futures", "risks"])
+def test_lists_of_partitions(client, kind):
+    make = {
+        "functions": lambda rows: lambda: sum_over(rows),
+        "delayed": dask.delayed(sum_over),
+        "futures": lambda rows: client.submit(sum_over, rows),
+        "risks": sum_over,
+    }[kind]
+    risk = distribute(client, [make(rows) for rows in HALVES], weights=[1.0 / M, 2.0 / M])
+    local = 1.0 / M * sum_over(HALVES[0]) + 2.0 / M * sum_over(HALVES[1])
+    w = np.linspace(-1.0, 1.0, N)
+    assert risk.oracle(w)[0] == pytest.approx(local.oracle(w)[0], rel=1e-12)
+    assert np.abs(risk.oracle(w)[1] - local.oracle(w)[1]).max() <= 1e-12
+    assert "2 partitions" in repr(risk) and not offers(risk, Capability.CVXPY)
+
+
+def test_a_multiclass_risk_is_shared_out(client):
+    X, _ = instance(Hinge())
+    local = MulticlassRisk(X, np.sort(np.arange(M) % 4), intercept=True)
+    remote = distribute(client, local, 3)
+    w = np.random.default_rng(2).normal(size=local.dim)
+    assert remote.oracle(w)[0] == pytest.approx(local.oracle(w)[0], rel=1e-12)
+    assert np.abs(remote.oracle(w)[1] - local.oracle(w)[1]).max() <= 1e-12
+
+
+def kill_workers(client, futures):
+    """Kill every worker that holds one of the futures."""
+    addresses = {address for held in client.who_has(futures).values() for address in held}
+    for pid in client.run(os.getpid, workers=list(addresses)).values():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["functions", "local memory"])
+def test_a_worker_that_dies_is_survived(mortal_client, kind):
+    local = local_risk(Hinge())
+    parts = local if kind == "local memory" else [lambda rows=rows: sum_over(rows) for rows in HALVES]
+    if kind == "functions":
+        local = sum_over(HALVES[0]) + sum_over(HALVES[1])
+    remote = distribute(mortal_client, parts)
+    killed = []
+
+    def kill_once(state):
+        if state.iteration == 3:
+            kill_workers(mortal_client, remote._cluster._futures[:1])
+            killed.append(state.gap)
+
+    regularizer = cut.L2(1e-2) if kind == "local memory" else cut.L2(1e-2 * M)
+    expected = cut.Problem(local, regularizer).solve(OCAS, tol=1e-6)
+    result = cut.Problem(remote, regularizer).solve(OCAS, tol=1e-6, callback=kill_once)
+    assert len(killed) == 1 and killed[0] > 1e-4
+    assert result.status is cut.Status.OPTIMAL and result.certificate.verify().valid
+    assert len(result.history) == len(expected.history)
+    assert abs(result.objective - expected.objective) <= 1e-10 * expected.objective
+    assert np.abs(result.x - expected.x).max() <= 1e-10
+
+
+def test_a_scattered_future_cannot_be_computed_again(mortal_client):
+    (future,) = mortal_client.scatter([sum_over(slice(None))], hash=False)
+    risk = distribute(mortal_client, [future])
+    kill_workers(mortal_client, [future, *risk._cluster._futures])
+    with pytest.raises(
+        OracleError, match="Partition 0, which was given as a future, was lost with its worker"
+    ):
+        risk.oracle(np.ones(N))
+
+
+class Slow(ImagedRisk):
+    """Half the squared distance to 1; from the third image on it takes its time, then fails."""
+
+    dim = 3
+    infima = np.zeros(1)
+
+    def __init__(self, seconds=0.0, fails_at=99):
+        self.seconds, self.fails_at, self.count = seconds, fails_at, 0
+
+    def image(self, x):
+        self.count += 1
+        if self.count >= 3:
+            time.sleep(self.seconds)
+        if self.count >= self.fails_at:
+            raise RuntimeError("the disk is full")
+        return x
+
+    def values(self, z):
+        return 0.5 * (z - 1.0) @ (z - 1.0)
+
+    def slopes(self, z):
+        return z - 1.0
+
+    def line(self, z0, z1):
+        return cut.lines.Line(
+            lambda t: (self.values(z0 + t * (z1 - z0)), self.slopes(z0 + t * (z1 - z0)) @ (z1 - z0))
+        )
+
+
+def test_an_exception_names_the_partition_and_keeps_the_result(client):
+    risk = distribute(client, [Slow, lambda: Slow(fails_at=3)])
+    with pytest.raises(OracleError, match="Partition 1 raised RuntimeError: the disk is full") as caught:
+        cut.Problem(risk, cut.L2(1.0)).solve(OCAS, tol=1e-9)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert caught.value.result is not None and np.isfinite(caught.value.result.objective)
+
+
+def test_ctrl_c_returns_the_best_point_so_far(client):
+    risk = distribute(client, [lambda: Slow(seconds=1.0)])
+    began = []
+
+    def interrupt_later(state):
+        if state.iteration == 1:
+            timer.start()
+            began.append(time.monotonic())
+
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    result = cut.Problem(risk, cut.L2(1.0)).solve(cut.BMRM(), tol=1e-12, callback=interrupt_later)
+    timer.cancel()
+    assert result.status is cut.Status.INTERRUPTED and "keyboard" in result.reason
+    assert np.isfinite(result.objective)
+    assert time.monotonic() - began[0] < 0.9
+
+
+def test_a_closed_client(client):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as own:
+        risk = distribute(own, local_risk(Hinge()), 2)
+        problem = cut.Problem(risk, cut.L2(1e-2))
+
+        def close(state):
+            if state.iteration == 2:
+                own.close()
+
+        with pytest.raises(OracleError, match="The Dask client of this risk is closed") as caught:
+            problem.solve(OCAS, tol=1e-9, callback=close)
+    assert np.isfinite(caught.value.result.objective)
+    with pytest.raises(OracleError, match="distribute the data with an open client"):
+        problem.solve()
+    again = cut.Problem(distribute(client, local_risk(Hinge()), 2), problem.regularizer)
+    assert again.solve(OCAS, tol=1e-3, warm_start=caught.value.result).status is cut.Status.OPTIMAL
+
+
+def test_partitions_that_cannot_be_made(client):
+    def missing():
+        raise FileNotFoundError("part-1.npz")
+
+    with pytest.raises(OracleError, match=r"Partition 1 raised FileNotFoundError: part-1\.npz"):
+        distribute(client, [Slow, missing])
+    with pytest.raises(OracleError, match="must be a risk that keeps images, such as a LinearRisk, got 3"):
+        distribute(client, [lambda: 3])
+    with pytest.raises(
+        InvalidInputError, match=f"Partition 1, Linear.* has dimension {N}, but partition 0, .* 3;"
+    ):
+        distribute(client, [Slow, lambda: sum_over(HALVES[0])])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "list of partitions is empty"),
+        ((3,), "A list of partitions or a LinearRisk is needed, got 3"),
+        ((Slow,), "A list of partitions or a LinearRisk is needed"),
+        (
+            ([3],),
+            "Partition 0 must be a function without arguments, a Delayed, a Future or an ImagedRisk, got 3",
+        ),
+        (([Slow, Slow()],), "Partition 1 is in local memory, partition 0 is not"),
+        (([Slow], 2), "n_parts is 2, but 1 partitions were given"),
+        (([Slow], None, [1.0, 2.0]), "weights must have one entry per partition, 1, got 2"),
+        (([Slow], None, [0.0]), r"weights\[0\] must be in \(0, inf\), got 0"),
+        ((Slow(), 1), "is not made of rows that can be shared out"),
+        ((sum_over(HALVES[0]), M), f"n_parts must be at most the number of examples, {M // 3}, got {M}"),
+        ((sum_over(HALVES[0]), 0), "n_parts must be at least 1"),
+        ((sum_over(HALVES[0]), 1, [1.0]), "multiply a risk by its factor"),
+    ],
+)
+def test_wrong_arguments(client, arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        distribute(client, *arguments)
+
+
+def test_a_client_is_needed():
+    with pytest.raises(InvalidInputError, match=r"client must be a distributed\.Client"):
+        distribute(None, local_risk(Hinge()))
+
+
+def test_the_wrong_dimension_is_seen_before_anything_is_sent(client):
+    risk = distribute(client, local_risk(Hinge()), 1)
+    assert isinstance(risk, DistributedRisk)
+    with pytest.raises(InvalidInputError, match=rf"x must have shape \({N},\), got \(2,\)"):
+        risk.image(np.zeros(2))
