@@ -8,7 +8,7 @@ Ordinal regression puts the patients on a line, by a score :math:`\langle w, x\r
 :math:`b_0, b_1, b_2` between the levels:
 
 .. math:: \min_{w, b} \; \frac1m \sum_{i=1}^m \sum_j
-   \max\big(0,\, 1 \mp (\langle w, x_i\rangle - b_j)\big) + \frac\lambda2 \|w\|^2 ,
+   \max(0,\, 1 \mp (\langle w, x_i\rangle - b_j)) + \frac\lambda2 \|w\|^2 ,
 
 where the sign is minus for patients whose level is above :math:`j`. A mistake costs the more the more
 thresholds it crosses.
