@@ -17,7 +17,6 @@ from cutplane.validation import Array
 
 _LARGE = 1 << 18
 _PATIENCE = 60.0
-_GRACE = 5.0
 _ATTEMPTS = 20
 _LOST = "cancelled", "lost"
 
@@ -67,9 +66,7 @@ class Cluster:
             self._check_open()
             tasks: list[Any] = []
             try:
-                present = self._present()
                 tasks = self._tasks = self._submit(which, request, points)
-                self._await(tasks, present)
                 answers: Any = self._client.gather(tasks)
                 return answers
             except (CancelledError, TimeoutError) as error:
@@ -79,30 +76,6 @@ class Cluster:
                 self._check_open(error)
                 raise self._failure(which, tasks, error) from error
         raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
-
-    def _await(self, tasks: Sequence[Any], present: set[str]) -> None:
-        """Wait for the tasks; if a worker has gone and they do not end, place what it held again.
-
-        The scheduler starts the tasks of a lost worker anew, but not always those that waited for its data.
-        """
-        while True:
-            try:
-                distributed.wait(tasks, timeout=_GRACE)
-                return
-            except TimeoutError:
-                self._check_open()
-                if present <= self._present():
-                    continue
-                self._client.cancel(list(tasks))
-                held: Any = self._client.who_has([f for f in self._futures if isinstance(f, Future)])
-                for i, future in enumerate(self._futures):
-                    if not held.get(future.key):
-                        self._replace(i)
-                raise CancelledError from None
-
-    def _present(self) -> set[str]:
-        threads: Any = self._client.nthreads()
-        return set(threads)
 
     def _submit(self, which: Sequence[int], request: Request, points: Sequence[Array]) -> list[Any]:
         large = sum(point.nbytes for point in points) > _LARGE
@@ -121,15 +94,16 @@ class Cluster:
         return [places.get(getattr(source, "key", None)) for source in self._sources]
 
     def _place(self, numbers: Sequence[int], worker: str) -> Any:
+        """Send a share to the worker, or have it made wherever Dask sees fit.
+
+        A task that is tied to a worker, however loosely, might never run once all workers have been lost.
+        """
         client = self._client
         sources, weights = [self._sources[k] for k in numbers], [self._weights[k] for k in numbers]
         if isinstance(sources[0], ImagedRisk):
             return client.scatter(build(numbers, weights, *sources), workers=[worker], hash=False)
-        there: dict[str, Any] = {"workers": [worker], "allow_other_workers": True}
-        inputs = [
-            client.compute(source, **there) if isinstance(source, Delayed) else source for source in sources
-        ]
-        return client.submit(build, numbers, weights, *inputs, pure=False, **there)
+        inputs = [client.compute(source) if isinstance(source, Delayed) else source for source in sources]
+        return client.submit(build, numbers, weights, *inputs, pure=False)
 
     def _replace_lost(self) -> None:
         for k, source in enumerate(self._sources):
@@ -138,14 +112,12 @@ class Cluster:
                     f"Partition {k}, which was given as a future, was lost with its worker; give a function "
                     "or a Delayed instead, which can be computed again."
                 )
-        for i, future in enumerate(self._futures):
-            if future.status in _LOST:
-                self._replace(i)
-
-    def _replace(self, i: int) -> None:
-        self._client.wait_for_workers(1, timeout=_PATIENCE)
-        workers = addresses(self._client)
-        self._futures[i] = self._place(self._numbers[i], workers[i % len(workers)])
+        lost = [i for i, future in enumerate(self._futures) if future.status in _LOST]
+        if lost:
+            self._client.wait_for_workers(1, timeout=_PATIENCE)
+            workers = addresses(self._client)
+            for i in lost:
+                self._futures[i] = self._place(self._numbers[i], workers[i % len(workers)])
 
     def _failure(self, which: Sequence[int], tasks: Sequence[Any], error: Exception) -> OracleError:
         failed = [self._numbers[i] for i, task in zip(which, tasks, strict=False) if task.status == "error"]
