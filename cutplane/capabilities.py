@@ -22,6 +22,7 @@ class Capability(Enum):
     SEPARATION = "separate"
     DUAL_CUT = "dual_cut"
     DUAL_ASCENT = "dual_ascent"
+    MULTIPLIER_METHOD = "multiplier_method"
 
 
 def offers(piece: Any, capability: Capability) -> bool:

@@ -70,15 +70,16 @@ class DualFunction:
         if self.free.size:
             weights = balance(weights, slopes[:, self.free], blocks)
         v = _combine(weights, slopes)
+        magnitude = float(weights @ np.abs(offsets))
         if self.free.size:
             size = np.abs(slopes[:, self.free]).max(axis=0)
             rounding = np.abs(v[self.free]) <= _ROUNDING * size
             v[self.free[rounding]] = 0.0
+            magnitude += float(size.sum())
         constant = float(weights @ offsets)
         budget = upper - self._infimum
         minimum = self._minimum(v, budget)
-        magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
-        return DualValue(constant + minimum.value, weights, magnitude)
+        return DualValue(constant + minimum.value, weights, magnitude + abs(minimum.value))
 
     def _minimum(self, v: Array, budget: float) -> Minimum:
         problem = self.problem

@@ -19,19 +19,30 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-7
 """Relative rounding error that an oracle's answer may have."""
 
+_CANCELLED = 1e-8
 
-def check_cut(problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point) -> None:
-    """Raise `OracleError` if a new cut lies above the value at a point already evaluated."""
+
+def check_cut(
+    problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point, noise: float = 0.0
+) -> None:
+    """Raise `OracleError` if a new cut lies above the value at a point already evaluated.
+
+    `noise` is the size of terms that may have cancelled in a value.
+    """
     excess = slopes @ known.x + offsets - known.values
     if (excess <= 0.0).all():
         return
     scale = np.abs(known.values) + np.abs(point.values) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
+    scale += _CANCELLED * noise
     if (excess > TOLERANCE * scale).any():
         raise _contradiction(problem, point.x, known.x, float(excess.max()))
 
 
-def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array) -> None:
-    """Raise `OracleError` if an earlier cut lies above the value at a point; `models` is the model there."""
+def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, noise: float = 0.0) -> None:
+    """Raise `OracleError` if an earlier cut lies above the value at a point; `models` is the model there.
+
+    `noise` is the size of terms that may have cancelled in a value.
+    """
     excess = models - point.values
     suspects = excess > TOLERANCE * np.abs(point.values)
     if not suspects.any():
@@ -39,6 +50,7 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array) -
     products = bundle.slopes @ point.x
     values = np.append(point.values, np.inf)[bundle.blocks]
     scale = np.abs(values) + np.abs(bundle.offsets) + np.abs(bundle.slopes) @ np.abs(point.x)
+    scale += _CANCELLED * noise
     above = (bundle.blocks != HALF_SPACE) & (products + bundle.offsets - values > TOLERANCE * scale)
     if not above.any():
         return

@@ -148,6 +148,11 @@ class Run:
         return self.problem.simple_set.bounded is not False or self.problem.regularizer.lam > 0
 
     @property
+    def _size(self) -> float:
+        """The size of the risk where the run began."""
+        return float(np.abs(self.first.values).sum()) if hasattr(self, "first") else 0.0
+
+    @property
     def closed(self) -> bool:
         """Whether the gap is within the tolerance, so that another cut is of no use."""
         return self.upper - self.lower <= self.tolerance(self.upper)
@@ -204,8 +209,8 @@ class Run:
             self._pinned = pins(self.bundle.slopes, self.bundle.blocks, free)
         return not free.size or self._pinned
 
-    def certify(self, multipliers: Array) -> None:
-        """Raise the lower bound to L(multipliers) if that is better."""
+    def certify(self, multipliers: Array) -> float:
+        """Raise the lower bound to L(multipliers) if that is better; return L(multipliers)."""
         began = perf_counter()
         dual = self.safe.evaluate(self.bundle, multipliers, self.upper)
         if self.safe.calls_solver:
@@ -213,6 +218,7 @@ class Run:
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
+        return dual.value
 
     def _solve(self, stabilization: Stabilization) -> MasterStatus:
         gap = self.upper - self.lower
@@ -273,7 +279,7 @@ class Run:
             x = self._pull_back(x, self.best.x)
         point = self._finite(x)
         if self._last is not None and point.x is self._last.x:
-            check_model(self.problem, self.bundle, point, self._last.models)
+            check_model(self.problem, self.bundle, point, self._last.models, self._size)
         self._offer(point)
         return point
 
@@ -294,31 +300,58 @@ class Run:
         if self.problem.separators:
             self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
         if self.best is not None:
-            check_cut(self.problem, slopes, offsets, point, self.best)
+            check_cut(self.problem, slopes, offsets, point, self.best, self._size)
         self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))
 
-    def dual_ascent(self) -> Any:
-        """Return coordinate ascent on the dual of the problem, from known multipliers; None if it has none.
+    @property
+    def offers_dual_ascent(self) -> bool:
+        """Whether the risk offers it and the regularizer has equal weights, but for a bias."""
+        quadratic = self._quadratic(Capability.DUAL_ASCENT)
+        return quadratic is not None and np.ptp(quadratic.weights[: self._n_features]) == 0.0
 
-        It takes a risk that offers it, and a quadratic regularizer with equal weights, but for a bias.
-        """
+    @property
+    def offers_multiplier_method(self) -> bool:
+        """Whether the risk offers it and the regularizer has positive weights, but for a bias."""
+        return self._quadratic(Capability.MULTIPLIER_METHOD) is not None
+
+    def dual_ascent(self) -> Any:
+        """Return coordinate ascent on the dual of the problem, from known multipliers."""
+        quadratic = self._quadratic(Capability.DUAL_ASCENT)
+        return getattr(self.problem.risk, Capability.DUAL_ASCENT.value)(quadratic, self.known_multipliers)
+
+    def multiplier_method(self, point: Point) -> Any:
+        """Return the method of multipliers, from known multipliers and an evaluated point."""
+        quadratic = self._quadratic(Capability.MULTIPLIER_METHOD)
+        gap = point.objective - self.lower
+        return getattr(self.problem.risk, Capability.MULTIPLIER_METHOD.value)(
+            quadratic,
+            self.known_multipliers,
+            point.image,
+            gap if math.isfinite(gap) else abs(point.objective),
+        )
+
+    @property
+    def known_multipliers(self) -> Array | None:
+        """The multipliers of the examples that the last dual cut came from."""
+        return self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
+
+    @property
+    def _n_features(self) -> int:
+        return self.problem.dim - bool(getattr(self.problem.risk, "intercept", False))
+
+    def _quadratic(self, capability: Capability) -> Any:
+        """Return the regularizer, if it is all there is beside a risk with the capability."""
         problem = self.problem
         regularizer = problem.active_regularizer
         if not (
             problem.is_unconstrained
-            and offers(problem.risk, Capability.DUAL_ASCENT)
+            and offers(problem.risk, capability)
             and offers(regularizer, Capability.QUADRATIC)
         ):
             return None
         quadratic = getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
-        if quadratic is None:
-            return None
-        weights = quadratic.weights
-        n_features = problem.dim - bool(getattr(problem.risk, "intercept", False))
-        if not (n_features and weights[0] > 0.0 and (weights[:n_features] == weights[0]).all()):
-            return None
-        known = self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
-        return getattr(problem.risk, Capability.DUAL_ASCENT.value)(quadratic, known)
+        weighty = quadratic is not None and self._n_features and quadratic.weights[: self._n_features].all()
+        return quadratic if weighty else None
 
     def timed(self, function: Any, *arguments: Any) -> Any:
         """Call a function of the risk; its time counts as the oracle's."""
@@ -328,22 +361,30 @@ class Run:
         finally:
             self.evaluator.seconds += perf_counter() - began
 
-    def add_dual_cut(self, multipliers: Array) -> None:
+    def add_dual_cut(self, multipliers: Array, cut: tuple[Array, Array] | None = None) -> float:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
+        Return the bound that this gave.
+
+        Parameters
+        ----------
+        multipliers : ndarray of shape (m,)
+        cut : pair of ndarrays, optional
+            Slopes and offsets, if they are known.
         """
         multipliers = np.array(multipliers)
-        slopes, offsets = self.evaluator.dual_cut(multipliers)
+        slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
         if self.best is not None:
-            check_cut(self.problem, slopes, offsets, self.best, self.best)
+            check_cut(self.problem, slopes, offsets, self.best, self.best, self._size)
         query, before = self.queries, len(self.bundle)
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks))
         self.bundle.duals[query] = multipliers
         if self.safe.dual.free.size:
             self.reduced()
         elif len(self.bundle) > before:
-            self.certify((self.bundle.queries == query).astype(np.float64))
+            return self.certify((self.bundle.queries == query).astype(np.float64))
+        return self.lower
 
     def add_half_spaces(self, x: Array, half_spaces: list[HalfSpace]) -> None:
         """Add half-spaces that a separation oracle returned at x."""

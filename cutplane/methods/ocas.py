@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.methods.ascent import Ascent
+from cutplane.methods.moves import EPOCHS, NEWTON, Moves
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model, require_line
 from cutplane.validation import as_scalar
@@ -31,14 +31,18 @@ class OCAS(Method):
     keeps images (`LinearRisk`) an iteration takes two passes over the data, whatever the search does;
     otherwise the search calls the oracle a few times and keeps every cut.
 
-    Two additions to the method of the paper [1]_ each save many iterations:
+    Three additions to the method of the paper [1]_ each save many iterations:
 
     * a second cut just beside w_b. It costs a part of a pass where the risk is piecewise linear, for few
       examples change sides between the two;
     * epochs of dual coordinate ascent before an iteration, as long as they close the gap faster than cuts do:
       their multipliers give a cut, a lower bound and a point. It takes a risk that offers them (`LinearRisk`
       with CSR or C-ordered data) and `L2`; where there are more features than examples, they do most of the
-      work.
+      work;
+    * Newton steps of the method of multipliers [2]_, as long as they are expected to close the gap first: the
+      losses are smoothed by their Moreau envelopes, whose slopes are multipliers that give a cut. They take a
+      risk that offers them (`LinearRisk` with up to 2000 features) and `L2`, and are at their best with few
+      features, small weights and small tolerances.
 
     Parameters
     ----------
@@ -48,7 +52,7 @@ class OCAS(Method):
     second_cut : bool, default True
         Whether to cut beside the best point too.
     dual_ascent : bool, default True
-        Whether to use dual coordinate ascent where it is offered and pays.
+        Whether to use dual coordinate ascent and Newton steps where they are offered and pay.
 
     Raises
     ------
@@ -60,6 +64,8 @@ class OCAS(Method):
     .. [1] V. Franc, S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization",
        JMLR 10, 2009,
        https://jmlr.org/papers/v10/franc09a.html.
+    .. [2] X. Li, D. Sun, K.-C. Toh, "A highly efficient semismooth Newton augmented Lagrangian method for
+       solving Lasso problems", SIAM J. Optim. 28, 2018, doi:10.1137/16M1097572.
 
     Examples
     --------
@@ -86,23 +92,27 @@ class OCAS(Method):
         require_bounded_model(problem, self.name)
         require_line(problem, self.name)
 
-    def start(self, run: Run) -> Ascent:
-        """Return what is known of the speed of dual ascent and of cuts."""
-        return Ascent()
+    def start(self, run: Run) -> Moves:
+        """Return what is known of the speed of dual ascent, of Newton steps and of cuts."""
+        return Moves()
 
-    def step(self, run: Run, state: Ascent) -> Step:
-        """Ascend in the dual if that pays, minimise the model, search the line to its minimiser, cut."""
-        epochs = state.before(run) if self.dual_ascent else 0
+    def step(self, run: Run, state: Moves) -> Step:
+        """Do a Newton step, or search the line to where epochs or the model point, and cut."""
+        move = state.choose(run) if self.dual_ascent else None
+        if move == NEWTON and state.newton(run):
+            state.learn(run)
+            return Step("Newton", state)
+        epochs, x = state.epochs(run) if move == EPOCHS else (0, None)
         start = run.best
-        target = run.evaluate(state.point if epochs else run.reduced().x)
+        target = run.evaluate(run.reduced().x if x is None else x)
         if start is None or not target.feasible:
             run.add_cut(target)
             return Step("cut", state)
         best = run.line_search(start, target)
-        if not epochs:
+        if not (epochs or state.probing):
             self._cut(run, best, target)
         if self.dual_ascent:
-            state.after(run)
+            state.learn(run)
         kind = "serious" if best.objective < start.objective else "null"
         return Step(f"ascent {epochs}" if epochs else kind, state)
 

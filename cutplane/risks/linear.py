@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cutplane.forms import DiagonalQuadratic
     from cutplane.risks.data import Data
     from cutplane.risks.dual_ascent import DualAscent
+    from cutplane.risks.multiplier_method import MultiplierMethod
     from cutplane.risks.running_sum import RunningSum
     from cutplane.risks.weighted_loss import WeightedLoss
 
@@ -136,9 +137,11 @@ class LinearRisk(ImagedRisk):
         """The capabilities that this loss, or this layout, cannot give."""
         missing = [Capability.CVXPY] if not hasattr(self.loss, "cvxpy_form") else []
         if not hasattr(self.loss, "conjugate"):
-            missing += [Capability.DUAL_CUT, Capability.DUAL_ASCENT]
-        elif not self._can_ascend:
+            missing.append(Capability.DUAL_CUT)
+        if Capability.DUAL_CUT in missing or not self._can_ascend:
             missing.append(Capability.DUAL_ASCENT)
+        if Capability.DUAL_CUT in missing or not self._has_multiplier_method:
+            missing.append(Capability.MULTIPLIER_METHOD)
         return tuple(missing)
 
     @property
@@ -213,6 +216,14 @@ class LinearRisk(ImagedRisk):
 
         return DualAscent(self, quadratic, multipliers)
 
+    def multiplier_method(
+        self, quadratic: DiagonalQuadratic, multipliers: Array | None, predictions: Array, gap: float
+    ) -> MultiplierMethod:
+        """Return the method of multipliers for min f(x) + quadratic(x), from given multipliers and point."""
+        from cutplane.risks.multiplier_method import MultiplierMethod
+
+        return MultiplierMethod(self, quadratic, multipliers, predictions, gap)
+
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
         import cvxpy as cp
@@ -227,6 +238,12 @@ class LinearRisk(ImagedRisk):
         from cutplane.risks.dual_ascent import can_ascend
 
         return can_ascend(self)
+
+    @cached_property
+    def _has_multiplier_method(self) -> bool:
+        from cutplane.risks.multiplier_method import has_multiplier_method
+
+        return has_multiplier_method(self)
 
     @cached_property
     def _losses(self) -> WeightedLoss:
