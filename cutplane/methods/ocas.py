@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.methods.moves import EPOCHS, NEWTON, Moves
 from cutplane.methods.base import Method, Step
+from cutplane.methods.moves import EPOCHS, NEWTON, Moves
 from cutplane.methods.requirements import require_bounded_model, require_line
 from cutplane.validation import as_scalar
 
