@@ -74,6 +74,8 @@ class DualAscent:
         if multipliers is None:
             kernels.best_slopes(*self._loss, -self._shifts, self._curvatures, self._v)
         self.x = self._point()
+        if multipliers is not None:
+            self._rescale()
 
     @property
     def multipliers(self) -> Array:
@@ -104,6 +106,25 @@ class DualAscent:
         """Take every example in again, and compute the point anew."""
         self._count, self._reach = self._order.size, math.inf
         self.x = self._point()
+
+    def _rescale(self) -> None:
+        """Scale the multipliers by the best factor in [0, 1]: they may be those of another weight of g."""
+        step = self.x - self._centre
+        weights = np.full(step.size, self._weight)
+        if self.risk.intercept:
+            weights[-1] = self._bias_weight
+        rise, bend = -float((weights * step) @ self._centre), float((weights * step) @ step)
+
+        def dual(t: float) -> float:
+            costs = kernels.conjugates(*self._loss, self._shifts, self.risk.weights, self._v, t)
+            return t * rise - 0.5 * t * t * bend - costs
+
+        from scipy.optimize import minimize_scalar
+
+        best = minimize_scalar(lambda t: -dual(t), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+        if dual(best.x) > dual(1.0):
+            self._v *= best.x
+            self.x = self._centre + best.x * step
 
     def _point(self) -> Array:
         u = self.risk.weights * self.multipliers

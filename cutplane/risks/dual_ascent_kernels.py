@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from cutplane.losses.kernels import dual_prox
+from cutplane.losses.kernels import conjugate, dual_prox
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
@@ -47,6 +47,16 @@ def best_slopes(kind, knots, pieces, s, q, v):
     """Set v to the slopes that are best one by one, where a row of zeros (q = 0) leaves no other choice."""
     for i in range(v.shape[0]):
         v[i] = dual_prox(kind, knots, pieces, s[i], 0.0) if q[i] == 0.0 else 0.0
+
+
+@njit(**_OPTIONS)
+def conjugates(kind, knots, pieces, shifts, weights, v, t):
+    """Return the weighted sum of the conjugates of the losses, as functions of the predictions, at t v."""
+    total = 0.0
+    for i in range(v.shape[0]):
+        if weights[i] > 0.0:
+            total += weights[i] * (conjugate(kind, knots, pieces, t * v[i]) + shifts[i] * t * v[i])
+    return total
 
 
 @njit(**_SUMS)
