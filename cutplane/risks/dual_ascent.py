@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SEED = 0x9E3779B97F4A7C15
 _PER_ENTRY = 2.4
 _PER_VISIT = 28.0
+_SAMPLE = 2048
 
 
 class DualAscent:
@@ -114,15 +115,17 @@ class DualAscent:
         if self.risk.intercept:
             weights[-1] = self._bias_weight
         rise, bend = -float((weights * step) @ self._centre), float((weights * step) @ step)
+        rows = slice(None, None, max(1, self._v.size // _SAMPLE))
+        v, shifts, c = (np.ascontiguousarray(a[rows]) for a in (self._v, self._shifts, self.risk.weights))
+        c *= self.risk.weights.sum() / max(float(c.sum()), 1e-300)
 
-        def dual(t: float) -> float:
-            costs = kernels.conjugates(*self._loss, self._shifts, self.risk.weights, self._v, t)
-            return t * rise - 0.5 * t * t * bend - costs
+        def loss(t: float) -> float:
+            return 0.5 * t * t * bend - t * rise + kernels.conjugates(*self._loss, shifts, c, v, t)
 
         from scipy.optimize import minimize_scalar
 
-        best = minimize_scalar(lambda t: -dual(t), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
-        if dual(best.x) > dual(1.0):
+        best = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
+        if best.fun < loss(1.0):
             self._v *= best.x
             self.x = self._centre + best.x * step
 
