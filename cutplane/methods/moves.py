@@ -130,7 +130,8 @@ class Moves:
 
             cost = _OVERHEAD + step_cost(m, n, entries, _USUAL_SHARE * m)
             self._rates[NEWTON] = _USUAL_FALL / (_USUAL_NEWTON * cost)
-        return _TURN[CUTS] if dense and m >= n else 1
+        cold = run.queries <= 1
+        return _TURN[CUTS] if cold and dense and m >= n else 1
 
     def _to_go(self, run: Run, move: str) -> float:
         """Return what it is expected to cost until the gap is closed by one of the moves."""
