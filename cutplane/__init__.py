@@ -1,6 +1,6 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import datasets, losses, plotting, stopping, testing
+from cutplane import boosting, datasets, losses, plotting, stopping, testing
 from cutplane.callbacks import Log
 from cutplane.compare import Comparison, compare
 from cutplane.exceptions import (
@@ -115,6 +115,7 @@ __all__ = [
     "Status",
     "WeightedSum",
     "WholeSpace",
+    "boosting",
     "compare",
     "datasets",
     "get_threads",

@@ -18,11 +18,14 @@ class Capability(Enum):
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
     LINEAR_FORM = "linear_form"
+    ENTROPY = "log_reference"
+    ENTROPIC_MINIMISATION = "minimise_entropy"
     CVXPY = "cvxpy_form"
     SEPARATION = "separate"
     DUAL_CUT = "dual_cut"
     DUAL_ASCENT = "dual_ascent"
     MULTIPLIER_METHOD = "multiplier_method"
+    CURVATURE = "curvature_bound"
 
 
 def offers(piece: Any, capability: Capability) -> bool:

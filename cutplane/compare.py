@@ -276,7 +276,7 @@ def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: di
     try:
         chosen = as_method(method, problem)
         refusals = _refusals(problem, chosen, as_backend(backend))
-        if all(refusals):
+        if refusals and all(refusals):
             return _Trial(*names, note=f"the backend cannot solve these reduced problems: {refusals[0]}")
         quiet: dict[str, Any] = {name: value for name, value in options.items() if name not in _WATCHERS}
         quiet["max_iter"] = min(_WARM_UP, quiet["max_iter"])

@@ -48,7 +48,7 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     >>> cut.plotting.plot_bounds(result.history).get_xlabel()
     'iteration'
     """
-    axes = _axes(ax)
+    axes = as_axes(ax)
     iterations = history.column("iteration")
     lower, upper, gap = (_finite(history.column(name)) for name in ("lower_bound", "upper_bound", "gap"))
     axes.fill_between(iterations, lower, upper, color=_GAP, alpha=0.15, linewidth=0)
@@ -91,7 +91,7 @@ def plot_path(path: Path, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = as_axes(ax)
     found = [k for k, result in enumerate(path) if result.x is not None]
     lams = path.lams[found]
     coefficients = np.array([path[k].x for k in found]).reshape(len(found), -1)
@@ -134,7 +134,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    axes = _axes(ax, figsize=(9.0, max(4.5, 0.5 + 0.2 * len(comparison))))
+    axes = as_axes(ax, figsize=(9.0, max(4.5, 0.5 + 0.2 * len(comparison))))
     drawn = 0
     for row, colour, style in zip(comparison.rows, *_looks(comparison), strict=True):
         if row.result is None:
@@ -176,7 +176,8 @@ def _looks(comparison: Comparison) -> tuple[list[str], list[str]]:
     )
 
 
-def _axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.4)) -> Any:
+def as_axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.4)) -> Any:
+    """Return `ax`, or new axes."""
     if ax is not None:
         return ax
     pyplot = require_extra("matplotlib.pyplot", "plot")

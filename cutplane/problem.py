@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
@@ -133,7 +134,16 @@ class Problem:
         return ConicProjection(self.simple_set, self.dim)
 
     def starting_point(self, x0: Any = None) -> Array:
-        """Return x0 (default: zero) projected on the simple part of X."""
+        """Return x0 (default: zero) projected on the simple part of X.
+
+        A set that knows only how to minimise linear functions has no projection of zero; there the minimiser
+        of <0, x> is the default.
+        """
+        simple = self.simple_set
+        if x0 is None and not offers(simple, Capability.PROJECTION):
+            if offers(simple, Capability.LINEAR_MINIMISATION):
+                x = getattr(simple, Capability.LINEAR_MINIMISATION.value)(np.zeros(self.dim))
+                return as_vector(f"minimise_linear of {simple!r}", x, self.dim)
         x = np.zeros(self.dim) if x0 is None else as_vector("x0", x0, self.dim)
         return self.into_simple_set(x)
 

@@ -20,6 +20,7 @@ from cutplane.regularizers import (
     NoRegularizer,
     QuadraticForm,
     Regularizer,
+    RelativeEntropy,
     SquaredGroupNorm,
 )
 from cutplane.sets import Box, CappedSimplex, CvxpySet, FeasibleSet, L2Ball, Polyhedron, Simplex, WholeSpace
@@ -158,6 +159,10 @@ CASES = {
     "elastic net": Case("qp", 5, ElasticNet(0.5, 0.3)),
     "quadratic form, box": Case("qp", 5, QuadraticForm(_GRAM.T @ _GRAM, np.ones(5), 0.1), Box(-1, 1)),
     "entropy, simplex": Case("exp", 5, NegativeEntropy(0.4), Simplex()),
+    "relative entropy, capped simplex": Case(
+        "exp", 5, RelativeEntropy([0.1, 0.5, 1.0, 2.0, 0.3], 0.4), CappedSimplex(0.35), n_blocks=2
+    ),
+    "entropy, box": Case("exp", 5, NegativeEntropy(0.4), Box(0.05, [1, 0.3, 2, 1, 0.4])),
     "group norm": Case("socp", 5, SquaredGroupNorm([[0, 1], [2], [3, 4]], 0.5, p=1.0)),
     "cvxpy": Case(
         "lp", 5, CvxpyRegularizer(cp.norm_inf(_W), _W, 0.5), CvxpySet([_W >= 0, cp.sum(_W) <= 3], _W)

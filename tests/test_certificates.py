@@ -42,7 +42,7 @@ def test_any_multipliers_give_a_lower_bound(name, seed, count):
     slopes, offsets, blocks = cuts_of(problem, rng.normal(size=(count, problem.dim)))
     multipliers = rng.exponential(size=len(offsets)) * rng.integers(0, 2, size=len(offsets)) - 1e-3
     upper = problem.objective(problem.starting_point())
-    value, weights, _ = DualFunction(problem)(slopes, offsets, blocks, multipliers, upper)
+    value, weights, *_ = DualFunction(problem)(slopes, offsets, blocks, multipliers, upper)
     assert value <= optimum + 1e-7 * max(1.0, abs(optimum))
     if np.isfinite(value):
         assert (weights >= 0).all()

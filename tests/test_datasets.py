@@ -6,8 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
+from scipy.stats import multivariate_normal, norm
 
-from cutplane.datasets import newsgroups_like, planted_dense, planted_text
+from cutplane.datasets import (
+    newsgroups_like,
+    planted_dense,
+    planted_text,
+    ringnorm,
+    twonorm,
+    waveform,
+)
 from cutplane.exceptions import InvalidInputError
 
 GENERATORS = {
@@ -152,3 +160,80 @@ def test_refusals(call, words):
 def test_smallest_sizes(make):
     X, y = make()
     assert X.shape[0] == len(y) == 1 and np.isfinite(toarray(X)).all()
+
+
+BREIMAN = {"twonorm": twonorm, "ringnorm": ringnorm, "waveform": waveform}
+breiman = pytest.mark.parametrize("make", BREIMAN.values(), ids=BREIMAN)
+
+
+@breiman
+def test_breimans_data_are_reproducible_and_rounded_to_float32(make):
+    X, y = make(50, seed=3)
+    again, labels = make(50, seed=np.random.default_rng(3))
+    single, single_labels = make(50, seed=3, dtype=np.float32)
+    assert X.dtype == np.float64 and (X == again).all() and (y == labels).all()
+    assert (
+        single.dtype == np.float32 and (single == X.astype(np.float32)).all() and (single_labels == y).all()
+    )
+    assert (make(50, seed=4)[0] != X).any() and set(y.tolist()) == {-1.0, 1.0}
+    assert make(1)[0].shape == (1, X.shape[1])
+
+
+def test_moments_and_bayes_error_of_twonorm():
+    X, y = twonorm(100_000)
+    for label in (-1, 1):
+        np.testing.assert_allclose(X[y == label].mean(axis=0), label * 2 / np.sqrt(20), atol=0.03)
+        np.testing.assert_allclose(np.cov(X[y == label].T), np.eye(20), atol=0.04)
+    assert abs((y > 0).mean() - 0.5) < 0.01
+    assert abs((np.sign(X.sum(axis=1)) != y).mean() - norm.cdf(-2.0)) < 0.002
+
+
+def test_moments_and_bayes_error_of_ringnorm():
+    X, y = ringnorm(100_000)
+    mean = np.full(20, 2 / np.sqrt(20))
+    np.testing.assert_allclose(X[y > 0].mean(axis=0), 0.0, atol=0.05)
+    np.testing.assert_allclose(X[y < 0].mean(axis=0), mean, atol=0.03)
+    np.testing.assert_allclose(np.cov(X[y > 0].T), 4 * np.eye(20), atol=0.15)
+    np.testing.assert_allclose(np.cov(X[y < 0].T), np.eye(20), atol=0.04)
+    wide = multivariate_normal(np.zeros(20), 4 * np.eye(20)).logpdf(X)
+    narrow = multivariate_normal(mean, np.eye(20)).logpdf(X)
+    assert abs((np.where(wide > narrow, 1, -1) != y).mean() - 0.0124) < 0.002
+    assert abs((np.where(X.sum(axis=1) < 0.85 * np.sqrt(20), 1, -1) != y).mean() - 0.23) < 0.01
+
+
+def test_waves_of_the_book():
+    """Half of each of two waves, on average, and the covariance of their shares."""
+    X, classes = waveform(150_000, binary=False)
+    signs = waveform(150_000)[1]
+    assert classes.dtype.kind == "i" and (signs == np.where(classes == 0, 1.0, -1.0)).all()
+    np.testing.assert_allclose(np.bincount(classes) / 150_000, 1 / 3, atol=0.005)
+    j = np.arange(1, 22)
+    waves = [np.interp(j, [peak - 6, peak, peak + 6], [0, 6, 0]) for peak in (11, 15, 7)]
+    for c, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        np.testing.assert_allclose(X[classes == c].mean(axis=0), (waves[a] + waves[b]) / 2, atol=0.03)
+        difference = waves[a] - waves[b]
+        covariance = np.eye(21) + np.outer(difference, difference) / 12
+        np.testing.assert_allclose(np.cov(X[classes == c].T), covariance, atol=0.1)
+
+
+def test_bayes_error_of_waveform():
+    """The density of a class is an integral over the share u of its first wave."""
+    X, classes = waveform(4000, binary=False)
+    shares = np.linspace(0.005, 0.995, 100)
+    j = np.arange(1, 22)
+    waves = [np.interp(j, [peak - 6, peak, peak + 6], [0, 6, 0]) for peak in (11, 15, 7)]
+    densities = [
+        sum(np.exp(-0.5 * ((X - u * waves[a] - (1 - u) * waves[b]) ** 2).sum(axis=1)) for u in shares)
+        for a, b in [(0, 1), (0, 2), (1, 2)]
+    ]
+    assert abs((np.argmax(densities, axis=0) != classes).mean() - 0.14) < 0.015
+
+
+@breiman
+def test_refusals_of_breimans_generators(make):
+    with pytest.raises(InvalidInputError, match="n_samples must be at least 1"):
+        make(0)
+    with pytest.raises(InvalidInputError, match="seed must be an integer"):
+        make(3, seed="today")
+    with pytest.raises(InvalidInputError, match="dtype must be"):
+        make(3, dtype=np.int32)

@@ -13,6 +13,7 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, ReducedProblem
 from cutplane.masters.conic import InnerMinimum
 from cutplane.masters.cvxpy import CvxpyMaster
+from cutplane.masters.entropy_dual import EntropyMaster
 from cutplane.masters.highs import HighsMaster
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.masters.slots import Slots
@@ -28,12 +29,14 @@ MASTERS = {
     "simplex_qp": SimplexQP,
     "highs rows": partial(HighsMaster, orientation="rows"),
     "highs columns": partial(HighsMaster, orientation="columns"),
+    "entropy_dual": EntropyMaster,
     **{f"cvxpy {name}": partial(CvxpyMaster, backend=name.lower()) for name in BACKENDS},
 }
 ACCURACY = {
     "simplex_qp": 1e-8,
     "highs rows": 1e-8,
     "highs columns": 1e-8,
+    "entropy_dual": 1e-8,
     "cvxpy CLARABEL": 1e-6,
     "cvxpy OSQP": 1e-5,
     "cvxpy SCS": 1e-6,
@@ -121,7 +124,7 @@ def rows_of(slopes, offsets, blocks=None, ids=None):
     )
 
 
-LINEAR = [label for label in MASTERS if label != "simplex_qp"]
+LINEAR = [label for label in MASTERS if label not in ("simplex_qp", "entropy_dual")]
 ONE_CUT = rows_of([[1.0, 2.0]], [0.0])
 APART = rows_of([[1.0, 2.0], [1.0, 0.0], [-1.0, 0.0]], [0.0, 1.0, 1.0], [0, HALF_SPACE, HALF_SPACE])
 
@@ -138,7 +141,7 @@ def test_unbounded_then_solved(label):
     assert (corners.slopes @ solution.x).max() == pytest.approx(0.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("label", MASTERS)
+@pytest.mark.parametrize("label", [*LINEAR, "simplex_qp"])
 def test_infeasible_then_solved(label):
     quadratic = label == "simplex_qp"
     reduced = ReducedProblem(2, 1, *((L2(1.0), WholeSpace(2)) if quadratic else (L1(2.0), Box(-5, 5, 2))))
@@ -168,6 +171,8 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
     regularizer, simple_set = L2(1.0), WholeSpace(dim)
     if class_of(build) is HighsMaster or "scipy" in str(build):
         regularizer, simple_set = NoRegularizer(), Box(-1, 1, dim)
+    if build is EntropyMaster:
+        regularizer = NegativeEntropy(1.0)
     solution = build(ReducedProblem(dim, 2, regularizer, simple_set)).solve(rows_of(np.ones((1, dim)), [0.0]))
     assert solution.status is MasterStatus.UNBOUNDED, solution
 
@@ -175,7 +180,8 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
 @pytest.mark.parametrize("label", MASTERS)
 @pytest.mark.parametrize("entry", [np.nan, np.inf, 1e200])
 def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):
-    pieces = (L2(1.0), WholeSpace(2)) if label == "simplex_qp" else (NoRegularizer(), Box(-1, 1, 2))
+    own = {"simplex_qp": (L2(1.0), WholeSpace(2)), "entropy_dual": (NegativeEntropy(1.0), Box(0, 1, 2))}
+    pieces = own.get(label, (NoRegularizer(), Box(-1, 1, 2)))
     master = MASTERS[label](ReducedProblem(2, 1, *pieces))
     good = rows_of([[1.0, 2.0], [-1.0, 1.0]], [0.0, -1.0])
     before = master.solve(good).x

@@ -27,6 +27,8 @@ class DualValue(NamedTuple):
     multipliers: Array
     magnitude: float
     """Size of the terms that `value` is the sum of: rounding errors are relative to it."""
+    minimiser: Array | None = None
+    """Where the inner minimum is attained; None if it is not."""
 
 
 class DualFunction:
@@ -79,7 +81,8 @@ class DualFunction:
         constant = float(weights @ offsets)
         budget = upper - self._infimum
         minimum = self._minimum(v, budget)
-        return DualValue(constant + minimum.value, weights, magnitude + abs(minimum.value))
+        value, size = constant + minimum.value, magnitude + abs(minimum.value)
+        return DualValue(value, weights, size, minimum.x)
 
     def _minimum(self, v: Array, budget: float) -> Minimum:
         problem = self.problem

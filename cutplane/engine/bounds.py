@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from cutplane.engine.evaluator import Point
 from cutplane.engine.oracle_checks import TOLERANCE, show
 from cutplane.engine.proof import Proof
 from cutplane.exceptions import OracleError
+from cutplane.validation import Array
 
 _NOISE = 1e-13
 
@@ -46,6 +50,14 @@ class Bounds:
         self.best = point
         self._check(self.lower, self._magnitude)
         return better
+
+    def raise_best(self, slopes: Array, offsets: Array) -> None:
+        """Raise the values at the best point to those of new cuts, one per block, where these are higher."""
+        assert self.best is not None
+        values = np.maximum(self.best.values, slopes @ self.best.x + offsets)
+        rise = float((values - self.best.values).sum())
+        if rise > 0.0:
+            self.best = replace(self.best, values=values, objective=self.best.objective + rise)
 
     def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
         """Keep the lower bound if it is better; tell whether it is better beyond rounding.

@@ -104,11 +104,17 @@ class Bundle:
             self.points[query] = np.array(point)
         return added
 
-    def _append(self, query: int, slope: Array, offset: float, block: int) -> int:
+    def find(self, slope: Array, offset: float, block: int) -> int | None:
+        """Return the row that holds this cut or half-space; None if there is none."""
         close = np.abs(self.offsets - offset) <= 1e-14 * (1.0 + abs(offset))
-        for row in np.flatnonzero(close & (self.blocks == block)):
+        for row in np.flatnonzero(close & (self.blocks == block)).tolist():
             if np.array_equal(self._slopes[row], slope):
-                return 0
+                return row
+        return None
+
+    def _append(self, query: int, slope: Array, offset: float, block: int) -> int:
+        if self.find(slope, offset, block) is not None:
+            return 0
         if self._count == len(self._offsets):
             self._grow()
         row = self._count

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.capabilities import Capability
 from cutplane.engine.oracle_checks import TOLERANCE, name_of, show
 from cutplane.exceptions import OracleError
 from cutplane.lines import Line
@@ -105,6 +106,13 @@ class Evaluator:
         assert isinstance(self.risk, ImagedRisk)
         line = self._call(self.risk.line, start.image, end.image)
         return line + self.problem.regularizer.line(start.x, end.x)
+
+    def curvature(self, x: Array, direction: Array) -> float:
+        """Return c with f(x + t direction) <= f(x) + t <f'(x), direction> + c t^2 / 2 for all t in [0, 1]."""
+        bound = self._call(getattr(self.risk, Capability.CURVATURE.value), x, direction)
+        if not 0.0 <= bound < np.inf:
+            raise OracleError(f"The curvature bound of {name_of(self.risk)} is {bound}, not a number >= 0.")
+        return float(bound)
 
     def separate(self, x: Array) -> list[HalfSpace]:
         """Ask every separation oracle about x; an empty list says that x is inside."""

@@ -59,6 +59,11 @@ class Loop:
         """Whether a first point was evaluated, so that there is something to return."""
         return hasattr(self.run, "first")
 
+    @property
+    def method_state(self) -> Any:
+        """The method's own state after the last iteration; None before the first."""
+        return self._method_state
+
     def result(self) -> Result:
         """Return the result so far; INTERRUPTED if the loop has not ended."""
         run = self.run

@@ -12,6 +12,7 @@ import numpy as np
 
 from cutplane.capabilities import Capability, offers
 from cutplane.certificate import Certificate
+from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.evaluator import Evaluator, Point
@@ -209,7 +210,7 @@ class Run:
             self._pinned = pins(self.bundle.slopes, self.bundle.blocks, free)
         return not free.size or self._pinned
 
-    def certify(self, multipliers: Array) -> float:
+    def certify(self, multipliers: Array) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers)."""
         began = perf_counter()
         dual = self.safe.evaluate(self.bundle, multipliers, self.upper)
@@ -218,7 +219,7 @@ class Run:
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
-        return dual.value
+        return dual
 
     def _solve(self, stabilization: Stabilization) -> MasterStatus:
         gap = self.upper - self.lower
@@ -278,8 +279,14 @@ class Run:
                 return replace(self._finite(x), feasible=False)
             x = self._pull_back(x, self.best.x)
         point = self._finite(x)
-        if self._last is not None and point.x is self._last.x:
+        if self._last is not None and point.x is self._last.x and self.problem.risk.exact:
             check_model(self.problem, self.bundle, point, self._last.models, self._size)
+        self._offer(point)
+        return point
+
+    def visit(self, x: Array) -> Point:
+        """Evaluate the objective at x, a point of X, even if it is inf there."""
+        point = self.evaluator.point(x)
         self._offer(point)
         return point
 
@@ -299,8 +306,11 @@ class Run:
         offsets = point.values - slopes @ point.x
         if self.problem.separators:
             self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
-        if self.best is not None:
+        if self.best is not None and self.problem.risk.exact:
             check_cut(self.problem, slopes, offsets, point, self.best, self._size)
+        elif self.best is not None:
+            self.bounds.raise_best(slopes, offsets)
+            self._offer(point)
         self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))
 
     @property
@@ -383,7 +393,7 @@ class Run:
         if self.safe.dual.free.size:
             self.reduced()
         elif len(self.bundle) > before:
-            return self.certify((self.bundle.queries == query).astype(np.float64))
+            return self.certify((self.bundle.queries == query).astype(np.float64)).value
         return self.lower
 
     def add_half_spaces(self, x: Array, half_spaces: list[HalfSpace]) -> None:

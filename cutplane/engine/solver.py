@@ -44,8 +44,9 @@ class ReducedSolver:
 
     @property
     def names(self) -> str:
-        """The backends in use, the first kind's first."""
-        return "+".join(dict.fromkeys(found[0].name for found in self._candidates.values() if found))
+        """The backends in use, the first kind's first; "none" if there is nothing to solve."""
+        first = [found[0].name for found in self._candidates.values() if found]
+        return "+".join(dict.fromkeys(first)) or "none"
 
     def solve(
         self,

@@ -1,19 +1,27 @@
-"""Regularized linear prediction for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
+"""Linear prediction and boosting for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
 
 from cutplane.extras import require_extra
 
 require_extra("sklearn", "sklearn")
 
+from cutplane.estimators.boosting import (  # noqa: E402
+    ERLPBoostClassifier,
+    LPBoostClassifier,
+    MLPBoostClassifier,
+)
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
 __all__ = [
+    "ERLPBoostClassifier",
+    "LPBoostClassifier",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearRegressor",
     "LinearRegressorCV",
     "LinearSVC",
     "LinearSVR",
+    "MLPBoostClassifier",
 ]

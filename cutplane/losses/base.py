@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,11 @@ class ScalarLoss(ABC):
     better: `directional` if it is not smooth, `infimum` if it is bounded below, `pieces` if it is piecewise
     quadratic (an exact line search then becomes possible), `check_targets` if not every target makes sense.
 
+    Attributes
+    ----------
+    smoothness : float
+        A Lipschitz constant of the derivative in t, for every y; inf if there is none.
+
     Optional methods
     ----------------
     conjugate(u, y) -> ndarray
@@ -59,6 +65,8 @@ class ScalarLoss(ABC):
     >>> float(LogCosh().value(1.0, 1.0))
     0.0
     """
+
+    smoothness: float = math.inf
 
     @abstractmethod
     def value(self, t: Any, y: Any) -> Any:

@@ -50,6 +50,8 @@ class SquaredHinge(MarginLoss):
     (4.0, -4.0)
     """
 
+    smoothness = 2.0
+
     def _phi(self, s: Any) -> Any:
         return np.maximum(0.0, 1.0 - s) ** 2
 
@@ -81,6 +83,8 @@ class ModifiedHuber(MarginLoss):
     (1.0, 12.0)
     """
 
+    smoothness = 2.0
+
     def _phi(self, s: Any) -> Any:
         short = np.maximum(0.0, 1.0 - s)
         inside = np.minimum(short, 2.0)
@@ -111,6 +115,8 @@ class Logistic(MarginLoss):
     >>> round(float(Logistic().value(0.0, 1.0)), 6), float(Logistic().value(-1000.0, 1.0))
     (0.693147, 1000.0)
     """
+
+    smoothness = 0.25
 
     def _phi(self, s: Any) -> Any:
         return np.maximum(0.0, -s) + np.log1p(np.exp(-np.abs(s)))

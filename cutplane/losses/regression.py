@@ -24,6 +24,8 @@ class Squared(ResidualLoss):
     (2.0, 2.0)
     """
 
+    smoothness = 1.0
+
     def _phi(self, s: Any) -> Any:
         return 0.5 * s**2
 
@@ -190,6 +192,7 @@ class Huber(ResidualLoss):
     """
 
     delta: float = 1.0
+    smoothness = 1.0
 
     def __post_init__(self) -> None:
         delta = as_scalar("Huber.delta", self.delta, low=0.0, high=math.inf, low_open=True, high_open=True)

@@ -9,7 +9,8 @@ from typing import Any
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
 
-OWN_MASTERS = ("simplex_qp", "highs")
+OWN_MASTERS = ("simplex_qp", "highs", "entropy_dual")
+_NOT_IN_CVXPY = ("auto", "simplex_qp", "entropy_dual")
 _FALLBACKS = ("clarabel", "osqp", "scs")
 
 
@@ -21,8 +22,8 @@ class Backend:
     ----------
     name : str, default "auto"
         ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
-        ``"highs"`` (a living HiGHS model for linear programmes), or any of ``cvxpy.installed_solvers()``, in
-        any case, through cvxpy.
+        ``"highs"`` (a living HiGHS model for linear programmes), ``"entropy_dual"`` (own Newton method for an
+        entropy over a box or a simplex), or any of ``cvxpy.installed_solvers()``, in any case, through cvxpy.
     options : dict, optional
         Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
 
@@ -72,6 +73,7 @@ def candidates(
 ) -> list[Candidate]:
     """Return the masters that accept the problem, the chosen one first, the others as fallbacks."""
     from cutplane.masters.cvxpy import CvxpyMaster
+    from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
 
@@ -80,12 +82,12 @@ def candidates(
 
     own = [
         Candidate(name, lambda kind=kind: kind(reduced))
-        for name, kind in (("simplex_qp", SimplexQP), ("highs", HighsMaster))
+        for name, kind in (("simplex_qp", SimplexQP), ("highs", HighsMaster), ("entropy_dual", EntropyMaster))
         if kind.refusal(reduced, stabilization) is None
     ]
     found = [candidate for candidate in own if candidate.name == backend.name]
     if CvxpyMaster.refusal(reduced, stabilization) is None:
-        if backend.name not in ("auto", "simplex_qp") and not found:
+        if backend.name not in _NOT_IN_CVXPY and not found:
             found.append(through_cvxpy(backend.name, backend.options))
         found += [candidate for candidate in own if candidate not in found]
         found += [through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name]
@@ -115,9 +117,15 @@ def _describe(stabilization: type[Prox] | type[Level] | None) -> str:
 
 def _reasons(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str:
     from cutplane.masters.cvxpy import CvxpyMaster
+    from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
 
-    masters = {"simplex_qp": SimplexQP, "highs": HighsMaster, "cvxpy": CvxpyMaster}
+    masters = {
+        "simplex_qp": SimplexQP,
+        "highs": HighsMaster,
+        "entropy_dual": EntropyMaster,
+        "cvxpy": CvxpyMaster,
+    }
     refusals = {name: kind.refusal(reduced, stabilization) for name, kind in masters.items()}
     return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."

@@ -2,9 +2,10 @@
 
 from cutplane.methods.base import Method, Step
 from cutplane.methods.bmrm import BMRM
+from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 
-__all__ = ["BMRM", "OCAS", "Kelley", "LevelBundle", "Method", "ProximalBundle", "Step"]
+__all__ = ["BMRM", "OCAS", "FrankWolfe", "Kelley", "LevelBundle", "Method", "ProximalBundle", "Step"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.capabilities import Capability, require
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.regularizers.base import Regularizer
 
@@ -35,3 +36,22 @@ def require_line(problem: Problem, method: str) -> None:
         f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method "
         "subgradient(x), or use BMRM()."
     )
+
+
+def require_linear_minimisation(problem: Problem, method: str) -> None:
+    """Raise unless the problem is a risk alone over a set that can minimise linear functions."""
+    if problem.regularizer.lam > 0:
+        raise MissingCapabilityError(
+            f"{method} minimises a risk alone, but the problem has the regularizer {problem.regularizer!r}. "
+            "Make it a part of the risk, bound it by the feasible set instead, as in L1Ball, or use OCAS()."
+        )
+    if problem.separators:
+        raise MissingCapabilityError(
+            f"{method} minimises linear functions over the whole feasible set, but {problem.separators[0]!r} "
+            "only cuts points off. Use LevelBundle()."
+        )
+    remedy = (
+        "Use a bounded set such as Simplex, L1Ball, L2Ball or Box, give yours a method minimise_linear(v), "
+        "or use LevelBundle()."
+    )
+    require(problem.simple_set, Capability.LINEAR_MINIMISATION, method, remedy)

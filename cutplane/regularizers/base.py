@@ -44,6 +44,8 @@ class Regularizer(ABC):
         has weight zero.
     linear_form(dim) -> LinearForm or None
         g as the value of a linear programme.
+    log_reference(dim) -> ndarray of shape (dim,)
+        g is the entropy lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf.
     cvxpy_form(x) -> cvxpy.Expression
         g as an expression in the cvxpy variable x.
     """

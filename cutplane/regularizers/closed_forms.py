@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.capabilities import Capability, offers
+from cutplane.exceptions import OracleError
 from cutplane.regularizers.base import Minimum
 from cutplane.sets.box import box_corner
 from cutplane.validation import Array
@@ -30,6 +31,11 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
         x = box_corner(v, *bounds)
     elif offers(feasible_set, Capability.LINEAR_MINIMISATION):
         x = getattr(feasible_set, "minimise_linear")(v)  # noqa: B009
+        if np.shape(x) != v.shape:
+            raise OracleError(
+                f"minimise_linear of {feasible_set!r} must return a point of shape {v.shape}, "
+                f"got shape {np.shape(x)}."
+            )
     else:
         return None
     return minimum(v @ x, x) if np.isfinite(x).all() else UNBOUNDED

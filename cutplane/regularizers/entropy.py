@@ -28,6 +28,10 @@ class _Entropy(Regularizer):
     @abstractmethod
     def _log_reference(self) -> float | Array: ...
 
+    def log_reference(self, dim: int) -> Array:
+        """Return log_reference, shape (dim,)."""
+        return np.broadcast_to(self._log_reference, (dim,))
+
     def value(self, x: Array) -> float:
         """Return g(x); inf if an entry is negative."""
         if (x < 0.0).any():

@@ -25,10 +25,15 @@ class Risk(ABC):
         Number of cuts the oracle returns per query; f is the sum of the blocks.
     infima : ndarray of shape (n_blocks,)
         A known lower bound of each block over all x; -inf where none is known. A finite one is the first cut.
+    exact : bool
+        Whether the values of the oracle are right. The cuts of an oracle that is not exact must hold, but its
+        values may be too low: then the engine raises them when later cuts show it, and the upper bound with
+        them, which is relative to what the oracle can find.
     """
 
     dim: int
     n_blocks: int = 1
+    exact: bool = True
 
     @property
     def infima(self) -> Array:

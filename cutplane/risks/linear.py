@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -142,6 +143,8 @@ class LinearRisk(ImagedRisk):
             missing.append(Capability.DUAL_ASCENT)
         if Capability.DUAL_CUT in missing or not self._has_multiplier_method:
             missing.append(Capability.MULTIPLIER_METHOD)
+        if math.isinf(self.loss.smoothness):
+            missing.append(Capability.CURVATURE)
         return tuple(missing)
 
     @property
@@ -184,6 +187,13 @@ class LinearRisk(ImagedRisk):
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0); no pass over the data."""
         return self._losses.line(z0, z1)
+
+    def curvature_bound(self, x: Array, direction: Array) -> float:
+        """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for all t: one pass over the data.
+
+        That is the smoothness of the loss times the weighted sum of squares of the predictions of d.
+        """
+        return self.loss.smoothness * float(self.weights @ np.square(self.image(direction)))
 
     def combine(self, z0: Array, z1: Array, t: float) -> Array:
         """Return the predictions z0 + t (z1 - z0); what z0 remembers is theirs too."""

@@ -6,12 +6,16 @@ near zero comes first, so that no digit is lost when the entries are huge.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cutplane.validation import Array
 
 _FAR = 100.0
 _LEAST = 700.0
+_LOWEST = -1e300
+_TINY = 1e-300
 
 
 def project_simplex(z: Array, radius: float) -> Array:
@@ -64,12 +68,16 @@ def softmax(logits: Array) -> Array:
     return weights / weights.sum()
 
 
-def entropic_capped(logits: Array, caps: Array) -> Array:
+def entropic_capped(logits: Array, caps: Array | float) -> Array:
     """Return the minimiser of sum_j x_j (ln x_j - logits_j) over {0 <= x <= caps, sum x = 1}.
 
     It is min(caps, exp(logits - theta)). Sorted by logits - ln(caps), the coordinates at their caps come
-    first; the first k for which the rest, rescaled to what the caps leave, respects the next cap is right.
+    first; the first k for which the rest, rescaled to what the caps leave, respects the next cap is right. If
+    the caps are all the same, only as many as fill the sum are sorted.
     """
+    logits = np.maximum(logits, _LOWEST)
+    if not isinstance(caps, np.ndarray):
+        return _entropic_uniform(logits, caps)
     pivot = logits[_order(-logits, caps)[1]]
     shifted = np.minimum(logits - pivot, _FAR)
     weights = np.exp(np.maximum(shifted, -_LEAST))
@@ -86,6 +94,32 @@ def entropic_capped(logits: Array, caps: Array) -> Array:
     x[capped] = caps[capped]
     x[rest] = max(1.0 - caps[capped].sum(), 0.0) * softmax(shifted[rest])
     return x
+
+
+def _entropic_uniform(logits: Array, cap: float) -> Array:
+    """Return `entropic_capped` for one cap: at most the ceil(1 / cap) largest coordinates are at it."""
+    most = math.ceil(1.0 / cap) if cap * logits.size > 1.0 else logits.size
+    parted = np.partition(logits, logits.size - most)
+    pivot = parted[-most]
+    largest = np.sort(parted[-most:])[::-1]
+    shifted = logits - pivot
+    weights = np.exp(np.clip(shifted, -_LEAST, _FAR))
+    below = shifted < 0.0
+    others = weights @ below + (logits.size - most - np.count_nonzero(below))
+    heads = np.exp(np.minimum(largest - pivot, _FAR))
+    tails = others + np.cumsum(heads[::-1])[::-1]
+    fits = (1.0 - cap * np.arange(most)) * heads <= cap * tails
+    count = int(np.argmax(fits)) if fits.any() else most
+    if count == 0:
+        return weights / weights.sum()
+    capped = logits >= largest[count - 1]
+    left = max(1.0 - cap * np.count_nonzero(capped), 0.0)
+    if count == most:
+        weights[~capped] = softmax(logits[~capped]) if not capped.all() else 1.0
+    weights[capped] = 0.0
+    weights *= left / max(weights.sum(), _TINY)
+    weights[capped] = cap
+    return np.minimum(weights, cap, out=weights)
 
 
 def _order(v: Array, caps: Array) -> tuple[Array, int, Array]:

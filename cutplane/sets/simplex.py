@@ -148,7 +148,7 @@ class CappedSimplex(FeasibleSet):
     def minimise_entropy(self, v: Array, log_reference: Array) -> Array:
         """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): sort, cap, rescale."""
         logits = log_reference - v
-        return entropic_capped(logits, self._caps(logits.shape[0]))
+        return entropic_capped(logits, self.cap)
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return the caps as bounds, and one equation."""

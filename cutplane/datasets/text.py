@@ -1,4 +1,4 @@
-"""Data to try and to measure with: generators, reproducible by a seed."""
+"""Documents as bags of words."""
 
 from __future__ import annotations
 
@@ -7,59 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.datasets.draws import as_generator, as_real_type, noisy_signs
 from cutplane.exceptions import InvalidInputError
 from cutplane.validation import Array, as_count, as_scalar
 
 _ZIPF_EXPONENT, _ZIPF_SHIFT = 1.0, 2.7
 _CONCENTRATION = 5.0
-
-
-def planted_dense(
-    n_samples: int, n_features: int, *, noise: float = 0.1, seed: Any = 0, dtype: Any = np.float64
-) -> tuple[Array, Array]:
-    """Gaussian examples, labelled by a hidden hyperplane through the origin; some labels are flipped.
-
-        x_i ~ N(0, I),  w ~ N(0, I),  y_i = sign <x_i, w>, or its negative with probability `noise`.
-
-    Parameters
-    ----------
-    n_samples, n_features : int
-        At least 1.
-    noise : float, default 0.1
-        Probability in [0, 0.5] that a label is flipped: the rate of random classification noise [1]_.
-    seed : int or numpy.random.Generator, default 0
-        The same seed gives the same data, and the same examples whatever the noise.
-    dtype : numpy.float64 or numpy.float32, default numpy.float64
-        Of X; float32 data are the float64 data, rounded.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,)
-        Labels -1 and +1.
-
-    Raises
-    ------
-    InvalidInputError
-        If an argument is out of its range.
-
-    References
-    ----------
-    .. [1] D. Angluin, P. Laird, "Learning from noisy examples", Machine Learning 2, 1988,
-       https://doi.org/10.1023/A:1022873112823.
-
-    Examples
-    --------
-    >>> from cutplane.datasets import planted_dense
-    >>> X, y = planted_dense(1000, 20, noise=0.05)
-    >>> X.shape, y.shape, sorted(set(y.tolist()))
-    ((1000, 20), (1000,), [-1.0, 1.0])
-    """
-    m, n = as_count("n_samples", n_samples), as_count("n_features", n_features)
-    noise, rng, dtype = as_scalar("noise", noise, low=0.0, high=0.5), _generator(seed), _real(dtype)
-    w = rng.normal(size=n)
-    X = rng.normal(size=(m, n))
-    return X.astype(dtype, copy=False), _labels(X @ w, noise, rng)
 
 
 def planted_text(
@@ -137,7 +90,7 @@ def planted_text(
             f"density * n_features must be at least 1, one word per document, got {density * n:g}; raise one."
         )
     informative = as_scalar("informative", informative, low=0.0, low_open=True, high=1.0)
-    noise, rng, dtype = as_scalar("noise", noise, low=0.0, high=0.5), _generator(seed), _real(dtype)
+    noise, rng, dtype = as_scalar("noise", noise, low=0.0, high=0.5), as_generator(seed), as_real_type(dtype)
     frequencies = _zipf(n)
     chosen = rng.choice(n, int(np.ceil(informative * n)), replace=False, p=frequencies)
     normal = rng.normal(size=chosen.size)
@@ -146,7 +99,7 @@ def planted_text(
     sums = X.sum(axis=0)[chosen]
     w = np.zeros(n)
     w[chosen] = normal - (sums @ normal / sums.sum() if sums.any() else 0.0)
-    return X.astype(dtype, copy=False), _labels(X @ w, noise, rng)
+    return X.astype(dtype, copy=False), noisy_signs(X @ w, noise, rng)
 
 
 def newsgroups_like(
@@ -221,7 +174,7 @@ def newsgroups_like(
     k = as_count("n_classes", n_classes, low=2)
     length = as_scalar("length", length, low=1.0)
     overlap = as_scalar("overlap", overlap, low=0.0, high=1.0, low_open=True, high_open=True)
-    noise, rng, dtype = as_scalar("noise", noise, low=0.0, high=1.0), _generator(seed), _real(dtype)
+    noise, rng, dtype = as_scalar("noise", noise, low=0.0, high=1.0), as_generator(seed), as_real_type(dtype)
     frequencies = _zipf(n)
     topics = np.vstack([frequencies * rng.gamma(0.2, size=(k, n)), frequencies])
     topics /= topics.sum(axis=1, keepdims=True)
@@ -239,25 +192,6 @@ def newsgroups_like(
     X = _tf_idf(documents, words, (m, n)).astype(dtype, copy=False)
     y = np.where(rng.random(m) < noise, rng.integers(k, size=m), y)
     return (X, y, topics) if return_topics else (X, y)
-
-
-def _generator(seed: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"seed must be an integer >= 0 or a numpy.random.Generator, got {seed!r}."
-        ) from error
-
-
-def _real(dtype: Any) -> np.dtype[Any]:
-    if dtype not in (np.float32, np.float64):
-        raise InvalidInputError(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}.")
-    return np.dtype(dtype)
-
-
-def _labels(scores: Array, noise: float, rng: np.random.Generator) -> Array:
-    return np.where((scores >= 0.0) ^ (rng.random(scores.size) < noise), 1.0, -1.0)
 
 
 def _zipf(n: int) -> Array:

@@ -1,0 +1,129 @@
+"""Hypotheses whose outputs are the columns of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.boosting.columns import column
+from cutplane.boosting.weak_learner import as_signs, first_within_tie
+from cutplane.exceptions import InvalidInputError
+from cutplane.risks.data import Data, as_matrix, make_data
+from cutplane.validation import Array, as_vector
+
+
+@dataclass(frozen=True)
+class Column:
+    """h(x) = sign * x_j.
+
+    Parameters
+    ----------
+    j : int
+        Number of the column.
+    sign : {1, -1}, default 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Column(1, -1).predict(np.array([[0.0, 0.5], [0.0, 1.0]])).tolist()
+    [-0.5, -1.0]
+    """
+
+    j: int
+    sign: int = 1
+
+    def predict(self, X: Any) -> Array:
+        """Return sign times column j of X, shape (n,)."""
+        return self.sign * column(X, self.j).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class HypothesisMatrix:
+    """The columns of X are the outputs of the hypotheses: h_j(x_i) = x_ij in [-1, 1].
+
+    For hypotheses computed beforehand: opinions of experts, answers of classifiers, kernels with points. The
+    one with the largest edge is found exactly, by one transposed product:
+
+        max over j of   sum_i d_i y_i x_ij,   with `symmetric` of its absolute value.
+
+    Parameters
+    ----------
+    symmetric : bool, default False
+        Whether the negative of each column is a hypothesis too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.boosting.hypothesis_matrix import HypothesisMatrix
+    >>> X, y = np.array([[1.0, 0.5], [1.0, -1.0]]), np.array([-1.0, 1.0])
+    >>> oracle = HypothesisMatrix(symmetric=True).bind(X, y)
+    >>> hypothesis, margins = oracle.best(np.array([0.5, 0.5]))
+    >>> hypothesis, margins.tolist()
+    (Column(j=1, sign=-1), [0.5, 1.0])
+    """
+
+    symmetric: bool = False
+
+    def bind(self, X: Any, y: Array) -> BoundMatrix:
+        """Return the oracle of edges.
+
+        Parameters
+        ----------
+        X : ndarray, CSR or CSC of shape (m, n)
+            Entries in [-1, 1]; float32 and float64 are not copied.
+        y : ndarray of shape (m,)
+            Labels -1.0 and +1.0.
+
+        Raises
+        ------
+        InvalidInputError
+            If an entry of X is not in [-1, 1], or y holds other labels.
+        """
+        X = as_matrix(X)
+        _check_range(X)
+        return BoundMatrix(as_signs(y, X.shape[0]), make_data(X, np.array([0, X.shape[0]])), self.symmetric)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundMatrix:
+    """The column with the largest edge on given examples.
+
+    Parameters
+    ----------
+    y : ndarray of shape (m,)
+    data : Data
+    symmetric : bool
+    """
+
+    y: Array
+    data: Data
+    symmetric: bool
+    exact = True
+
+    def best(self, d: Array) -> tuple[Column, Array]:
+        """Return the column with the largest edge, and its margins; the first one, and +1, among equals.
+
+        Parameters
+        ----------
+        d : ndarray of shape (m,)
+            Weights of the examples, of sum 1.
+        """
+        edges = self.data.transposed_times(as_vector("d", d, self.y.size) * self.y)
+        sizes = np.abs(edges) if self.symmetric else edges
+        largest = float(sizes.max())
+        j = first_within_tie(sizes, largest)
+        best = Column(j, -1 if sizes[j] != edges[j] else 1)
+        return best, self.y * best.predict(self.data.X)
+
+
+def _check_range(X: Any) -> None:
+    entries = X.data[: X.indptr[-1]] if sparse.issparse(X) else X
+    low, high = entries.min(initial=0.0), entries.max(initial=0.0)
+    if low < -1.0 or high > 1.0:
+        raise InvalidInputError(
+            f"X holds {low if low < -1.0 else high}; outputs of hypotheses must be in [-1, 1]: divide each "
+            "column by its largest size."
+        )

@@ -1,0 +1,124 @@
+"""What soft-margin boosting returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutplane.boosting.ensemble import Ensemble
+from cutplane.history import History
+from cutplane.html import table
+from cutplane.status import Status
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoostingResult:
+    """The ensemble, its soft margin, and how far that is from the largest.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+    soft_margin : float
+        Of the ensemble: the mean of its nu least margins on the training data.
+    edge : float
+        No ensemble has a larger soft margin; relative to what the weak learner can find unless `is_global`.
+    gap_abs : float
+        edge - soft_margin, at least 0.
+    distribution : ndarray of shape (m,)
+        The distribution of the examples at which the best hypothesis has that edge.
+    margins : ndarray of shape (m,)
+        y_i times the prediction of the ensemble, in [-1, 1].
+    is_global : bool
+        Whether the weak learner is exact, so that `edge` bounds the soft margin of every ensemble.
+    status : Status
+        OPTIMAL only if the gap is within the tolerance.
+    reason : str
+    history : History
+        Of every round; its bounds are `soft_margin` and `edge` so far.
+    method : str
+    nu : float
+    hypotheses : tuple
+        All that were found.
+    stages : tuple of ndarray
+        The weights of the first hypotheses after each round.
+    """
+
+    ensemble: Ensemble
+    soft_margin: float
+    edge: float
+    distribution: Array
+    margins: Array
+    is_global: bool
+    status: Status
+    reason: str
+    history: History
+    method: str
+    nu: float
+    hypotheses: tuple[Any, ...]
+    stages: tuple[Array, ...]
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap."""
+        return max(0.0, self.edge - self.soft_margin)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of rounds after the first hypothesis."""
+        return max(0, len(self.history) - 1)
+
+    def staged_ensembles(self) -> Iterator[Ensemble]:
+        """Yield the ensemble after each round."""
+        for weights in self.stages:
+            yield Ensemble.of(self.hypotheses, weights)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """Yield the predictions, -1 or +1, after each round."""
+        for ensemble in self.staged_ensembles():
+            yield ensemble.predict(X)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot edge and soft margin over the rounds and return the axes (needs the extra ``plot``)."""
+        from cutplane.plotting import plot_bounds
+
+        return plot_bounds(self.history, ax=ax)
+
+    def plot_margins(self, ax: Axes | None = None) -> Axes:
+        """Plot the cumulative distribution of the margins and return the axes (needs the extra ``plot``)."""
+        from cutplane.boosting.plotting import plot_margins
+
+        return plot_margins({"": self.margins}, self.soft_margin, ax=ax)
+
+    def _facts(self) -> dict[str, Any]:
+        bound = "global" if self.is_global else "relative to what the weak learner can find"
+        facts = {
+            "status": str(self.status),
+            "reason": self.reason,
+            "soft margin": f"{self.soft_margin:.10g}",
+            "edge": f"{self.edge:.10g} ({bound})",
+            "gap": f"{self.gap_abs:.3g}",
+            "ensemble": f"{len(self.ensemble)} of {len(self.hypotheses)} hypotheses",
+            "rounds": str(self.n_iter),
+            "method": self.method,
+        }
+        if len(self.history):
+            last = self.history[-1]
+            facts["seconds"] = (
+                f"{last.elapsed:.3g} (weak learner {self.history.column('oracle_seconds').sum():.3g}, "
+                f"master {self.history.column('master_seconds').sum():.3g})"
+            )
+        if self.status is not Status.OPTIMAL:
+            facts["what to do"] = self.status.remedy
+        return facts
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<12} {value}" for name, value in self._facts().items()]
+        return "\n".join(["BoostingResult", *lines])
+
+    def _repr_html_(self) -> str:
+        return table(self._facts())

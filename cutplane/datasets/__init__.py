@@ -1,0 +1,7 @@
+"""Data to try and to measure with: generators, reproducible by a seed."""
+
+from cutplane.datasets.breiman import ringnorm, twonorm, waveform
+from cutplane.datasets.planted import planted_dense
+from cutplane.datasets.text import newsgroups_like, planted_text
+
+__all__ = ["newsgroups_like", "planted_dense", "planted_text", "ringnorm", "twonorm", "waveform"]

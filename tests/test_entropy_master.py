@@ -1,0 +1,339 @@
+"""The master for entropies: against cvxpy, and against its own dual in extended precision."""
+
+import itertools
+from types import SimpleNamespace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cutplane as cut
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.entropy_dual import EntropyMaster
+from cutplane.masters.select import Backend, candidates, refusal_of
+from cutplane.regularizers import L2, NegativeEntropy, NoRegularizer, RelativeEntropy
+from cutplane.sets import Box, CappedSimplex, L2Ball, Simplex, WholeSpace
+from cutplane.sets.projections import entropic_capped
+
+EXTENDED = np.longdouble
+SETS = {
+    "simplex": lambda m: Simplex(m),
+    "simplex of radius 3": lambda m: Simplex(m, 3.0),
+    "capped": lambda m: CappedSimplex(min(1.0, 2.2 / m), dim=m),
+    "capped, barely": lambda m: CappedSimplex(1.0 / m, dim=m),
+    "different caps": lambda m: CappedSimplex(np.resize([2.5, 0.7, 1.3], m) / m + 0.6 / m),
+    "box": lambda m: Box(np.resize([0.0, -1.0, 0.1], m), np.resize([0.2, 1.0, 3.0], m)),
+    "whole space": lambda m: WholeSpace(m),
+}
+
+
+def make_rows(slopes, offsets, blocks=None, ids=None):
+    count = len(offsets)
+    return SimpleNamespace(
+        slopes=np.asarray(slopes, dtype=float),
+        offsets=np.asarray(offsets, dtype=float),
+        blocks=np.zeros(count, dtype=int) if blocks is None else np.asarray(blocks),
+        ids=np.arange(count) if ids is None else np.asarray(ids),
+    )
+
+
+def take(rows, chosen):
+    return make_rows(rows.slopes[chosen], rows.offsets[chosen], rows.blocks[chosen], rows.ids[chosen])
+
+
+@np.errstate(all="ignore")
+def inner_minimum(regularizer, feasible_set, v):
+    """min g(x) + <v, x> by bisection on the multiplier of the sum, in extended precision."""
+    m, lam = v.size, EXTENDED(regularizer.lam)
+    logits = np.asarray(regularizer.log_reference(m), dtype=EXTENDED) - v / lam
+    if feasible_set.bounds(m) is not None:
+        lower, upper = (np.asarray(bound, dtype=EXTENDED) for bound in feasible_set.bounds(m))
+        x = np.clip(np.exp(logits - 1), np.maximum(lower, 0), upper)
+    else:
+        form = feasible_set.linear_form(m)
+        total = EXTENDED(form.row_lower[0])
+        upper = np.minimum(form.upper.astype(EXTENDED), total)
+        low = logits.min() - np.log(upper.max()) - 1
+        high = logits.max() + np.log(m / total) + 1
+        for _ in range(200):
+            theta = (low + high) / 2
+            above = np.minimum(np.exp(logits - theta), upper).sum() > total
+            low, high = (theta, high) if above else (low, theta)
+        x = np.minimum(np.exp(logits - low), upper)
+        x *= total / x.sum()
+    terms = np.where(x > 0, lam * x * (np.log(x) - regularizer.log_reference(m)), 0)
+    return (terms + v * x).sum()
+
+
+def true_gap(reduced, rows, solution):
+    """Primal value less dual value, both in extended precision, and the size of the terms."""
+    x, a = solution.x.astype(EXTENDED), solution.multipliers.astype(EXTENDED)
+    heights = rows.slopes.astype(EXTENDED) @ x + rows.offsets
+    tops = sum(heights[rows.blocks == k].max() for k in range(reduced.n_blocks))
+    logs = np.log(np.maximum(x, np.finfo(EXTENDED).tiny)) - reduced.regularizer.log_reference(x.size)
+    primal = tops + reduced.regularizer.lam * (x * logs).sum()
+    dual = a @ rows.offsets + inner_minimum(reduced.regularizer, reduced.simple_set, a @ rows.slopes)
+    size = a @ (np.abs(rows.slopes) @ np.abs(x) + np.abs(rows.offsets)) + np.abs(rows.slopes).max()
+    return float(primal - dual), float(size + abs(primal))
+
+
+def assert_optimal(reduced, rows, solution, tolerance=1e-9):
+    assert solution.status is MasterStatus.SOLVED, solution.message
+    assert (solution.multipliers >= 0.0).all()
+    for k in range(reduced.n_blocks):
+        assert solution.multipliers[rows.blocks == k].sum() == pytest.approx(1.0, abs=1e-12)
+    assert reduced.simple_set.violation(solution.x) <= 1e-12 * max(1.0, solution.x.sum())
+    gap, size = true_gap(reduced, rows, solution)
+    assert -1e-11 * size <= gap <= tolerance * size
+
+
+def by_cvxpy(reduced, rows):
+    x = cp.Variable(reduced.dim)
+    values = rows.slopes @ x + rows.offsets
+    tops = sum(cp.max(values[np.flatnonzero(rows.blocks == k)]) for k in range(reduced.n_blocks))
+    outside = np.flatnonzero(rows.blocks == HALF_SPACE)
+    constraints = [*reduced.simple_set.cvxpy_form(x), *([values[outside] <= 0] if outside.size else [])]
+    scale = reduced.regularizer.lam
+    objective = tops / scale + reduced.regularizer.with_lam(1.0).cvxpy_form(x)
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    problem.solve(solver="CLARABEL")
+    return scale * problem.value, x.value
+
+
+def value(reduced, rows, x):
+    heights = rows.slopes @ x + rows.offsets
+    tops = sum(heights[rows.blocks == k].max() for k in range(reduced.n_blocks))
+    return tops + reduced.regularizer.value(x)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("m", "count", "n_blocks"), [(6, 4, 1), (4, 15, 3)])
+@pytest.mark.parametrize("lam", [0.1, 0.5, 5.0])
+def test_the_value_is_that_of_cvxpy(name, m, count, n_blocks, lam):
+    rng = np.random.default_rng(count)
+    reference = rng.uniform(0.1, 2.0, m)
+    rows = make_rows(rng.normal(size=(count, m)), rng.normal(size=count), np.arange(count) % n_blocks)
+    for regularizer in (NegativeEntropy(lam), RelativeEntropy(reference, lam)):
+        reduced = ReducedProblem(m, n_blocks, regularizer, SETS[name](m))
+        solution = EntropyMaster(reduced).solve(rows)
+        best, x = by_cvxpy(reduced, rows)
+        assert value(reduced, rows, solution.x) == pytest.approx(best, rel=1e-7, abs=1e-7)
+        np.testing.assert_allclose(solution.x, x, rtol=1e-3, atol=1e-3)
+        assert_optimal(reduced, rows, solution, 1e-10)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(list(SETS)),
+    m=st.integers(1, 12),
+    count=st.integers(1, 25),
+    n_blocks=st.integers(1, 3),
+    exponent=st.floats(-6, 3),
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(["normal", "signs", "twice", "equal", "zero", "large"]),
+    accuracy=st.sampled_from([0.0, 1e-6, 1e-2]),
+)
+def test_the_gap_is_certified(name, m, count, n_blocks, exponent, seed, kind, accuracy):
+    """0 <= the true gap <= the gap that the master claims <= what was asked for."""
+    rng = np.random.default_rng(seed)
+    count = max(count, n_blocks)
+    slopes = rng.choice([-1.0, 1.0], (count, m)) if kind == "signs" else rng.normal(size=(count, m))
+    if kind == "twice":
+        slopes[count // 2 :] = slopes[: count - count // 2]
+    slopes = {"equal": 0.0 * slopes + slopes[0], "zero": 0.0 * slopes, "large": 1e3 * slopes}.get(
+        kind, slopes
+    )
+    offsets = rng.normal(size=count) * rng.integers(0, 2)
+    rows = make_rows(slopes, offsets, np.arange(count) % n_blocks)
+    regularizer = RelativeEntropy(rng.uniform(0.1, 2.0, m), 10.0**exponent)
+    if name == "whole space":  # where x(a) overflows if lam is small
+        regularizer = regularizer.with_lam(max(regularizer.lam, 0.1 * np.abs(slopes).max()))
+    reduced = ReducedProblem(m, n_blocks, regularizer, SETS[name](m))
+    master = EntropyMaster(reduced)
+    solution = master.solve(rows, accuracy=accuracy)
+    assert_optimal(reduced, rows, solution, np.inf)
+    gap, size = true_gap(reduced, rows, solution)
+    assert gap <= master.gap + 1e-12 * size
+    assert master.gap <= max(accuracy, 1e-8 * size)
+
+
+def test_rows_come_and_go():
+    rng = np.random.default_rng(5)
+    m, n_blocks = 40, 2
+    everything = make_rows(rng.normal(size=(200, m)), rng.normal(size=200), np.arange(200) % n_blocks)
+    reduced = ReducedProblem(m, n_blocks, NegativeEntropy(0.05), CappedSimplex(0.1, dim=m))
+    living = EntropyMaster(reduced)
+    ids = np.arange(10)
+    for _ in range(30):
+        rows = take(everything, ids)
+        assert_optimal(reduced, rows, living.solve(rows))
+        stay = np.sort(rng.choice(ids, rng.integers(2, ids.size), replace=False))
+        ids = np.concatenate([stay, ids[-1] + 1 + np.arange(rng.integers(2, 5))])
+
+
+def test_a_new_row_starts_from_the_last_multipliers(monkeypatch):
+    rng = np.random.default_rng(0)
+    m, count = 300, 40
+    rows = make_rows(rng.choice([-1.0, 1.0], (count, m)), np.zeros(count))
+    reduced = ReducedProblem(m, 1, RelativeEntropy(1.0 / m, 0.02), CappedSimplex(0.02, dim=m))
+
+    def steps(master, k):
+        seen, curvature = [], master._minimiser.curvature
+        monkeypatch.setattr(master._minimiser, "curvature", lambda *args: seen.append(1) or curvature(*args))
+        assert_optimal(reduced, take(rows, np.arange(k)), master.solve(take(rows, np.arange(k))))
+        return len(seen)
+
+    living = EntropyMaster(reduced)
+    warm = [steps(living, k) for k in range(1, count + 1)]
+    assert steps(living, count) == 0
+    assert np.mean(warm[-10:]) < steps(EntropyMaster(reduced), count)
+
+
+def test_one_row_is_the_entropic_projection():
+    slope, q = np.array([0.3, -2.0, 1.0]), np.array([0.5, 0.2, 0.3])
+    reduced = ReducedProblem(3, 1, RelativeEntropy(q, 0.5), CappedSimplex(0.6, dim=3))
+    solution = EntropyMaster(reduced).solve(make_rows([slope], [7.0]))
+    rest = q[[0, 2]] * np.exp(-slope[[0, 2]] / 0.5)
+    np.testing.assert_allclose(solution.x[[0, 2]], 0.4 * rest / rest.sum(), rtol=1e-14)
+    assert solution.x[1] == 0.6 and solution.multipliers.tolist() == [1.0]
+
+
+def test_the_limits_of_lam():
+    """A tiny lam gives the linear programme, a huge one the reference."""
+    rng = np.random.default_rng(3)
+    slopes, m = rng.normal(size=(8, 30)), 30
+    rows = make_rows(slopes, np.zeros(8))
+    capped = CappedSimplex(0.15, dim=m)
+    solution = EntropyMaster(ReducedProblem(m, 1, NegativeEntropy(1e-9), capped)).solve(rows)
+    x, top = cp.Variable(m), cp.Variable()
+    problem = cp.Problem(cp.Minimize(top), [slopes @ x <= top, *capped.cvxpy_form(x)])
+    assert (slopes @ solution.x).max() == pytest.approx(problem.solve(solver="HIGHS"), abs=1e-7)
+    solution = EntropyMaster(ReducedProblem(m, 1, NegativeEntropy(1e9), capped)).solve(rows)
+    np.testing.assert_allclose(solution.x, 1.0 / m, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["simplex", "capped", "different caps"])
+def test_half_spaces(name):
+    rng = np.random.default_rng(8)
+    m = 8
+    slopes, offsets = rng.normal(size=(12, m)), rng.normal(size=12)
+    blocks = np.where(np.arange(12) % 3 == 2, HALF_SPACE, 0)
+    inside = SETS[name](m).minimise_entropy(np.zeros(m), np.zeros(m))
+    outside = blocks == HALF_SPACE
+    offsets[outside] = -slopes[outside] @ inside - 0.02
+    rows = make_rows(slopes, offsets, blocks)
+    reduced = ReducedProblem(m, 1, NegativeEntropy(0.1), SETS[name](m))
+    solution = EntropyMaster(reduced).solve(rows)
+    assert solution.status is MasterStatus.SOLVED, solution.message
+    best, x = by_cvxpy(reduced, rows)
+    assert (slopes @ solution.x + offsets)[outside].max() <= 1e-8
+    assert solution.multipliers[outside].max() > 0.01
+    assert value(reduced, rows, solution.x) == pytest.approx(best, abs=1e-7)
+    np.testing.assert_allclose(solution.x, x, atol=1e-4)
+
+
+def test_half_spaces_that_exclude_the_set():
+    reduced = ReducedProblem(3, 1, NegativeEntropy(0.1), Simplex(3))
+    master = EntropyMaster(reduced)
+    rows = make_rows([[1.0, 0.0, 2.0], [-1.0, -1.0, 0.0]], [0.0, 1.5], [0, HALF_SPACE])
+    assert master.solve(rows).status is MasterStatus.INFEASIBLE
+    rows.offsets[1] = 0.9
+    solution = master.solve(rows)
+    assert solution.status is MasterStatus.SOLVED
+    assert solution.x[:2].sum() == pytest.approx(0.9, abs=1e-9) or solution.x[:2].sum() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "simple_set", "stabilization", "words"),
+    [
+        (NegativeEntropy(0.1), Simplex(3), Prox, "prox"),
+        (NegativeEntropy(0.1), Simplex(3), Level, "level"),
+        (NegativeEntropy(0.0), Simplex(3), None, "entropy with lam > 0"),
+        (L2(0.1), Simplex(3), None, "entropy with lam > 0"),
+        (NoRegularizer(), Simplex(3), None, "entropy with lam > 0"),
+        (NegativeEntropy(0.1), L2Ball(1.0, dim=3), None, "neither a box nor"),
+        (NegativeEntropy(0.1), Box(-2, -1, 3), None, "no point where"),
+    ],
+)
+def test_refusals_say_why(regularizer, simple_set, stabilization, words):
+    reduced = ReducedProblem(3, 1, regularizer, simple_set)
+    assert words in EntropyMaster.refusal(reduced, stabilization)
+    if stabilization is None:
+        with pytest.raises(MissingCapabilityError, match=words):
+            EntropyMaster(reduced)
+
+
+def test_auto_takes_it_before_cvxpy():
+    entropic = ReducedProblem(3, 1, NegativeEntropy(0.1), Simplex(3))
+    assert [c.name for c in candidates(entropic, None, Backend())][:2] == ["entropy_dual", "clarabel"]
+    assert candidates(entropic, Prox, Backend("entropy_dual"))[0].name == "clarabel"
+    quadratic = ReducedProblem(3, 1, L2(0.1), WholeSpace(3))
+    assert "entropy with lam > 0" in refusal_of(quadratic, None, Backend("entropy_dual"))
+
+
+def test_a_boosting_run_agrees_with_the_whole_problem():
+    rng = np.random.default_rng(1)
+    m, n = 60, 25
+    margins = rng.choice([-1.0, 1.0], (n, m), p=[0.4, 0.6])
+
+    @cut.risk(dim=m)
+    def edge(d):
+        edges = margins @ d
+        return edges.max(), margins[edges.argmax()]
+
+    problem = cut.Problem(edge, RelativeEntropy(1.0 / m, 0.1), CappedSimplex(0.05, dim=m))
+    result = problem.solve(cut.BMRM(), tol=1e-9)
+    reduced = ReducedProblem(m, 1, problem.regularizer, problem.simple_set)
+    best, d = by_cvxpy(reduced, make_rows(margins, np.zeros(n)))
+    assert result.status is cut.Status.OPTIMAL and "entropy_dual" in str(result)
+    assert result.objective == pytest.approx(best, abs=1e-7)
+    np.testing.assert_allclose(result.x, d, atol=1e-4)
+    result.certificate.verify()
+
+
+# --- the projection -------------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    entries=st.lists(
+        st.floats(-5, 5) | st.sampled_from([-np.inf, 0.0, 1.0, 1e3, -1e3, 1e20]), min_size=1, max_size=12
+    ),
+    nu=st.floats(1.0, 12.0),
+)
+def test_one_cap_is_like_many_equal_caps(entries, nu):
+    logits, cap = np.array(entries), 1.0 / min(nu, len(entries))
+    x = entropic_capped(logits, cap)
+    assert abs(x.sum() - 1.0) <= 1e-13 and (x >= 0.0).all() and (x <= cap).all()
+    np.testing.assert_allclose(x, entropic_capped(logits, np.full(len(entries), cap)), rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 30])
+def test_the_projection_satisfies_its_optimality_conditions(m):
+    """x = min(cap, exp(logits - theta)) for one theta; with ties, caps active and inactive."""
+    rng = np.random.default_rng(m)
+    for scale, nu, ties in itertools.product((0.0, 0.1, 3.0, 100.0), (1.0, 1.5, m / 2, m - 0.25, m), (0, 1)):
+        cap = 1.0 / np.clip(nu, 1.0, m)
+        logits = scale * rng.normal(size=m)
+        if ties:
+            logits = np.round(logits)
+        x = entropic_capped(logits, cap)
+        assert x.sum() == pytest.approx(1.0, abs=1e-14)
+        free = (x < cap) & (x > 1e-290)
+        thetas = logits[free] - np.log(x[free])
+        if free.any():
+            np.testing.assert_allclose(thetas, thetas[0], atol=1e-12 * max(1.0, scale))
+            assert (logits[x >= cap] - np.log(cap) >= thetas[0] - 1e-12 * max(1.0, scale)).all()
+
+
+def test_the_projection_agrees_with_cvxpy():
+    rng = np.random.default_rng(2)
+    for cap in (0.09, 0.2, 1.0):
+        logits = rng.normal(size=15)
+        x = cp.Variable(15)
+        problem = cp.Problem(cp.Minimize(-cp.sum(cp.entr(x)) - logits @ x), [cp.sum(x) == 1, x <= cap])
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+        np.testing.assert_allclose(entropic_capped(logits, cap), x.value, atol=2e-6)
