@@ -84,10 +84,10 @@ def rebuilt(reduced, rows, options):
     return perf_counter() - start, model.getInfo().objective_function_value
 
 
-def lpboost(m=5000, rounds=300, build=HighsMaster, peers=True):
+def lpboost(fractions=(0.01, 0.05, 0.1, 0.2), m=5000, rounds=300):
     """Print the seconds per round of the living model and of the rebuilt ones."""
     margins = stump_margins(m, 3000)
-    for fraction in (0.01, 0.05, 0.1, 0.2):
+    for fraction in fractions:
         simple_set = cut.CappedSimplex(1.0 / (fraction * m), dim=m)
         reduced = ReducedProblem(m, 1, cut.NoRegularizer(), simple_set)
         seconds, table = [], []
@@ -97,19 +97,16 @@ def lpboost(m=5000, rounds=300, build=HighsMaster, peers=True):
             if count not in SAMPLES:
                 return
             living = float(np.mean(seconds[-WINDOW:]))
-            line = [count, 1e3 * living]
-            if peers:
-                answers = [rebuilt(reduced, rows, options) for options in ({}, OWN_SETTINGS)]
-                value = float((rows.slopes @ x).max())
-                assert all(abs(value - other) <= 1e-6 for _, other in answers), (value, answers)
-                line += [1e3 * time for time, _ in answers] + [min(answers)[0] / living]
-            table.append(line)
+            answers = [rebuilt(reduced, rows, options) for options in ({}, OWN_SETTINGS)]
+            value = float((rows.slopes @ x).max())
+            assert all(abs(value - other) <= 1e-6 for _, other in answers), (value, answers)
+            table.append((count, living, *(time for time, _ in answers), min(answers)[0] / living))
 
-        boost(build(reduced), margins, rounds, watch)
-        print(f"\nLPBoost, m = {m}, nu = {fraction:g} m: {sum(seconds):.2f} s in {rounds} rounds", flush=True)
-        print("  columns   living, ms   rebuilt, ms   rebuilt, our settings, ms   ratio" * peers)
-        for count, *times in table:
-            print(f"  {count:>7}", *(f"{time:>12.1f}" for time in times), flush=True)
+        boost(HighsMaster(reduced), margins, rounds, watch)
+        print(f"\nLPBoost, m = {m}, nu = {fraction:g} m: {sum(seconds):.2f} s in {rounds} rounds")
+        print("  columns   living, ms   rebuilt, ms   rebuilt, our settings, ms   ratio")
+        for count, *times, ratio in table:
+            print(f"  {count:>7}", *(f"{1e3 * time:>12.1f}" for time in times), f"{ratio:>8.1f}", flush=True)
 
 
 def erlpboost(m, eps=0.01, columns=200, fraction=0.1):

@@ -13,7 +13,7 @@ from cutplane.exceptions import (
     OracleError,
 )
 from cutplane.masters.select import Backend
-from cutplane.methods import BMRM, OCAS, Kelley, LevelBundle, ProximalBundle
+from cutplane.methods import BMRM, OCAS, FrankWolfe, Kelley, LevelBundle, ProximalBundle
 from cutplane.path import Path
 from cutplane.problem import Problem
 from cutplane.regularizers import (
@@ -78,6 +78,7 @@ __all__ = [
     "CvxpySet",
     "ElasticNet",
     "FeasibleSet",
+    "FrankWolfe",
     "HalfSpace",
     "ImagedRisk",
     "InvalidInputError",

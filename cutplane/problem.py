@@ -215,8 +215,8 @@ class Problem:
         Parameters
         ----------
         method : Method or "auto", default "auto"
-            `Kelley`, `BMRM`, `OCAS`, `ProximalBundle` or `LevelBundle`; "auto" chooses by what the pieces
-            offer.
+            `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle` or `FrankWolfe`; "auto" chooses by what
+            the pieces offer.
         backend : str or Backend, default "auto"
             Who solves the reduced problems: "simplex_qp", "highs", or any installed cvxpy solver.
         tol : float, default 1e-4

@@ -566,3 +566,19 @@ def test_many_atoms():
     assert [atoms.index(point) for point in points] == list(range(100))
     assert [atoms.index(point) for point in points] == list(range(100))
     assert np.array_equal(atoms.rows, points)
+
+
+def test_auto_takes_it_where_the_set_has_nothing_else():
+    class Hull(FeasibleSet):
+        bounded, dim = True, 3
+
+        def violation(self, x):
+            return 0.0
+
+        def minimise_linear(self, v):
+            return np.eye(3)[int(np.argmin(v))]
+
+    risk = cut.LinearRisk(np.eye(3), [1.0, 0.5, -2.0], Squared(), normalize=False)
+    result = cut.Problem(risk, feasible_set=Hull()).solve(tol=1e-3)
+    assert result.method.startswith("FrankWolfe") and result.status is Status.OPTIMAL
+    np.testing.assert_allclose(result.x, [0.75, 0.25, 0.0], atol=0.05)

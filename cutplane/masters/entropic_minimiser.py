@@ -79,12 +79,12 @@ class EntropicMinimiser:
         total = float(weights.sum())
         if not total > 0.0:
             return H
-        means = None if self._is_box else slopes @ weights / total
+        means = np.zeros(H.shape[0]) if self._is_box else slopes @ weights / total
         roots = np.sqrt(weights / lam)
         for start in range(0, weights.size, _CHUNK):
             part = slice(start, start + _CHUNK)
-            columns = slopes[:, part] if means is None else slopes[:, part] - means[:, None]
-            columns = columns * roots[part]
+            columns = slopes[:, part] - means[:, None]
+            columns *= roots[part]
             H += columns @ columns.T
         return H
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.methods.base import Method
+from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.ocas import OCAS
@@ -31,6 +33,7 @@ def choose(problem: Problem) -> Method:
 
     * separation oracles: `LevelBundle`, whose queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
+    * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
     * a regularizer that stabilises: `OCAS`;
     * none, but a bounded set: `LevelBundle`;
     * neither: `ProximalBundle`, whose gap is not certified.
@@ -43,6 +46,8 @@ def choose(problem: Problem) -> Method:
         method = Kelley()
     elif problem.regularizer.lam > 0:
         method = OCAS()
+    elif _is_known_by_linear_minimisation(problem):
+        method = FrankWolfe("short" if offers(problem.risk, Capability.CURVATURE) else "exact")
     elif bounded:
         method = LevelBundle()
     else:
@@ -52,3 +57,9 @@ def choose(problem: Problem) -> Method:
     except MissingCapabilityError:
         return ProximalBundle()
     return method
+
+
+def _is_known_by_linear_minimisation(problem: Problem) -> bool:
+    others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
+    offered = [other for other in others if offers(problem.simple_set, other)]
+    return offers(problem.simple_set, Capability.LINEAR_MINIMISATION) and not offered

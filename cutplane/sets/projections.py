@@ -16,6 +16,7 @@ _FAR = 100.0
 _LEAST = 700.0
 _LOWEST = -1e300
 _TINY = 1e-300
+_ROUNDING = 1e-15
 
 
 def project_simplex(z: Array, radius: float) -> Array:
@@ -39,6 +40,8 @@ def project_capped(z: Array, caps: Array) -> Array:
 
     The sum of clip(z - theta, 0, caps) is piecewise linear, decreasing in theta, with breaks at z, z - caps.
     """
+    if abs(z.sum() - 1.0) <= _ROUNDING and (z >= 0.0).all() and (z <= caps).all():
+        return z.copy()
     caps = np.minimum(caps, 1.0)
     pivot = z[_order(-z, caps)[1]]
     shifted = np.clip(z - pivot, -2.0, 3.0)
