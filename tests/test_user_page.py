@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import cutplane as cut
 
 DOCS = Path(__file__).parents[1] / "docs"
-GUIDE = ("getting_started", "define_your_own", "choosing", "estimators", "certificates", "statuses")
+GUIDE = ("getting_started", "define_your_own", "choosing", "estimators", "boosting", "certificates", "statuses")
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="a source distribution has no docs")
 
@@ -49,7 +49,7 @@ def _away(tmp_path, monkeypatch):
 
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
-    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path = snippets("index")
+    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path, boosted = snippets("index")
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
     result = names["result"]
@@ -86,6 +86,9 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     exec(whole_path, names)
     assert all(each.status is cut.Status.OPTIMAL for each in names["path"])
     assert len(names["path"]) == 25
+
+    ensemble = value_of(boosted, names)
+    assert ensemble.status is cut.Status.OPTIMAL and ensemble.gap_abs <= 1e-2
 
 
 def minimum(expression, constraints=()):
