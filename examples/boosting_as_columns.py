@@ -8,7 +8,7 @@ soft margin is a linear programme with a column for each hypothesis; its dual is
 .. math::
 
    \min_{d \in D} \; \max_h \; \sum_{i=1}^m d_i y_i h(x_i),
-   \qquad D = \{0 \le d_i \le 1/\nu, \; \textstyle\sum_i d_i = 1\},
+   \qquad D = \{0 \le d_i \le 1/\nu, \; \sum_i d_i = 1\},
 
 the minimum of a piecewise linear function of the weights d of the examples. A weak learner is its oracle:
 asked about one d, it returns the hypothesis of the largest edge, which is a cut. Kelley's method with these
