@@ -29,9 +29,9 @@ from cutplane.exceptions import InvalidInputError, OracleError
 SMOOTHED = [
     ERLPBoost(),
     CorrectiveERLPBoost(),
-    CorrectiveERLPBoost(step="exact"),
+    CorrectiveERLPBoost(step="short"),
     MLPBoost(),
-    MLPBoost(step="exact"),
+    MLPBoost(step="short"),
     MLPBoost(step="open_loop"),
 ]
 
@@ -199,6 +199,13 @@ def test_plots_take_and_return_axes():
     assert plot_margins({"a": result.margins, "b": -result.margins}, ax=ax) is ax
     assert "<table" in result._repr_html_()
     plt.close("all")
+
+
+def test_auto_chooses_by_the_tolerance():
+    H, y, nu = instance(5)
+    problem = SoftMargin(H, y, nu, HypothesisMatrix())
+    assert problem.solve(tol=0.05).method == repr(ERLPBoost())
+    assert problem.solve(tol=1e-6).method == repr(LPBoost())
 
 
 def test_no_rounds_at_all():

@@ -15,7 +15,15 @@ from sklearn.preprocessing import StandardScaler
 import cutplane as cut
 
 DOCS = Path(__file__).parents[1] / "docs"
-GUIDE = ("getting_started", "define_your_own", "choosing", "estimators", "boosting", "certificates", "statuses")
+GUIDE = (
+    "getting_started",
+    "define_your_own",
+    "choosing",
+    "estimators",
+    "boosting",
+    "certificates",
+    "statuses",
+)
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="a source distribution has no docs")
 

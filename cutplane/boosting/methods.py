@@ -137,7 +137,7 @@ class CorrectiveERLPBoost(BoostingMethod):
 
     Parameters
     ----------
-    step : {"short", "exact", "open_loop"}, default "short"
+    step : {"short", "exact", "open_loop"}, default "exact"
         How far to go towards the new hypothesis.
     eta : float, optional
         Positive; by default ``2 / tol ln(m / nu)``.
@@ -149,7 +149,7 @@ class CorrectiveERLPBoost(BoostingMethod):
        doi:10.1007/s10994-010-5173-z.
     """
 
-    step: Step = "short"
+    step: Step = "exact"
     eta: float | None = None
 
     def __post_init__(self) -> None:
@@ -165,7 +165,8 @@ class CorrectiveERLPBoost(BoostingMethod):
 
         hull = HypothesisHull(pool, m)
         first = hull.minimise_linear(np.full(m, -1.0 / m))
-        problem = Problem(SmoothedMargin(m, nu, smoothing(m, nu, tol, self.eta)), feasible_set=hull)
+        risk = SmoothedMargin(m, nu, smoothing(m, nu, tol, self.eta), pool.learner.exact)
+        problem = Problem(risk, feasible_set=hull)
         method = FrankWolfe(self.step, correction=self._correction(hull, nu))
         options = options | {"max_cuts": 4}
         loop = problem.iterate(method, x0=first, **options)
@@ -191,7 +192,7 @@ class MLPBoost(CorrectiveERLPBoost):
 
     Parameters
     ----------
-    step : {"short", "exact", "open_loop"}, default "short"
+    step : {"short", "exact", "open_loop"}, default "exact"
         The Frank-Wolfe step.
     eta : float, optional
         Positive; by default ``2 / tol ln(m / nu)``.

@@ -64,11 +64,14 @@ class SmoothedMargin(ImagedRisk):
         The cap of D is 1/nu.
     lam : float
         Positive.
+    exact : bool, default True
+        Whether the weak learner is, which bounds this risk over the hull.
     """
 
     dim: int
     nu: float
     lam: float
+    exact: bool = True
 
     def image(self, x: Array) -> Answer:
         """Return the margins x with the worst distribution for them: the entropic projection."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
-from cutplane.boosting.methods import BoostingMethod, LPBoost
+from cutplane.boosting.methods import BoostingMethod, ERLPBoost, LPBoost
 from cutplane.boosting.pool import Pool
 from cutplane.boosting.weak_learner import as_weak_learner
 from cutplane.exceptions import InvalidInputError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cutplane.boosting.early_stopping import EarlyStopping
     from cutplane.boosting.result import BoostingResult
     from cutplane.callbacks import Callback
+
+_FINE = 1e-3
 
 
 class SoftMargin:
@@ -90,7 +92,7 @@ class SoftMargin:
         Parameters
         ----------
         method : LPBoost, ERLPBoost, CorrectiveERLPBoost, MLPBoost or "auto", default "auto"
-            "auto" is `LPBoost`.
+            "auto" is `ERLPBoost` down to a `tol` of 1e-3, then `LPBoost`.
         tol : float, default 0.01
             Positive. Absolute, in the unit of the margins, which are in [-1, 1]: the run stops when the least
             edge of the best hypothesis so far exceeds the soft margin of the ensemble by at most `tol`.
@@ -116,7 +118,8 @@ class SoftMargin:
         as_scalar("tol", tol, low=0.0, low_open=True)
         if method != "auto" and not isinstance(method, BoostingMethod):
             raise InvalidInputError(f"method must be LPBoost(), MLPBoost(), ... or 'auto', got {method!r}.")
-        chosen = LPBoost() if method == "auto" else method
+        automatic = ERLPBoost() if tol >= _FINE else LPBoost()
+        chosen = automatic if method == "auto" else method
         m = self.y.size
         pool = Pool(self.weak_learner.bind(self.X, self.y), m)
         limits: dict[str, Any] = {"tol": 0.0, "max_iter": max_iter, "time_limit": time_limit}

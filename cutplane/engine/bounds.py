@@ -19,6 +19,11 @@ _NOISE = 1e-13
 class Bounds:
     """Both bounds on the optimum, and what proves them.
 
+    Parameters
+    ----------
+    exact : bool, default True
+        Whether the oracles are; if not, a lower bound that a point contradicts is forgotten.
+
     Attributes
     ----------
     best : Point or None
@@ -29,7 +34,8 @@ class Bounds:
         The multipliers that give `lower`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = True) -> None:
+        self.exact = exact
         self.best: Point | None = None
         self.lower = -math.inf
         self.proof = Proof()
@@ -48,6 +54,8 @@ class Bounds:
             return False
         better = not self.upper - point.objective <= _NOISE * abs(self.upper)
         self.best = point
+        if not self.exact and self.lower > point.objective:
+            self.lower, self.proof = -math.inf, Proof()
         self._check(self.lower, self._magnitude)
         return better
 
@@ -64,7 +72,7 @@ class Bounds:
 
         `magnitude` is the size of the terms that `value` is the sum of.
         """
-        if not value > self.lower:
+        if not value > self.lower or (value > self.upper and not self.exact):
             return False
         better = not value - self.lower <= _NOISE * magnitude
         self._check(value, magnitude)

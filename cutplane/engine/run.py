@@ -112,7 +112,7 @@ class Run:
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
         self.safe = SafeDual(problem)
-        self.bounds = Bounds()
+        self.bounds = Bounds(problem.risk.exact)
         self.first: Point
         self.queries = 0
         self.moved = False

@@ -28,7 +28,8 @@ class Risk(ABC):
     exact : bool
         Whether the values of the oracle are right. The cuts of an oracle that is not exact must hold, but its
         values may be too low: then the engine raises them when later cuts show it, and the upper bound with
-        them, which is relative to what the oracle can find.
+        them, which is relative to what the oracle can find. A lower bound that a point contradicts is
+        forgotten.
     """
 
     dim: int
