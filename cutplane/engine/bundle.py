@@ -14,6 +14,7 @@ AGGREGATE = -1
 TRIVIAL = -2
 """The query number of a cut that states a known infimum: slope 0."""
 
+_COLUMNS = "_slopes", "_offsets", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 
@@ -40,6 +41,7 @@ class Bundle:
         self._offsets = np.empty(16)
         self._blocks = np.empty(16, dtype=np.int64)
         self._ids = np.empty(16, dtype=np.int64)
+        self._keys = np.empty(16, dtype=np.int64)
         self._queries = np.empty(16, dtype=np.int64)
         self._ages = np.empty(16, dtype=np.int64)
         self._weights = np.empty(16)
@@ -107,7 +109,8 @@ class Bundle:
     def find(self, slope: Array, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
         close = np.abs(self.offsets - offset) <= 1e-14 * (1.0 + abs(offset))
-        for row in np.flatnonzero(close & (self.blocks == block)).tolist():
+        same = self._keys[: self._count] == _key(slope)
+        for row in np.flatnonzero(close & same & (self.blocks == block)).tolist():
             if np.array_equal(self._slopes[row], slope):
                 return row
         return None
@@ -122,6 +125,7 @@ class Bundle:
         self._offsets[row] = offset
         self._blocks[row] = block
         self._ids[row] = self._next_id
+        self._keys[row] = _key(slope)
         self._queries[row] = query
         self._ages[row] = 0
         self._weights[row] = _NOT_WEIGHED
@@ -131,7 +135,7 @@ class Bundle:
 
     def _grow(self) -> None:
         capacity = 2 * len(self._offsets)
-        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages", "_weights"):
+        for name in _COLUMNS:
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: self._count] = old[: self._count]
@@ -201,10 +205,15 @@ class Bundle:
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())
-        for name in ("_slopes", "_offsets", "_blocks", "_ids", "_queries", "_ages", "_weights"):
+        for name in _COLUMNS:
             array = getattr(self, name)
             array[:left] = array[: self._count][keep]
         self._count = left
         alive = set(self.queries.tolist())
         self.points = {query: point for query, point in self.points.items() if query in alive}
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
+
+
+def _key(slope: Array) -> int:
+    """Return a number that equal slopes have in common."""
+    return hash((slope + 0.0).tobytes())  # 0.0 and -0.0 are equal
