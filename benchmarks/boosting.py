@@ -148,7 +148,7 @@ def large():
         for label in ("ERLPBoost", "LPBoost", "MLPBoost"):
             start = perf_counter()
             problem = boosting.SoftMargin(X, y, share * m, boosting.DecisionStumps())
-            result = problem.solve(METHODS[label], tol=TOL, time_limit=120)
+            result = problem.solve(METHODS[label], tol=TOL, time_limit=60)
             seconds = perf_counter() - start
             error = np.mean(result.ensemble.predict(test_X) != test_y)
             note = "" if result.status is cut.Status.OPTIMAL else f", gap {result.gap_abs:.2g}"

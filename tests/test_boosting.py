@@ -110,20 +110,41 @@ def test_smoothed_methods_come_within_their_tolerance(seed, method):
     assert (np.diff(lower) >= 0.0).all() and (np.diff(upper) <= 0.0).all()
 
 
-def test_stumps_certify_the_optimum_over_all_stumps():
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[:, :8], 2.0 * y - 1.0
-    nu = 0.1 * y.size
+def all_stumps(X):
+    """The outputs of all distinct stumps and constants, one per column."""
     columns = []
     for j in range(X.shape[1]):
         values = np.unique(X[:, j])
         for threshold in np.append(values[0] - 1.0, 0.5 * (values[1:] + values[:-1])):
             columns.append(np.where(X[:, j] > threshold, 1.0, -1.0))
-    A = y[:, None] * np.unique(np.array(columns), axis=0).T
+    H = np.unique(np.array(columns), axis=0).T
+    return np.hstack([H, -H])
+
+
+def test_stumps_certify_the_optimum_over_all_stumps():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:, :8], 2.0 * y - 1.0
+    nu = 0.1 * y.size
     result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-7)
-    optimum = largest_soft_margin(np.hstack([A, -A]), nu)
     assert result.status is cut.Status.OPTIMAL
+    optimum = largest_soft_margin(y[:, None] * all_stumps(X), nu)
     assert result.soft_margin == pytest.approx(optimum, abs=1e-6)
+
+
+def test_weak_duality_proves_it_for_thirty_thousand_stumps():
+    X, y = load_breast_cancer(return_X_y=True)
+    y = 2.0 * y - 1.0
+    nu = 0.1 * y.size
+    result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-7)
+    d = result.distribution
+    assert (
+        (d >= 0.0).all() and (d <= 1.0 / nu * (1.0 + 1e-9)).all() and d.sum() == pytest.approx(1.0, abs=1e-9)
+    )
+    upper = ((d * y) @ all_stumps(X)).max()
+    lower = np.sort(y * result.ensemble.decision_function(X))[: int(nu)]
+    rest = nu - int(nu)
+    outlier = np.sort(y * result.ensemble.decision_function(X))[int(nu)]
+    assert (lower.sum() + rest * outlier) / nu == pytest.approx(upper, abs=1e-6)
 
 
 @given(st.integers(0, 10**6), st.floats(1.0, 30.0), st.floats(0.01, 10.0))
