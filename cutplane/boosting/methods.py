@@ -167,7 +167,7 @@ class CorrectiveERLPBoost(BoostingMethod):
         first = hull.minimise_linear(np.full(m, -1.0 / m))
         risk = SmoothedMargin(m, nu, smoothing(m, nu, tol, self.eta), pool.learner.exact)
         problem = Problem(risk, feasible_set=hull)
-        method = FrankWolfe(self.step, correction=self._correction(hull, nu))
+        method = FrankWolfe(self.step, correction=self._correction(hull, nu, tol))
         options = options | {"max_cuts": 4}
         loop = problem.iterate(method, x0=first, **options)
 
@@ -180,7 +180,7 @@ class CorrectiveERLPBoost(BoostingMethod):
 
         return Booster(loop, weights)
 
-    def _correction(self, hull: HypothesisHull, nu: float) -> Any:
+    def _correction(self, hull: HypothesisHull, nu: float, tol: float) -> Any:
         return None
 
 
@@ -202,8 +202,8 @@ class MLPBoost(CorrectiveERLPBoost):
     .. [1] R. Mitsuboshi, K. Hatano, E. Takimoto, "Boosting as Frank-Wolfe", 2022, arXiv:2209.10831.
     """
 
-    def _correction(self, hull: HypothesisHull, nu: float) -> LPCorrection:
-        return LPCorrection(hull, nu)
+    def _correction(self, hull: HypothesisHull, nu: float, tol: float) -> LPCorrection:
+        return LPCorrection(hull, nu, 0.01 * tol)
 
 
 class LPCorrection:
@@ -215,17 +215,19 @@ class LPCorrection:
     ----------
     hull : HypothesisHull
     nu : float
+    accuracy : float
+        Asked for of the linear programme.
     """
 
-    def __init__(self, hull: HypothesisHull, nu: float):
+    def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):
         from cutplane.masters.base import ReducedProblem
-        from cutplane.masters.highs import HighsMaster
+        from cutplane.masters.select import Backend, candidates
         from cutplane.regularizers.none import NoRegularizer
 
         self._hull = hull
-        self._master = HighsMaster(
-            ReducedProblem(hull.dim, 1, NoRegularizer(), CappedSimplex(1.0 / nu, hull.dim))
-        )
+        reduced = ReducedProblem(hull.dim, 1, NoRegularizer(), CappedSimplex(1.0 / nu, hull.dim))
+        self._master = candidates(reduced, None, Backend())[0].build()
+        self._accuracy = accuracy
         self._order: list[int] = []
         self._solved = 0
 
@@ -238,7 +240,7 @@ class LPCorrection:
             return None
         count = len(columns)
         rows = _Rows(columns, np.zeros(count), np.zeros(count, np.int64), np.arange(count))
-        solution = self._master.solve(rows)
+        solution = self._master.solve(rows, None, self._accuracy)
         found = None if solution.multipliers is None else normalise(solution.multipliers, rows.blocks, 1)
         self._solved = len(columns)
         if found is None:

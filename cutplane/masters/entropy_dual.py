@@ -103,6 +103,10 @@ class EntropyMaster:
         """Solve; `accuracy` is the absolute error of the optimal value that may remain."""
         if stabilization is not None:
             raise MissingCapabilityError(f"EntropyMaster has no closed form with {stabilization!r}.")
+        return self.solve_at(rows, self._minimiser.lam, accuracy)
+
+    def solve_at(self, rows: Rows, lam: float, accuracy: float) -> MasterSolution:
+        """Solve with another weight of the entropy, which may differ from one call to the next."""
         cuts = rows.blocks[rows.blocks != HALF_SPACE]
         if not np.bincount(cuts, minlength=self._n_blocks).all():
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
@@ -110,7 +114,6 @@ class EntropyMaster:
             if not self._follow(rows):
                 self._forget()
                 return MasterSolution(None, None, MasterStatus.FAILED, "a row is not finite, or too large")
-            lam = self._minimiser.lam
             self.gap = self._newton(rows, lam, accuracy, _ROUNDS)
             if not self._is_enough(self.gap, accuracy):
                 for stage in self._path(lam):

@@ -9,8 +9,8 @@ from typing import Any
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
 
-OWN_MASTERS = ("simplex_qp", "highs", "entropy_dual")
-_NOT_IN_CVXPY = ("auto", "simplex_qp", "entropy_dual")
+OWN_MASTERS = ("simplex_qp", "smoothed_lp", "highs", "entropy_dual")
+_NOT_IN_CVXPY = ("auto", "simplex_qp", "smoothed_lp", "entropy_dual")
 _FALLBACKS = ("clarabel", "osqp", "scs")
 
 
@@ -22,8 +22,9 @@ class Backend:
     ----------
     name : str, default "auto"
         ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
-        ``"highs"`` (a living HiGHS model for linear programmes), ``"entropy_dual"`` (own Newton method for an
-        entropy over a box or a simplex), or any of ``cvxpy.installed_solvers()``, in any case, through cvxpy.
+        ``"highs"`` (a living HiGHS model for linear programmes), ``"smoothed_lp"`` (own Newton method for
+        those over a large capped simplex), ``"entropy_dual"`` (own Newton method for an entropy over a box or
+        a simplex), or any of ``cvxpy.installed_solvers()``, in any case, through cvxpy.
     options : dict, optional
         Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
 
@@ -76,13 +77,19 @@ def candidates(
     from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
+    from cutplane.masters.smoothed_lp import SmoothedLP
 
     def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
         return Candidate(name, lambda: CvxpyMaster(reduced, name, dict(options)))
 
     own = [
         Candidate(name, lambda kind=kind: kind(reduced))
-        for name, kind in (("simplex_qp", SimplexQP), ("highs", HighsMaster), ("entropy_dual", EntropyMaster))
+        for name, kind in (
+            ("simplex_qp", SimplexQP),
+            ("smoothed_lp", SmoothedLP),
+            ("highs", HighsMaster),
+            ("entropy_dual", EntropyMaster),
+        )
         if kind.refusal(reduced, stabilization) is None
     ]
     found = [candidate for candidate in own if candidate.name == backend.name]
@@ -120,9 +127,11 @@ def _reasons(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | 
     from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
+    from cutplane.masters.smoothed_lp import SmoothedLP
 
     masters = {
         "simplex_qp": SimplexQP,
+        "smoothed_lp": SmoothedLP,
         "highs": HighsMaster,
         "entropy_dual": EntropyMaster,
         "cvxpy": CvxpyMaster,

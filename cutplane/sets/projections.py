@@ -14,7 +14,7 @@ from cutplane.validation import Array
 
 _FAR = 100.0
 _LEAST = 700.0
-_LOWEST = -1e300
+_LOWEST = -1e307
 _TINY = 1e-300
 _ROUNDING = 1e-15
 

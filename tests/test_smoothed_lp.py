@@ -1,0 +1,82 @@
+"""The smoothed linear programmes against HiGHS, with the certificate of their multipliers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.boosting import DecisionStumps, LPBoost, MLPBoost, SoftMargin
+from cutplane.masters.base import ReducedProblem
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.smoothed_lp import SmoothedLP
+from cutplane.regularizers import L2, NoRegularizer
+from cutplane.sets import Box, CappedSimplex, Simplex
+
+DIM = 3000
+
+
+def cuts(count, seed=0, offsets=True):
+    rng = np.random.default_rng(seed)
+    return SimpleNamespace(
+        slopes=np.where(rng.random((count, DIM)) < 0.55, 1.0, -1.0),
+        offsets=0.1 * rng.standard_normal(count) if offsets else np.zeros(count),
+        blocks=np.zeros(count, dtype=np.int64),
+        ids=np.arange(count),
+    )
+
+
+def reduced(nu=300.0, regularizer=None, simple_set=None):
+    return ReducedProblem(DIM, 1, regularizer or NoRegularizer(), simple_set or CappedSimplex(1.0 / nu, DIM))
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-4, 1e-5, 1e-9, 0.0])
+@pytest.mark.parametrize("nu", [1.0, 30.0, 2500.0])
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_it_is_as_exact_as_it_is_asked_to_be(accuracy, nu, count):
+    problem, rows = reduced(nu), cuts(count)
+    exact = HighsMaster(problem).solve(rows)
+    optimum = (rows.slopes @ exact.x + rows.offsets).max()
+    solution = SmoothedLP(problem).solve(rows, None, accuracy)
+    weights = solution.multipliers / solution.multipliers.sum()
+    v = weights @ rows.slopes
+    lower = weights @ rows.offsets + v @ problem.simple_set.minimise_linear(v)
+    assert problem.simple_set.violation(solution.x) <= 1e-9
+    assert lower <= optimum + 1e-9
+    assert (rows.slopes @ solution.x + rows.offsets).max() - lower <= 11.0 * accuracy + 1e-8
+
+
+def test_one_master_follows_growing_rows_and_shrinking_accuracies():
+    problem, rows = reduced(), cuts(60)
+    master = SmoothedLP(problem)
+    for count, accuracy in ((5, 1e-3), (20, 3e-4), (20, 1e-12), (60, 1e-4)):
+        part = SimpleNamespace(**{name: value[:count] for name, value in vars(rows).items()})
+        solution = master.solve(part, None, accuracy)
+        exact = HighsMaster(problem).solve(part)
+        value, optimum = ((part.slopes @ s.x + part.offsets).max() for s in (solution, exact))
+        assert optimum - 1e-9 <= value <= optimum + 11.0 * accuracy + 1e-8
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        reduced(regularizer=L2(1.0)),
+        reduced(simple_set=Box(0.0, 1.0, DIM)),
+        reduced(simple_set=Simplex(DIM)),
+        reduced(simple_set=CappedSimplex(np.full(DIM, 0.01))),
+        reduced(nu=float(DIM)),
+        ReducedProblem(10, 1, NoRegularizer(), CappedSimplex(0.5, 10)),
+    ],
+    ids=["quadratic", "box", "simplex", "caps", "one point", "small"],
+)
+def test_it_refuses_what_it_cannot_solve(problem):
+    assert SmoothedLP.refusal(problem, None)
+
+
+@pytest.mark.parametrize("method", [LPBoost(), MLPBoost()], ids=repr)
+def test_boosting_many_examples_is_certified(method):
+    X, y = cut.datasets.twonorm(4000, seed=0)
+    result = SoftMargin(X, y, 0.2 * y.size, DecisionStumps()).solve(method, tol=0.01)
+    assert result.status is cut.Status.OPTIMAL and result.gap_abs <= 0.01
+    exact = SoftMargin(X, y, 0.2 * y.size, DecisionStumps()).solve(LPBoost(), tol=1e-3)
+    assert abs(result.soft_margin - exact.soft_margin) <= 0.011
