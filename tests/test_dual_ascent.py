@@ -79,6 +79,19 @@ def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_multipliers_of_another_weight_are_rescaled(loss):
+    risk, lam = instance(loss), 1e-3
+    before = risk.dual_ascent(L2(100.0 * lam).quadratic(risk.dim))
+    before.run(30)
+    given = before.multipliers
+    started = risk.dual_ascent(L2(lam).quadratic(risk.dim), given)
+    assert dual_value(risk, lam, started.multipliers) > dual_value(risk, lam, given)
+    kept = started.x.copy()
+    started.resume()
+    np.testing.assert_allclose(started.x, kept, atol=1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize(("blocks", "intercept"), [(1, False), (3, True)])
 def test_the_cut_of_the_derivatives_is_the_cut_of_the_oracle(loss, blocks, intercept):
     risk = instance(loss, blocks=blocks, intercept=intercept)
