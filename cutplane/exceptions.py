@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cutplane.boosting.result import BoostingResult
     from cutplane.result import Result
 
 
@@ -37,8 +38,8 @@ class OracleError(CutplaneError, RuntimeError):
 
     Attributes
     ----------
-    result : Result or None
+    result : Result, BoostingResult or None
         The best point found before the failure, with its bounds; None if the first query failed.
     """
 
-    result: Result | None = None
+    result: Result | BoostingResult | None = None

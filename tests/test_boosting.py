@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import cutplane as cut
 from cutplane.boosting import (
+    Column,
     CorrectiveERLPBoost,
     DecisionStumps,
     EarlyStopping,
@@ -190,6 +191,41 @@ def test_ctrl_c_and_callbacks_return_the_best_ensemble(method):
         assert result.status is cut.Status.INTERRUPTED
         assert len(result.ensemble) and result.soft_margin <= result.edge
     assert problem.solve(method, tol=1e-3, max_iter=3).status is cut.Status.MAX_ITER
+
+
+def test_an_interrupt_before_the_first_error_is_known():
+    X, y = load_breast_cancer(return_X_y=True)
+    y = 2.0 * y - 1.0
+    rule = EarlyStopping(X[::3], y[::3])
+    result = SoftMargin(X, y, 20, DecisionStumps()).solve(early_stopping=rule, callback=lambda state: True)
+    assert result.status is cut.Status.INTERRUPTED and len(result.ensemble) == 1
+
+
+def test_a_learner_that_fails_leaves_the_ensemble_so_far():
+    H, y, nu = instance(5)
+    calls = []
+
+    def learner(X, y, d):
+        calls.append(d)
+        if len(calls) > 3:
+            raise RuntimeError("out of ideas")
+        return Column(int(np.argmax((d * y) @ X)))
+
+    for method in (LPBoost(), MLPBoost()):
+        calls.clear()
+        with pytest.raises(OracleError, match="out of ideas") as caught:
+            SoftMargin(H, y, nu, learner).solve(method, tol=1e-9)
+        assert len(caught.value.result.ensemble) and len(caught.value.result.history) >= 2
+
+
+@pytest.mark.parametrize("method", [LPBoost(), MLPBoost(), ERLPBoost()], ids=repr)
+def test_the_edge_is_that_of_a_distribution_in_the_capped_simplex(method):
+    X, y = cut.datasets.twonorm(600, seed=0)
+    nu = 47.3
+    result = SoftMargin(X, y, nu, DecisionStumps()).solve(method, tol=0.02)
+    d = result.distribution
+    assert abs(d.sum() - 1.0) <= 1e-14 and d.min() >= 0.0 and d.max() <= (1.0 + 1e-14) / nu
+    assert result.edge == pytest.approx(DecisionStumps().bind(X, y).best(d)[1] @ d, abs=1e-14)
 
 
 def test_early_stopping_keeps_the_ensemble_of_the_least_error():

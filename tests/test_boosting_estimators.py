@@ -73,6 +73,29 @@ def test_early_stopping_and_grid_search():
     assert search.best_score_ > 0.9
 
 
+def test_ctrl_c_is_not_taken_for_early_stopping():
+    X, y = load_breast_cancer(return_X_y=True)
+    stumps, calls = DecisionStumps(), []
+
+    class Interrupted:
+        def bind(self, X, y):
+            oracle = stumps.bind(X, y)
+
+            class Oracle:
+                exact = True
+
+                def best(self, d):
+                    calls.append(1)
+                    if len(calls) == 5:
+                        raise KeyboardInterrupt
+                    return oracle.best(d)
+
+            return Oracle()
+
+    with pytest.raises(KeyboardInterrupt):
+        LPBoostClassifier(Interrupted(), nu=0.02, validation_fraction=0.3).fit(X, y)
+
+
 def test_hypotheses_may_be_columns():
     rng = np.random.default_rng(0)
     y = rng.choice([0, 1], 100)

@@ -199,3 +199,9 @@ def test_errors_of_sums():
         WeightedSum.of((1.0, "risk"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError):
         a + 1.0
+
+
+def test_a_sum_is_exact_if_all_its_terms_are():
+    exact, other = LinearObjective([1.0, 2.0]), LinearObjective([0.0, 1.0])
+    object.__setattr__(other, "exact", False)
+    assert (exact + exact).exact and not (exact + 0.5 * other).exact

@@ -49,7 +49,7 @@ class Ensemble:
 
     def decision_function(self, X: Any) -> Array:
         """Return the weighted mean of the hypotheses, shape (n,), in [-1, 1]."""
-        X = X.tocsc() if sparse.issparse(X) else np.asarray(X)
+        X = as_columns(X)
         total = np.zeros(X.shape[0])
         for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
             total += weight * hypothesis.predict(X)
@@ -58,3 +58,8 @@ class Ensemble:
     def predict(self, X: Any) -> Array:
         """Return the signs of `decision_function`, shape (n,); 0 counts as +1."""
         return np.where(self.decision_function(X) >= 0.0, 1.0, -1.0)
+
+
+def as_columns(X: Any) -> Any:
+    """Return X as an ndarray or a CSC matrix, in which a column is found without a pass over all entries."""
+    return X.tocsc() if sparse.issparse(X) else np.asarray(X)

@@ -225,7 +225,8 @@ class LPCorrection:
         from cutplane.regularizers.none import NoRegularizer
 
         self._hull = hull
-        reduced = ReducedProblem(hull.dim, 1, NoRegularizer(), CappedSimplex(1.0 / nu, hull.dim))
+        self._distributions = CappedSimplex(1.0 / nu, hull.dim)
+        reduced = ReducedProblem(hull.dim, 1, NoRegularizer(), self._distributions)
         self._master = candidates(reduced, None, Backend())[0].build()
         self._accuracy = accuracy
         self._order: list[int] = []
@@ -243,9 +244,9 @@ class LPCorrection:
         solution = self._master.solve(rows, None, self._accuracy)
         found = None if solution.multipliers is None else normalise(solution.multipliers, rows.blocks, 1)
         self._solved = len(columns)
-        if found is None:
+        if found is None or solution.x is None:
             return None
-        self._hull.alternative = solution.x
+        self._hull.alternative = self._distributions.project(solution.x)
         self._order += [self._hull.pool.index(atom) for atom in atoms[len(self._order) :]]
         further = sorted(set(range(len(columns))) - set(self._order))
         self._order += further

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutplane.boosting.ensemble import Ensemble
+import numpy as np
+
+from cutplane.boosting.ensemble import Ensemble, as_columns
 from cutplane.history import History
 from cutplane.html import table
 from cutplane.status import Status
@@ -77,10 +79,21 @@ class BoostingResult:
         for weights in self.stages:
             yield Ensemble.of(self.hypotheses, weights)
 
+    def staged_decision_function(self, X: Any) -> Iterator[Array]:
+        """Yield the weighted mean of the hypotheses, shape (n,), after each round; each is asked once."""
+        X = as_columns(X)
+        predictions = np.empty((len(self.hypotheses), X.shape[0]))
+        known = 0
+        for weights in self.stages:
+            for k in range(known, weights.size):
+                predictions[k] = self.hypotheses[k].predict(X)
+            known = max(known, weights.size)
+            yield weights @ predictions[: weights.size] / weights.sum()
+
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Yield the predictions, -1 or +1, after each round."""
-        for ensemble in self.staged_ensembles():
-            yield ensemble.predict(X)
+        for scores in self.staged_decision_function(X):
+            yield np.where(scores >= 0.0, 1.0, -1.0)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot edge and soft margin over the rounds and return the axes (needs the extra ``plot``)."""

@@ -120,7 +120,8 @@ class HypothesisHull(FeasibleSet):
     Attributes
     ----------
     alternative : ndarray of shape (m,) or None
-        A distribution to ask about when the answer to another brings nothing new.
+        A distribution to ask about, once, when the answer to another brings nothing new. Its edge counts, so
+        that it must be in the capped simplex up to rounding.
     """
 
     bounded = True
@@ -145,4 +146,5 @@ class HypothesisHull(FeasibleSet):
         _, k = self.pool.ask(d / total if total > 0.0 else np.full(v.size, 1.0 / v.size))
         if self.alternative is not None and len(self.pool.hypotheses) == known:
             self.pool.ask(self.alternative)
+            self.alternative = None
         return self.pool.columns[k].copy()

@@ -10,6 +10,7 @@ import numpy as np
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.result import BoostingResult
 from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.exceptions import OracleError
 from cutplane.history import History
 from cutplane.sets.simplex import CappedSimplex
 from cutplane.state import State
@@ -44,6 +45,26 @@ def boost(
     loop = booster.loop
     best, stages, records = (-np.inf, np.empty(0)), [], []
     monitor = early_stopping.start() if early_stopping is not None else None
+
+    def finish(stop: Stop) -> BoostingResult:
+        chosen = stages[monitor.best] if monitor is not None and monitor.errors else best[1]
+        margins = chosen @ pool.columns[: chosen.size]
+        return BoostingResult(
+            ensemble=Ensemble.of(pool.hypotheses, chosen),
+            soft_margin=soft_margin(margins, problem.nu),
+            edge=pool.edge,
+            distribution=pool.distribution,
+            margins=margins,
+            is_global=pool.learner.exact,
+            status=stop.status,
+            reason=stop.reason,
+            history=History(records),
+            method=repr(method),
+            nu=problem.nu,
+            hypotheses=tuple(pool.hypotheses),
+            stages=tuple(stages),
+        )
+
     with progress_display(progress) as display:
         watchers = [watcher for watcher in (callback, Log() if log else None, display) if watcher is not None]
         try:
@@ -68,23 +89,12 @@ def boost(
             if not stages:
                 raise
             loop.stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
-    chosen = best[1] if monitor is None else stages[monitor.best]
+        except OracleError as error:
+            if stages:
+                error.result = finish(Stop(Status.INVALID_ORACLE, str(error)))
+            raise
     stop = loop.stop
     assert stop is not None
     if stop.status is Status.OPTIMAL and pool.edge - best[0] > tol:
         stop = Stop(Status.STALLED, "the smoothed problem is solved, but eta is too small for tol: raise eta")
-    return BoostingResult(
-        ensemble=Ensemble.of(pool.hypotheses, chosen),
-        soft_margin=soft_margin(chosen @ pool.columns[: chosen.size], problem.nu),
-        edge=pool.edge,
-        distribution=pool.distribution,
-        margins=chosen @ pool.columns[: chosen.size],
-        is_global=pool.learner.exact,
-        status=stop.status,
-        reason=stop.reason,
-        history=History(records),
-        method=repr(method),
-        nu=problem.nu,
-        hypotheses=tuple(pool.hypotheses),
-        stages=tuple(stages),
-    )
+    return finish(stop)

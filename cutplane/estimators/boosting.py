@@ -166,7 +166,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _store(self, results: list[BoostingResult]) -> None:
         for result in results:
-            if result.status.name == "INTERRUPTED" and self.validation_fraction is None:
+            if result.status.name == "INTERRUPTED" and not result.reason.startswith("early stopping"):
                 raise KeyboardInterrupt
             if result.status.name not in ("OPTIMAL", "INTERRUPTED"):
                 warnings.warn(
@@ -203,9 +203,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Yield the predictions after each round; an ensemble that has ended stays as it is."""
         X = self._checked(X)
-        stages = [list(result.staged_ensembles()) for result in self.results_]
-        for k in range(max(map(len, stages))):
-            scores = [found[min(k, len(found) - 1)].decision_function(X) for found in stages]
+        streams = [result.staged_decision_function(X) for result in self.results_]
+        for scores in _last_known(streams):
             yield self._classes(scores[0] if len(scores) == 1 else np.column_stack(scores))
 
     def _classes(self, scores: Array) -> Array:
@@ -232,6 +231,19 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _last_known(streams: list[Iterator[Array]]) -> Iterator[list[Array]]:
+    """Yield the next item of each stream, or the last one of a stream that has ended, until all have."""
+    current = [next(stream) for stream in streams]
+    going = True
+    while going:
+        yield list(current)
+        going = False
+        for k, stream in enumerate(streams):
+            item = next(stream, None)
+            if item is not None:
+                current[k], going = item, True
 
 
 class LPBoostClassifier(BoostingClassifier):

@@ -74,7 +74,7 @@ class SmoothedLP:
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `accuracy` is a tenth of the error of the optimal value that may remain; 0: none."""
-        size = float(np.abs(rows.slopes[:1]).max(initial=0.0))
+        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the newest cut: the first may be flat
         if _SHARE * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
             lam = 2.0 ** math.floor(math.log2(_SHARE * accuracy / self._entropy))
             solution = self._smooth.solve_at(rows, lam, accuracy)

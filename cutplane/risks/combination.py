@@ -48,8 +48,10 @@ class WeightedSum(Risk):
     separate: bool = False
     dim: int = field(init=False)
     n_blocks: int = field(init=False)
+    exact: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "exact", all(r.exact for _, r in self.terms))
         object.__setattr__(self, "dim", self.terms[0][1].dim)
         object.__setattr__(self, "n_blocks", sum(r.n_blocks for _, r in self.terms) if self.separate else 1)
 

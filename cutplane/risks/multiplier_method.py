@@ -100,8 +100,8 @@ class MultiplierMethod:
     def look(self, x: Array, z: Array, value: float) -> tuple[float, float]:
         """Compute multipliers and their cut (`slopes`, `offset`) at x, with predictions z and risk `value`.
 
-        Return two bounds on what separates x from the optimum: its distance from the minimiser with the
-        present shifts, in the objective, and the error of the smoothing.
+        Return two estimates, in the objective, of what separates x from the optimum: its distance from the
+        minimiser with the present shifts, and the error of the smoothing.
         """
         self._look(z)
         distance = self._distance(x)
@@ -190,7 +190,7 @@ class MultiplierMethod:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
 
     def _distance(self, x: Array) -> float:
-        """Return a bound on how far x is from the minimiser for the present shifts, in the objective."""
+        """Return about how far x is from the minimiser for the present shifts, in the objective."""
         weights = self.quadratic.weights.copy()
         if self.risk.intercept:
             weights[-1] += self._bends.sum()
