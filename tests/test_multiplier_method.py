@@ -3,14 +3,14 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from test_dual_ascent import LAYOUTS, LOSSES, instance
 
 from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
 from cutplane.capabilities import Capability, offers
-from cutplane.losses import EpsilonInsensitive, Hinge, Poisson, SquaredEpsilonInsensitive
+from cutplane.losses import EpsilonInsensitive, Hinge, Poisson, Squared, SquaredEpsilonInsensitive
 from cutplane.losses.kernels import PIECEWISE, dual_prox, kernel_form
 from cutplane.methods.newton import NewtonSteps
 from cutplane.risks.multiplier_kernels import along, derivatives, envelope_pieces, sparse_gram
@@ -150,6 +150,8 @@ def test_steps_from_the_origin_reach_the_optimum(loss, layout, bias):
 
 @given(st.integers(0, 10**6), st.sampled_from(ALL_LOSSES), st.booleans())
 @settings(max_examples=40, deadline=None)
+@example(4929, Squared(), True)
+@example(28849, Squared(), True)
 def test_every_cut_lies_below_the_risk_and_is_that_of_its_multipliers(seed, loss, intercept):
     risk = instance(loss, seed=seed % 5, m=50, n=7, intercept=intercept)
     run, _ = newton_run(risk, L2(10.0 ** -(seed % 4)), 6)

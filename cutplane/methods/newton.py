@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _CLOSE = 0.1
+_FAR = 10.0
 
 
 class NewtonSteps:
@@ -49,7 +50,10 @@ class NewtonSteps:
         t = run.timed(method.step_length, point.x, step, z, np.asarray(target.image))
         if t == 0.0:
             return False
-        self.point = run.between(point, target, t) if t != 1.0 else target
+        if t > _FAR:  # an image extrapolated that far has lost digits
+            self.point = run.evaluate(point.x + t * step)
+        else:
+            self.point = run.between(point, target, t) if t != 1.0 else target
         run.moved = True
         return True
 

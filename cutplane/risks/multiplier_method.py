@@ -27,6 +27,7 @@ _PER_CUBE = 0.05
 _INEXACT = 0.3
 _SHRINK = 0.5
 _FLAT = 0.1
+_ROUNDING = 4e-16
 _SEARCHES = 30
 _SAMPLE = 2048
 _SHARE = 0.2
@@ -83,6 +84,7 @@ class MultiplierMethod:
         self._rows = np.empty(0, np.int64)
         self.slopes = np.empty(risk.dim)
         self.offset = math.nan
+        self._value = math.nan
         self._steps = 0
         self._smooth(0.0 if is_smooth(form) else self._first_mu(predictions, gap))
 
@@ -103,6 +105,7 @@ class MultiplierMethod:
         Return two estimates, in the objective, of what separates x from the optimum: its distance from the
         minimiser with the present shifts, and the error of the smoothing.
         """
+        self._value = value
         self._look(z)
         distance = self._distance(x)
         if self._mu == 0.0:
@@ -136,7 +139,10 @@ class MultiplierMethod:
         return step if np.isfinite(step).all() else None
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
-        """Return about the best t for x + t step, whose predictions are z0 + t (z1 - z0)."""
+        """Return about the best t for x + t step, whose predictions are z0 + t (z1 - z0).
+
+        It is 0 where the slope at 0 is not below what rounding makes of it.
+        """
         weights = self.quadratic.weights
         rise = float(step @ (weights * (x - self.quadratic.centre)))
         bend = float(step @ (weights * step))
@@ -155,7 +161,7 @@ class MultiplierMethod:
             )
 
         start, _ = along(0.0)
-        if not start < 0.0:
+        if not start < -_ROUNDING * abs(self._value):
             return 0.0
         low, high, t = 0.0, math.inf, 1.0
         for _ in range(_SEARCHES):
