@@ -217,7 +217,7 @@ class LinearRisk(ImagedRisk):
         if self.intercept:
             slopes = np.append(slopes, bias_slopes(weighted, edges)[:, np.newaxis], axis=1)
         conjugates = getattr(self.loss, "conjugate")(u, self.y)  # noqa: B009
-        heights = np.where(self.weights > 0.0, self.weights * conjugates, 0.0)
+        heights = np.multiply(self.weights, conjugates, out=np.zeros_like(u), where=self.weights > 0.0)
         return slopes, -np.add.reduceat(heights, edges[:-1])
 
     def dual_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> DualAscent:
