@@ -13,7 +13,7 @@ from cutplane.capabilities import Capability
 from cutplane.engine.oracle_checks import TOLERANCE, name_of, show
 from cutplane.exceptions import OracleError
 from cutplane.lines import Line
-from cutplane.risks.base import ImagedRisk
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
 from cutplane.sets.base import HalfSpace, Separator
 from cutplane.validation import Array
 
@@ -36,6 +36,10 @@ class Point:
         What the risk's `image` returned; None for a risk without images.
     slopes : ndarray of shape (n_blocks, dim) or None
         Subgradients, if they came with the value; `Evaluator.slopes` gives them at any rate.
+    offsets : ndarray of shape (n_blocks,) or None
+        Those of the cuts, if these may lie below the values at x.
+    multipliers : ndarray of shape (m,) or None
+        Of the examples, if the cuts come from these.
     feasible : bool
         False if a separation oracle cut the point off, so that its objective is no upper bound.
     """
@@ -45,6 +49,8 @@ class Point:
     values: Array
     image: Any = None
     slopes: Array | None = None
+    offsets: Array | None = None
+    multipliers: Array | None = None
     feasible: bool = True
 
 
@@ -58,10 +64,16 @@ class Evaluator:
         self.seconds = 0.0
         self.calls = 0
         self.separations = 0
+        self._last: Estimate | None = None
 
-    def point(self, x: Array) -> Point:
-        """Evaluate the objective at x: one pass over the data, or one call of the oracle."""
+    def point(self, x: Array, accuracy: float = 0.0) -> Point:
+        """Evaluate the objective at x: one pass over the data, or one call of the oracle.
+
+        `accuracy` is that of a risk with on-demand accuracy.
+        """
         risk, image, slopes = self.risk, None, None
+        if isinstance(risk, OnDemandRisk):
+            return self._estimated(risk, x, accuracy)
         if isinstance(risk, ImagedRisk):
             image = self._call(risk.image, x)
             values = self._call(risk.values, image)
@@ -76,12 +88,20 @@ class Evaluator:
             slopes = self._check_slopes(slopes, x)
         return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image, slopes)
 
-    def between(self, start: Point, end: Point, t: float) -> Point:
+    def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
+        self.calls += 1
+        self._last = answer = self._call(risk.estimate, x, accuracy, self._last)
+        values, slopes = self._check_values(answer.values, x), self._check_slopes(answer.slopes, x)
+        offsets = self._check_values(answer.offsets, x)
+        objective = float(values.sum()) + self.problem.regularizer.value(x)
+        return Point(x, objective, values, None, slopes, offsets, answer.multipliers)
+
+    def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
         """Evaluate start + t (end - start): no pass over the data if the risk has images."""
         x = start.x + t * (end.x - start.x)
         risk = self.risk
         if not isinstance(risk, ImagedRisk):
-            return self.point(x)
+            return self.point(x, accuracy)
         image = self._call(risk.combine, start.image, end.image, t)
         values = self._check_values(self._call(risk.values, image), x)
         return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image)
@@ -93,6 +113,11 @@ class Evaluator:
         assert isinstance(self.risk, ImagedRisk)
         self.calls += 1
         return self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
+
+    def cut(self, point: Point) -> tuple[Array, Array]:
+        """Return slopes and offsets of the cuts, one per block, at an evaluated point."""
+        slopes = self.slopes(point)
+        return slopes, point.values - slopes @ point.x if point.offsets is None else point.offsets
 
     def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""

@@ -44,6 +44,7 @@ _RETREATS = 60
 _PULLS = 40
 _DIVERGED = 1e15
 _NOISE = 1e-13
+_SHARE = 0.1
 
 
 class Ended(Exception):
@@ -152,6 +153,11 @@ class Run:
     def _size(self) -> float:
         """The size of the risk where the run began."""
         return float(np.abs(self.first.values).sum()) if hasattr(self, "first") else 0.0
+
+    @property
+    def _accuracy(self) -> float:
+        """How accurate the answer of a risk with on-demand accuracy has to be."""
+        return 0.0 if self.exact else _SHARE * (self.upper - self.lower)
 
     @property
     def closed(self) -> bool:
@@ -286,13 +292,13 @@ class Run:
 
     def visit(self, x: Array) -> Point:
         """Evaluate the objective at x, a point of X, even if it is inf there."""
-        point = self.evaluator.point(x)
+        point = self.evaluator.point(x, self._accuracy)
         self._offer(point)
         return point
 
     def between(self, start: Point, end: Point, t: float) -> Point:
         """Return the evaluated point start + t (end - start); it is feasible if both are."""
-        point = self.evaluator.between(start, end, t)
+        point = self.evaluator.between(start, end, t, self._accuracy)
         self._offer(point)
         return point
 
@@ -302,8 +308,7 @@ class Run:
 
     def add_cut(self, point: Point) -> None:
         """Add the cut of the risk at an evaluated point, one per block."""
-        slopes = self.evaluator.slopes(point)
-        offsets = point.values - slopes @ point.x
+        slopes, offsets = self.evaluator.cut(point)
         if self.problem.separators:
             self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
@@ -311,7 +316,8 @@ class Run:
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
-        self._extend(point.x, slopes, offsets, range(self.problem.risk.n_blocks))
+        origin = point.x if point.multipliers is None else None
+        self._extend(origin, slopes, offsets, range(self.problem.risk.n_blocks), point.multipliers)
 
     @property
     def offers_dual_ascent(self) -> bool:
@@ -388,8 +394,7 @@ class Run:
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self._size)
         query, before = self.queries, len(self.bundle)
-        self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks))
-        self.bundle.duals[query] = multipliers
+        self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
         if self.safe.dual.free.size:
             self.reduced()
         elif len(self.bundle) > before:
@@ -412,13 +417,13 @@ class Run:
 
     def _finite(self, x: Array) -> Point:
         """Evaluate at x, retreating towards the last known point while the objective is inf."""
-        point = self.evaluator.point(x)
+        point = self.evaluator.point(x, self._accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
         for _ in range(_RETREATS):
             if math.isfinite(point.objective):
                 return point
             x = 0.5 * (x + anchor)
-            point = self.evaluator.point(x)
+            point = self.evaluator.point(x, self._accuracy)
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
         )
@@ -440,12 +445,21 @@ class Run:
             self.add_half_spaces(*deepest)
         return inside + low * (outside - inside)
 
-    def _extend(self, x: Array | None, slopes: Array, offsets: Array, blocks: Sequence[int]) -> None:
+    def _extend(
+        self,
+        x: Array | None,
+        slopes: Array,
+        offsets: Array,
+        blocks: Sequence[int],
+        multipliers: Array | None = None,
+    ) -> None:
         if self.bundle.is_full(len(slopes)):
             self.bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(slopes))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks)
+        if multipliers is not None and len(self.bundle) > before:
+            self.bundle.duals[self.queries] = multipliers
         self.queries += 1
         if self.moved or len(self.bundle) == before:
             return

@@ -33,8 +33,7 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     OracleError
         If the set raises an exception or does not return a point.
     """
-    slopes = run.evaluator.slopes(point)
-    offsets = point.values - slopes @ point.x
+    slopes, offsets = run.evaluator.cut(point)
     run.add_cut(replace(point, slopes=slopes))
     weights = np.zeros(len(run.bundle))
     for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):

@@ -36,7 +36,7 @@ def resume(run: Run, result: Result) -> None:
     multipliers = _transfer(run, earlier)
     start, known = _best_known(run, earlier)
     point = run.evaluate(start)
-    if known is not None and point.feasible and np.array_equal(point.x, start):
+    if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
         if abs(value - known) > 1e-6 * max(1.0, abs(known)):
             raise InvalidInputError(

@@ -1,6 +1,6 @@
 """Risks: convex functions known through a first-order oracle."""
 
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.combination import WeightedSum
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
@@ -12,11 +12,13 @@ from cutplane.risks.ordinal import OrdinalRisk
 
 __all__ = [
     "CvxpyRisk",
+    "Estimate",
     "ImagedRisk",
     "LinearObjective",
     "LinearRisk",
     "MulticlassRisk",
     "NoveltyRisk",
+    "OnDemandRisk",
     "OracleRisk",
     "OrdinalRisk",
     "Risk",

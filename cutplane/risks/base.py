@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,54 @@ class Risk(ABC):
         return WeightedSum.of((as_scalar("the factor of a risk", factor, low=0.0), self))
 
     __mul__ = __rmul__
+
+
+class Estimate(NamedTuple):
+    """What an oracle of on-demand accuracy knows of f at a point x."""
+
+    values: Array
+    """Upper bounds of the blocks at x, shape (n_blocks,)."""
+    slopes: Array
+    """Those of a cut of each block, shape (n_blocks, dim)."""
+    offsets: Array
+    """The cuts hold everywhere, and at x they are close to the values; shape (n_blocks,)."""
+    multipliers: Array
+    """The multipliers of the examples for which `dual_cut` returns the cuts."""
+
+
+class OnDemandRisk(Risk):
+    """f(x) = max over u of a concave function of u that is linear in x: any feasible u gives a cut.
+
+    The engine asks for an answer that is as accurate as the gap needs [1]_: while the gap is large, a rough u
+    will do. Its values are never too low, and its cuts never too high.
+
+    References
+    ----------
+    .. [1] W. de Oliveira, C. Sagastizábal, "Level bundle methods for oracles with on-demand accuracy", Optim.
+       Methods Softw. 29, 2014, doi:10.1080/10556788.2013.871282.
+    """
+
+    @abstractmethod
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return values, and cuts that lie below them by at most `accuracy` at `x`.
+
+        Parameters
+        ----------
+        x : ndarray of shape (dim,)
+        accuracy : float
+            At least 0, which is as exact as can be; inf leaves it to the risk.
+        start : Estimate, optional
+            The last answer, maybe at another point.
+        """
+
+    @abstractmethod
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
+
+    def oracle(self, x: Array) -> tuple[Any, Any]:
+        """Return the value and a subgradient at `x`, as exact as can be."""
+        answer = self.estimate(x, 0.0)
+        return answer.values, answer.slopes
 
 
 class ImagedRisk(Risk):

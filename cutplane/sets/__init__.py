@@ -5,6 +5,7 @@ from cutplane.sets.base import FeasibleSet, HalfSpace
 from cutplane.sets.box import Box, LinfBall, NonnegativeOrthant
 from cutplane.sets.cvxpy import CvxpySet
 from cutplane.sets.intersection import Intersection
+from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.polyhedron import Polyhedron
 from cutplane.sets.separation import SeparationOracle, separation_oracle
 from cutplane.sets.simplex import CappedSimplex, Simplex
@@ -20,6 +21,7 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LinfBall",
+    "NonnegativeBall",
     "NonnegativeOrthant",
     "Polyhedron",
     "SeparationOracle",

@@ -10,8 +10,9 @@ import numpy as np
 from cutplane.engine.evaluator import Evaluator
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.problem import Problem
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import FeasibleSet
+from cutplane.testing.estimates import EstimateProbe
 from cutplane.testing.images import ImageProbe
 from cutplane.testing.report import Counterexample, Property, Report, examine
 from cutplane.testing.sampling import CANCELLATION, STEP, TOLERANCE, Sampler, exceeds, worst
@@ -119,6 +120,8 @@ class _RiskProbe:
         yield Property("no value lies below its infimum", self._infima, _INFIMA)
         if isinstance(self.risk, ImagedRisk):
             yield from ImageProbe(self.risk, self.sampler, self.X, self.values, self.slopes).properties()
+        if isinstance(self.risk, OnDemandRisk):
+            yield from EstimateProbe(self.risk, self.X, self.values).properties()
 
     def ask(self, x: Array) -> tuple[Array, Array]:
         """Return copies of the values and the subgradients at x; those of an infinite value are zero."""
