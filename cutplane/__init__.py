@@ -1,6 +1,6 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import boosting, datasets, losses, plotting, stopping, testing
+from cutplane import boosting, datasets, kernels, losses, mkl, plotting, stopping, testing
 from cutplane.callbacks import Log
 from cutplane.compare import Comparison, compare
 from cutplane.exceptions import (
@@ -52,6 +52,7 @@ from cutplane.sets import (
     L1Ball,
     L2Ball,
     LinfBall,
+    NonnegativeBall,
     NonnegativeOrthant,
     Polyhedron,
     SeparationOracle,
@@ -96,6 +97,7 @@ __all__ = [
     "MulticlassRisk",
     "NegativeEntropy",
     "NoRegularizer",
+    "NonnegativeBall",
     "NonnegativeOrthant",
     "NotConvexError",
     "NoveltyRisk",
@@ -122,8 +124,10 @@ __all__ = [
     "compare",
     "datasets",
     "get_threads",
+    "kernels",
     "load",
     "losses",
+    "mkl",
     "plotting",
     "risk",
     "separation_oracle",

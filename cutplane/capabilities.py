@@ -26,6 +26,7 @@ class Capability(Enum):
     DUAL_ASCENT = "dual_ascent"
     MULTIPLIER_METHOD = "multiplier_method"
     CURVATURE = "curvature_bound"
+    GRADIENT_SAMPLING = "sample_gradient"
 
 
 def offers(piece: Any, capability: Capability) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cutplane.callbacks import Callback, Log, progress_display
 from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.regularizers.base import Regularizer
@@ -16,11 +15,11 @@ from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.whole import WholeSpace
-from cutplane.status import Status
-from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
+from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
 from cutplane.validation import Array, as_count, as_scalar, as_vector
 
 if TYPE_CHECKING:
+    from cutplane.callbacks import Callback
     from cutplane.engine.loop import Loop
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
@@ -256,6 +255,8 @@ class Problem:
         OracleError
             If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
         """
+        from cutplane.engine.watched import run
+
         loop = self.iterate(
             method,
             backend,
@@ -268,19 +269,7 @@ class Problem:
             warm_start=warm_start,
             stop=stop,
         )
-        with progress_display(progress) as display:
-            watchers = [
-                watcher for watcher in (callback, Log() if log else None, display) if watcher is not None
-            ]
-            try:
-                for state in loop:
-                    if any([watcher(state) is True for watcher in watchers]):
-                        loop.stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
-            except KeyboardInterrupt:
-                if not loop.started:
-                    raise
-                loop.stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
-        return loop.result()
+        return run(loop, callback, progress, log)
 
     def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
         """Solve for each weight of the regularizer, reusing every cut.

@@ -332,3 +332,13 @@ def test_statuses_say_what_to_do():
     assert result.status is Status.MAX_ITER
     assert Status.MAX_ITER.remedy in repr(result)
     assert cut.Problem(good_risk(), cut.L2(0.1)).solve(tol=1e-12, time_limit=0.0).status is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("method", [cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle()], ids=str)
+def test_slopes_that_rounding_leaves_of_a_constant_do_no_harm(method):
+    @cut.risk(dim=3)
+    def constant(x):
+        return 2.4, np.array([0.0, -2.5e-32, 1e-32])
+
+    result = cut.Problem(constant, feasible_set=cut.Simplex()).solve(method)
+    assert result.status is Status.OPTIMAL and result.objective == 2.4

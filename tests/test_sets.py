@@ -58,7 +58,7 @@ SETS = {
     "l2": L2Ball(1.5, CENTRE),
     "l2, origin": L2Ball(2.0),
     "linf": LinfBall(0.5, CENTRE),
-    **{f"nonnegative l{p:g}": NonnegativeBall(p, 1.5) for p in (1, 4 / 3, 2, 4, np.inf)},
+    **{f"nonnegative l{p:g}": NonnegativeBall(p, 2.0) for p in (1, 4 / 3, 2, 4, np.inf)},
     "polyhedron": Polyhedron(ROWS, np.ones(6), np.ones((1, DIM)), [0.1]),
     "sparse polyhedron": Polyhedron(sparse.csr_array(np.vstack([np.eye(DIM), -np.eye(DIM)])), np.ones(10)),
     "intersection": Box(-1, 1) & L1Ball(2.0),

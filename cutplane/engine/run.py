@@ -290,9 +290,9 @@ class Run:
         self._offer(point)
         return point
 
-    def visit(self, x: Array) -> Point:
+    def visit(self, x: Array, accuracy: float | None = None) -> Point:
         """Evaluate the objective at x, a point of X, even if it is inf there."""
-        point = self.evaluator.point(x, self._accuracy)
+        point = self.evaluator.point(x, self._accuracy if accuracy is None else accuracy)
         self._offer(point)
         return point
 

@@ -1,4 +1,4 @@
-"""Linear prediction and boosting for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
+"""Linear prediction, boosting, kernels for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
 
 from cutplane.extras import require_extra
 
@@ -11,6 +11,9 @@ from cutplane.estimators.boosting import (  # noqa: E402
 )
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
+from cutplane.estimators.mkl import MKLClassifier, MKLRegressor  # noqa: E402
+from cutplane.estimators.mkl_cross_validation import MKLClassifierCV, MKLRegressorCV  # noqa: E402
+from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
@@ -23,5 +26,10 @@ __all__ = [
     "LinearRegressorCV",
     "LinearSVC",
     "LinearSVR",
+    "MKLClassifier",
+    "MKLClassifierCV",
+    "MKLRegressor",
+    "MKLRegressorCV",
     "MLPBoostClassifier",
+    "PolynomialMKLRegressor",
 ]

@@ -9,6 +9,8 @@ import numpy as np
 from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.validation import Array
 
+_ROUNDING = 1e-14
+
 
 def survivors(known: Array, ids: Array) -> Array:
     """Return a mask over the `known` ids: those still among `ids`, where they come first, in order."""
@@ -23,9 +25,15 @@ def is_finite(rows: Rows) -> bool:
         return bool(np.isfinite(rows.slopes.sum() + rows.offsets.sum()))
 
 
-def objective_scale(slopes: Array, blocks: Array) -> float:
-    """Return the power of two that brings the largest slope of a cut close to 1; 1 if they are all zero."""
-    largest = np.abs(slopes[blocks != HALF_SPACE]).max(initial=0.0)
+def objective_scale(slopes: Array, offsets: Array, blocks: Array) -> float:
+    """Return the power of two that brings the largest slope of a cut close to 1; 1 if they are all zero.
+
+    Slopes that are lost in the rounding of the offsets count as zero.
+    """
+    cuts = blocks != HALF_SPACE
+    largest = np.abs(slopes[cuts]).max(initial=0.0)
+    if largest:
+        largest = max(largest, _ROUNDING * np.abs(offsets[cuts]).max(initial=0.0))
     return math.ldexp(1.0, -math.frexp(largest)[1]) if math.isfinite(largest) else 1.0
 
 

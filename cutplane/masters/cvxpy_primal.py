@@ -95,7 +95,7 @@ class PrimalForm:
         places, new, vacated, grown = self._slots.place(rows.ids, blocks)
         if grown:
             self.problems.clear()
-            scale = self.size * objective_scale(slopes, blocks)
+            scale = self.size * objective_scale(slopes, offsets, blocks)
             self._pool = Pool(self._slots.size, self.reduced.dim, scale)
         self._pool.free(vacated)
         factors = row_factors(slopes, blocks, self._pool.scale)

@@ -107,7 +107,7 @@ class HighsMaster:
     def _follow(self, rows: Rows) -> bool:
         """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
         if not self._settled:
-            self._restart(objective_scale(rows.slopes, rows.blocks))
+            self._restart(objective_scale(rows.slopes, rows.offsets, rows.blocks))
             self._settled = bool(rows.slopes[rows.blocks >= 0].any())
         kept = survivors(self._known, rows.ids)
         if not kept.all():

@@ -1,11 +1,26 @@
 """Methods: where to query next, how to move the centre, what the reduced problem adds."""
 
+from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method, Step
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
+from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.methods.reduced_gradient import ReducedGradient
 
-__all__ = ["BMRM", "OCAS", "FrankWolfe", "Kelley", "LevelBundle", "Method", "ProximalBundle", "Step"]
+__all__ = [
+    "BMRM",
+    "OCAS",
+    "AcceleratedGradient",
+    "FrankWolfe",
+    "Kelley",
+    "LevelBundle",
+    "Method",
+    "MirrorDescent",
+    "ProximalBundle",
+    "ReducedGradient",
+    "Step",
+]

@@ -1,0 +1,151 @@
+"""The interface of a kernel: a positive semidefinite function of two examples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.features import Features, as_features, check_features, select_columns
+from cutplane.risks.matrix import as_matrix
+from cutplane.validation import Array, as_scalar
+
+_FEW = 100
+"""Columns of a factor at most, if the kernel looks at fewer."""
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """k(x, z), positive semidefinite, on all columns of the data or on some of them.
+
+    A subclass implements `evaluate` and `evaluate_diagonal`, and may give a feature map of finitely many
+    columns, with <F(x), F(z)> = k(x, z), by `factor_columns` and `evaluate_factor`. These get the columns of
+    `features` as float64.
+
+    Parameters
+    ----------
+    features : int or tuple of int, optional
+        The columns of the data that the kernel looks at; by default all.
+
+    Attributes
+    ----------
+    smooth : bool
+        Whether the eigenvalues of its matrices fall fast, so that a factor of low rank is worth a try.
+    sparse : bool
+        Whether `evaluate` takes CSR matrices.
+    """
+
+    features: Features = field(default=None, kw_only=True)
+    smooth: ClassVar[bool] = False
+    sparse: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", as_features(self.features))
+
+    @property
+    def name(self) -> str:
+        """What it is, such as "gaussian(0.5) of feature 3"."""
+        if self.features is None:
+            return self._label
+        if isinstance(self.features, int):
+            return f"{self._label} of feature {self.features}"
+        if len(self.features) > 4:
+            return f"{self._label} of {len(self.features)} features"
+        return f"{self._label} of features {', '.join(map(str, self.features))}"
+
+    @property
+    def _label(self) -> str:
+        return type(self).__name__.lower()
+
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """Return the matrix of k(x_i, z_j).
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (m, n)
+        Z : ndarray or sparse matrix of shape (p, n), optional
+            By default X.
+
+        Returns
+        -------
+        ndarray of shape (m, p)
+            float64.
+
+        Raises
+        ------
+        InvalidInputError
+            If an entry is not finite, a column is missing, X is sparse and the kernel takes dense data only,
+            or a value overflows.
+        """
+        X = self.check(as_matrix(X))
+        A = select_columns(X, self.features)
+        if Z is None:
+            B = A
+        else:
+            Z = as_matrix(Z)
+            if Z.shape[1] != X.shape[1]:
+                raise InvalidInputError(
+                    f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; pass the same columns."
+                )
+            B = select_columns(self.check(Z), self.features)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.finite(self.evaluate(A, B))
+
+    def diagonal(self, X: Any) -> Array:
+        """Return k(x_i, x_i), shape (m,)."""
+        A = select_columns(self.check(as_matrix(X)), self.features)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.finite(self.evaluate_diagonal(A))
+
+    def factor(self, X: Any) -> Array | None:
+        """Return F with F F' = the matrix of X, shape (m, r), or None if the kernel has no small one."""
+        A = select_columns(self.check(as_matrix(X)), self.features)
+        columns = self.factor_columns(A.shape[1])
+        if columns is None or columns > max(_FEW, A.shape[1]):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.finite(self.evaluate_factor(A))
+
+    def check(self, X: Any) -> Any:
+        """Return X if the kernel can be evaluated there, or raise `InvalidInputError`."""
+        check_features(self.features, X.shape[1], self.name)
+        if not self.sparse and sparse.issparse(X) and not isinstance(self.features, int):
+            raise InvalidInputError(
+                f"The kernel {self.name!r} takes dense data, got {X.format.upper()}; pass X.toarray(), or "
+                "let the kernel look at one feature."
+            )
+        return X
+
+    @abstractmethod
+    def evaluate(self, A: Any, B: Any) -> Array:
+        """Return a new matrix of k(a_i, b_j), float64."""
+
+    @abstractmethod
+    def evaluate_diagonal(self, A: Any) -> Array:
+        """Return k(a_i, a_i), a new vector."""
+
+    def factor_columns(self, n_columns: int) -> int | None:
+        """Return the number of columns of `evaluate_factor` on so many columns; None if it has none."""
+        return None
+
+    def evaluate_factor(self, A: Any) -> Array:
+        """Return F with <F(x), F(z)> = k(x, z)."""
+        raise NotImplementedError(f"{type(self).__name__} has no factor.")
+
+    def _set_positive(self, name: str) -> None:
+        value = as_scalar(name, getattr(self, name), low=0.0, low_open=True, high_open=True)
+        object.__setattr__(self, name, value)
+
+    def finite(self, values: Array) -> Array:
+        """Return values of the kernel, or raise `InvalidInputError` if one is not finite."""
+        if not np.isfinite(values).all():
+            i = int(np.argwhere(~np.isfinite(values))[0][0])
+            raise InvalidInputError(
+                f"The kernel {self.name!r} is not finite at row {i} of X: its values overflow; divide the "
+                "columns by their standard deviations."
+            )
+        return values

@@ -1,0 +1,98 @@
+"""The losses whose kernel machines have a box-constrained quadratic dual, and that dual in numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses.base import MarginLoss, ScalarLoss
+from cutplane.losses.classification import Hinge, ModifiedHuber, SquaredHinge
+from cutplane.losses.regression import Absolute, EpsilonInsensitive, Huber, Quantile, Squared
+from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.validation import Array, as_scalar
+
+_SHAPES: dict[type, Any] = {  # conjugate's curvature, its kink at 0, and its domain as (least, largest) slope
+    Hinge: lambda loss: (0.0, 0.0, -1.0, 0.0),
+    SquaredHinge: lambda loss: (0.5, 0.0, -math.inf, 0.0),
+    ModifiedHuber: lambda loss: (0.5, 0.0, -4.0, 0.0),
+    Squared: lambda loss: (1.0, 0.0, -math.inf, math.inf),
+    Absolute: lambda loss: (0.0, 0.0, -1.0, 1.0),
+    Quantile: lambda loss: (0.0, 0.0, -loss.tau, 1.0 - loss.tau),
+    EpsilonInsensitive: lambda loss: (0.0, loss.epsilon, -1.0, 1.0),
+    SquaredEpsilonInsensitive: lambda loss: (0.5, loss.epsilon, -math.inf, math.inf),
+    Huber: lambda loss: (1.0, 0.0, -loss.delta, loss.delta),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class DualForm:
+    """C l*(-a / C, y) = ridge/2 a^2 - linear a + tube |a| on lower <= a <= upper, inf elsewhere.
+
+    Conversely the losses are C l(t, y) = max over a in the box of (linear - t) a - tube |a| - ridge/2 a^2.
+
+    Parameters
+    ----------
+    linear : ndarray of shape (m,)
+        The targets: where the loss of a residual is least, or the label.
+    tube, ridge : float
+        At least 0.
+    lower, upper : ndarray of shape (m,)
+        lower <= 0 <= upper; infinite only if ridge > 0.
+    """
+
+    linear: Array
+    tube: float
+    ridge: float
+    lower: Array
+    upper: Array
+
+    def conjugates(self, a: Array) -> float:
+        """Return the sum over the examples of C l*(-a_i / C, y_i), for a in the box."""
+        total = 0.5 * self.ridge * (a @ a) - self.linear @ a
+        return float(total + self.tube * np.abs(a).sum() if self.tube else total)
+
+    def maximisers(self, residuals: Array) -> Array:
+        """Return the a that attain the losses, -C times a slope of l, where residuals = linear - t."""
+        beyond = np.sign(residuals) * np.maximum(0.0, np.abs(residuals) - self.tube)
+        if self.ridge:
+            return np.clip(beyond / self.ridge, self.lower, self.upper)
+        return np.where(beyond > 0.0, self.upper, np.where(beyond < 0.0, self.lower, 0.0))
+
+    def losses(self, residuals: Array) -> float:
+        """Return the sum over the examples of C l(t_i, y_i), where residuals = linear - t."""
+        a = self.maximisers(residuals)
+        total = residuals @ a - 0.5 * self.ridge * (a @ a)
+        return float(total - self.tube * np.abs(a).sum() if self.tube else total)
+
+
+def dual_form(loss: ScalarLoss, y: Any, C: float) -> DualForm:
+    """Return the dual form of C l(t, y).
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss has no such form, C is not positive and finite, or y does not suit the loss.
+    """
+    shape = _SHAPES.get(type(loss))
+    if shape is None:
+        fit = ", ".join(sorted(known.__name__ for known in _SHAPES))
+        raise InvalidInputError(
+            f"A kernel machine needs a loss whose dual is a quadratic programme: one of {fit}; got {loss!r}."
+        )
+    C = as_scalar("C", C, low=0.0, high=math.inf, low_open=True, high_open=True)
+    y = np.ascontiguousarray(loss.check_targets(y))
+    if y.size == 0:
+        raise InvalidInputError("y is empty; a kernel machine needs at least one example.")
+    curvature, tube, least, largest = shape(loss)
+    ridge = curvature / C
+    if not math.isfinite(ridge):
+        raise InvalidInputError(f"C = {C:g} is so small that 1 / C overflows; pass a larger one.")
+    lower, upper = -C * largest + 0.0, -C * least
+    if isinstance(loss, MarginLoss):
+        box = np.where(y > 0.0, lower, 0.0 - upper), np.where(y > 0.0, upper, 0.0 - lower)
+        return DualForm(y, tube, ridge, *box)
+    return DualForm(y, tube, ridge, np.full(y.size, lower), np.full(y.size, upper))

@@ -1,0 +1,65 @@
+"""Compiled passes over panels of symmetric matrices: some rows, up to the diagonal; no interpreter lock.
+
+Row r of a panel that begins at `first` is row first + r of the matrix; what it holds right of the diagonal is
+not read. Sums are in float64.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+_OPTIONS = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+_TILE = 32
+
+
+@njit(**_OPTIONS)
+def quadratic_form(panel, first, stop, a):
+    """Return what rows first to stop add to a'K a; those with a_i = 0 are not read."""
+    total = 0.0
+    for i in range(first, stop):
+        if a[i] != 0.0:
+            row = panel[i - first]
+            below = 0.0
+            for j in range(i):
+                below += row[j] * a[j]
+            total += a[i] * (2.0 * below + row[i] * a[i])
+    return total
+
+
+@njit(**_OPTIONS)
+def add_product(panel, first, stop, a, out):
+    """Add to `out` what rows first to stop, and by symmetry the columns, add to K a."""
+    for i in range(first, stop):
+        row, ai = panel[i - first], a[i]
+        below = 0.0
+        for j in range(i):
+            below += row[j] * a[j]
+            out[j] += row[j] * ai
+        out[i] += below + row[i] * ai
+
+
+@njit(**_OPTIONS)
+def add_multiple(panel, first, stop, weight, out):
+    """Add weight times rows first to stop to `out`, as far as the diagonal."""
+    for i in range(first, stop):
+        row, sums = panel[i - first], out[i]
+        for j in range(i + 1):
+            sums[j] += weight * row[j]
+
+
+@njit(**_OPTIONS)
+def mirror(out, first, stop):
+    """Copy what is below the diagonal to rows first to stop above it."""
+    m = out.shape[0]
+    for low in range(first, stop, _TILE):
+        high = min(low + _TILE, stop)
+        for left in range(low, m, _TILE):
+            right = min(left + _TILE, m)
+            for i in range(low, high):
+                for j in range(max(left, i + 1), right):
+                    out[i, j] = out[j, i]

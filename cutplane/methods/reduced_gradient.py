@@ -1,0 +1,210 @@
+"""The reduced gradient method over the simplex."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cutplane.engine.evaluator import Point
+from cutplane.engine.line_search import minimise_on_line
+from cutplane.engine.tangent import minimise_cut
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.sets.simplex import Simplex
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+    from cutplane.problem import Problem
+
+_STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
+_ACCURACY = 1e-3
+"""Share of the gap, or of the objective, that a risk with on-demand accuracy may be off."""
+_PROBES = 12
+_ENOUGH = 0.1
+_FLAT = 0.1
+"""Share of its first slope along the segment at which the risk counts as flat."""
+_MARGIN = 0.02
+_NOISE = 1e-13
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class ReducedGradient(Method):
+    """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
+
+    The largest coordinate takes up what the others change, so that their gradient is ``f'_j - f'_largest``;
+    the method moves against it, and not at all in coordinates at 0 that it would make negative. As long as
+    the objective falls, it moves on to where further coordinates become 0, which then stay there, without a
+    new gradient: one more, two more, four more, ..., then between the last two numbers by bisection. From
+    there to the next such point it searches the line. The certified gap is that of the cut
+    at the iterate, ``max_j <f'(x), x - radius e_j>``, the duality gap of SimpleMKL.
+
+    f must be convex and differentiable: the subgradients that the risk returns are taken for its gradients.
+    If they are not, the bounds hold all the same, but the method may come to a stop away from the optimum.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the feasible set is not a `Simplex`, or the problem has a regularizer.
+
+    Notes
+    -----
+    The line search costs no pass over the data if the risk keeps images, as `LinearRisk` does; otherwise a
+    few calls of the oracle, until the slope is a tenth of the first one, or the tangents show that a tenth of
+    what was gained is left at most.
+
+    Only the last cut gives a bound: ``max_cuts=4`` saves memory, at the cost of fewer cuts for a warm start.
+
+    References
+    ----------
+    .. [1] A. Rakotomamonjy, F. R. Bach, S. Canu, Y. Grandvalet, "SimpleMKL", J. Mach. Learn. Res. 9, 2008,
+       https://jmlr.org/papers/v9/rakotomamonjy08a.html.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> from cutplane.methods import ReducedGradient
+    >>> X, y = np.eye(3), np.array([1.0, 0.5, -2.0])
+    >>> risk = cut.LinearRisk(X, y, cut.losses.Squared(), normalize=False)
+    >>> result = cut.Problem(risk, feasible_set=cut.Simplex()).solve(ReducedGradient(), tol=1e-9)
+    >>> print(result.status, result.x.round(6))
+    OPTIMAL [0.75 0.25 0.  ]
+    """
+
+    stabilizations = ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the problem is a risk alone over a simplex."""
+        require_linear_minimisation(problem, self.name)
+        if not isinstance(problem.simple_set, Simplex):
+            raise MissingCapabilityError(
+                f"{self.name} moves along the edges of a Simplex, but the feasible set is "
+                f"{problem.simple_set!r}. Use FrankWolfe() or LevelBundle()."
+            )
+
+    def start(self, run: Run) -> Point:
+        """Start from the best evaluated point."""
+        return run.best if run.best is not None else run.first
+
+    def step(self, run: Run, state: Point) -> Step:
+        """Take the bound from the cut at the iterate; go from face to face, then search the last segment."""
+        accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
+        point = run.visit(state.x, accuracy) if run.exact else state
+        gradient, _ = minimise_cut(run, point)
+        if run.closed:
+            return Step("bound", point)
+        path = FacePath.against(gradient, point.x)
+        low, high, stride, far = 0, len(path.ends) + 1, 1, None
+        while high - low > 1:
+            k = min(low + stride, high - 1) if far is None else (low + high) // 2
+            probe = run.visit(path.end(k), accuracy)
+            if probe.objective < point.objective:
+                low, point, stride = k, probe, 2 * stride
+            else:
+                high, far = k, probe
+        found = point if far is None else _search(run, point, far, accuracy)
+        stuck = run.exact and low == 0 and found is point
+        return Step(f"faces {low}", found, _STUCK if stuck else None)
+
+
+class FacePath(NamedTuple):
+    """The broken line x(s) along which falling coordinates stay at 0, and one takes up what others change.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,)
+        Where it starts.
+    change : ndarray of shape (dim,)
+        The speed of each coordinate as long as it is positive; 0 for the one that takes up the rest.
+    base : int
+        That one.
+    ends : ndarray of shape (K,)
+        The s, ascending, at which another coordinate becomes 0; the last one ends the path.
+    """
+
+    x: Array
+    change: Array
+    base: int
+    ends: Array
+
+    @classmethod
+    def against(cls, gradient: Array, x: Array) -> FacePath:
+        """Return the path against the reduced gradient, relative to the largest coordinate of x."""
+        base = int(np.argmax(x))
+        change = gradient[base] - gradient
+        noise = _ROUNDING * (np.abs(gradient) + abs(gradient[base]))
+        change[(np.abs(change) <= noise) | ((x <= 0.0) & (change < 0.0))] = 0.0
+        falling = np.flatnonzero(change < 0.0)
+        times = x[falling] / -change[falling]
+        order = np.argsort(times)
+        falling, times = falling[order], np.append(times[order], np.inf)
+        left = x[base] + np.append(0.0, np.cumsum(x[falling]))
+        speeds = change.sum() - np.append(0.0, np.cumsum(change[falling]))
+        used_up = np.divide(left, speeds, out=np.full_like(left, np.inf), where=speeds > 0.0)
+        last = int(np.argmax(used_up <= times))
+        ends = np.unique(np.append(times[:last], used_up[last]))
+        return cls(x, change, base, ends[ends < np.inf])
+
+    def end(self, k: int) -> Array:
+        """Return the point at which the k-th piece ends, k = 1, ..., K."""
+        s, falling = self.ends[k - 1], self.change < 0.0
+        x = self.x + s * self.change
+        x[falling] = np.where(self.x[falling] / -self.change[falling] <= s, 0.0, x[falling])
+        x[self.base] = 0.0
+        rest = self.x.sum() - x.sum()
+        x[self.base] = rest if rest > _ROUNDING * self.x.sum() else 0.0
+        return x
+
+
+def _search(run: Run, start: Point, far: Point, accuracy: float) -> Point:
+    """Return a point that is nearly the best on a segment at whose far end the objective is no lower."""
+    if run.evaluator.imaged:
+        t = run.timed(minimise_on_line, run.evaluator.line(start, far), 1.0)
+        return start if t == 0.0 else run.between(start, far, t)
+    change = far.x - start.x
+
+    def slope_at(point: Point) -> float:
+        if not math.isfinite(point.objective):
+            return math.inf
+        return float(run.evaluator.slopes(point).sum(axis=0) @ change)
+
+    low, high = _Probe(0.0, start.objective, slope_at(start)), _Probe(1.0, far.objective, slope_at(far))
+    if high.slope <= 0.0:
+        return far
+    flat, best = _FLAT * abs(low.slope), start
+    noise = _NOISE * abs(start.objective)
+    halved = True
+    for _ in range(_PROBES if low.slope < 0.0 else 0):
+        width = high.t - low.t
+        share = low.slope / (low.slope - high.slope) if halved and high.slope < math.inf else 0.5
+        t = low.t + min(max(share, _MARGIN), 1.0 - _MARGIN) * width
+        point = run.visit(start.x + t * change, accuracy)
+        probe = _Probe(t, point.objective, slope_at(point))
+        low, high = (low, probe) if probe.slope > 0.0 else (probe, high)
+        halved = high.t - low.t <= 0.5 * width
+        best = point if point.objective < best.objective else best
+        if abs(probe.slope) <= flat and point.objective <= start.objective + noise:
+            return point
+        gain = start.objective - best.objective
+        if gain > 10.0 * noise and best.objective - _least_between(low, high) <= _ENOUGH * gain:
+            return best
+    return best
+
+
+class _Probe(NamedTuple):
+    t: float
+    objective: float
+    slope: float
+
+
+def _least_between(low: _Probe, high: _Probe) -> float:
+    """Return where the tangents at two points of a segment meet: a convex function is no lower between."""
+    if not high.slope < math.inf or low.slope >= 0.0:
+        return -math.inf
+    rise = high.objective - high.slope * (high.t - low.t) - low.objective
+    return low.objective + low.slope * rise / (low.slope - high.slope)

@@ -1,0 +1,202 @@
+"""The closed-form update of kernel weights in an lp ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cutplane.engine.evaluator import Point
+from cutplane.engine.tangent import minimise_cut
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.risks.base import OnDemandRisk
+from cutplane.sets.lp_ball import NonnegativeBall
+from cutplane.sets.lp_projection import lp_norm
+from cutplane.sets.simplex import Simplex
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+    from cutplane.problem import Problem
+
+_MEMORY = 6
+_REVIVED = 0.1
+_LOWEST = 1e-150
+_FARTHEST = 10.0
+_HALVINGS = 30
+_NOISE = 1e-13
+
+
+class Update(NamedTuple):
+    """Weights before and after the closed form."""
+
+    before: Array
+    after: Array
+
+
+class ClosedFormState(NamedTuple):
+    """The evaluated weights and the last updates, the newest one last."""
+
+    point: Point
+    updates: tuple[Update, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClosedFormWeights(Method):
+    """Kernel weights by their closed form: the alternating method of lp-norm multiple kernel learning [1]_.
+
+    For a risk ``f(x) = min over w of 1/2 sum_k ||w_k||^2 / x_k + ...``, as `MKLRisk` is, the slopes at x are
+    ``-1/2 q_k`` with ``||w_k|| = x_k sqrt(q_k)``, and the best weights for these norms are
+
+        x_k <- (x_k^2 q_k)^(1 / (p + 1)),  scaled to ||x||_p = radius.
+
+    So the risk falls with every update. The method extrapolates the last few updates (Anderson's method [2]_
+    for the logarithms of the weights) and goes there if the risk falls, else to the update. The certified gap
+    is that of the cut at the iterate. For any other differentiable risk that falls with every weight the
+    update is a descent direction, along which steps are halved until the risk falls.
+
+    p is that of the feasible set: a `NonnegativeBall`, or a `Simplex` (1). It converges linearly for p > 1,
+    the faster, the larger p. For p = 1 it is slow, and a kernel whose weight became 0, as it does where
+    ``q_k = 0``, does not come back: `LevelBundle` is better there. A run starts from positive weights.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the feasible set is neither, the problem has a regularizer, or (at the first iteration that shows
+        it) the risk rises with a weight.
+
+    References
+    ----------
+    .. [1] M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien, "lp-norm multiple kernel learning", J. Mach. Learn.
+       Res. 12, 2011, https://jmlr.org/papers/v12/kloft11a.html.
+    .. [2] H. F. Walker, P. Ni, "Anderson acceleration for fixed-point iterations", SIAM J. Numer. Anal.
+       49(4), 2011, doi:10.1137/10078356X.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> from cutplane.mkl import ClosedFormWeights
+    >>> from cutplane.sets import NonnegativeBall
+    >>> @cut.risk(dim=2)
+    ... def reciprocals(x):
+    ...     return (np.array([1.0, 8.0]) / x).sum(), np.array([-1.0, -8.0]) / x**2
+    >>> problem = cut.Problem(reciprocals, feasible_set=NonnegativeBall(2.0))
+    >>> result = problem.solve(ClosedFormWeights(), tol=1e-9, x0=[0.5, 0.5])
+    >>> print(result.status, result.x.round(6))
+    OPTIMAL [0.447214 0.894427]
+    """
+
+    stabilizations = ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the problem is a risk alone over a ball with a closed form."""
+        require_linear_minimisation(problem, self.name)
+        if not isinstance(problem.simple_set, NonnegativeBall | Simplex):
+            raise MissingCapabilityError(
+                f"{self.name} needs a NonnegativeBall or a Simplex, but the feasible set is "
+                f"{problem.simple_set!r}. Use LevelBundle()."
+            )
+
+    def start(self, run: Run) -> ClosedFormState:
+        """Start from the best evaluated point, or near it if a weight is not positive there."""
+        point = run.best if run.best is not None else run.first
+        if point.x.min() > 0.0:
+            return ClosedFormState(point)
+        even = _scaled(np.ones_like(point.x), *_norm_of(run))
+        return ClosedFormState(run.visit(even if not point.x.any() else 0.5 * (point.x + even)))
+
+    def step(self, run: Run, state: ClosedFormState) -> Step:
+        """Take the bound from the cut at the weights; extrapolate, or update."""
+        point = run.visit(state.point.x) if run.exact else state.point
+        slopes, vertex = minimise_cut(run, point)
+        if run.closed:
+            return Step("bound", ClosedFormState(point))
+        radius, p = _norm_of(run)
+        after = _scaled(_closed_form(point.x, _forms(slopes, run.problem), p, vertex), radius, p)
+        updates = (*state.updates, Update(point.x, after))[-_MEMORY:]
+        extrapolated = _extrapolated(updates, p)
+        if extrapolated is not None:
+            trial = run.visit(_scaled(extrapolated, radius, p))
+            if trial.objective < point.objective:
+                return Step("extrapolated", ClosedFormState(trial, updates))
+            updates = updates[-1:]
+        return Step("update", ClosedFormState(_moved(run, point, after), updates))
+
+
+def _moved(run: Run, point: Point, after: Array) -> Point:
+    """Return the point after the update, or one on the way if the objective is higher there.
+
+    The update is a descent direction of any risk that falls with every weight; if it is a minimum over w as
+    in the class's formula, the whole step falls.
+    """
+    found = run.visit(after)
+    if isinstance(run.problem.risk, OnDemandRisk) and not run.exact:
+        return found
+    highest, share = point.objective + _NOISE * abs(point.objective), 1.0
+    for _ in range(_HALVINGS):
+        if found.objective <= highest:
+            break
+        share *= 0.5
+        found = run.visit(_scaled(point.x + share * (after - point.x), *_norm_of(run)))
+    return found
+
+
+def _norm_of(run: Run) -> tuple[float, float]:
+    """Return the radius and p."""
+    ball = run.problem.simple_set
+    assert isinstance(ball, NonnegativeBall | Simplex)
+    return ball.radius, ball.p if isinstance(ball, NonnegativeBall) else 1.0
+
+
+def _forms(slopes: Array, problem: Problem) -> Array:
+    """Return the quadratic forms q, or raise if the risk rises."""
+    rising = np.flatnonzero(slopes > 1e-12 * np.abs(slopes).max(initial=0.0))
+    if rising.size:
+        raise MissingCapabilityError(
+            "ClosedFormWeights is for risks that fall with every coordinate, as the optimum of a kernel "
+            f"machine does with the weight of a kernel, but {problem.risk!r} has the slope "
+            f"{slopes[rising[0]]:g} in coordinate {rising[0]}. Use LevelBundle() or FrankWolfe()."
+        )
+    return np.maximum(-2.0 * slopes, 0.0)
+
+
+def _closed_form(x: Array, forms: Array, p: float, vertex: Array) -> Array:
+    """Return the update up to a factor; for p > 1 a weight that is 0 comes back as a part of the vertex's."""
+    if math.isinf(p):
+        return np.ones_like(x)
+    if p > 1.0:
+        x = np.where(x > 0.0, x, _REVIVED * vertex)
+    return (x * x * (forms / max(forms.max(), _LOWEST))) ** (1.0 / (p + 1.0))
+
+
+def _scaled(x: Array, radius: float, p: float) -> Array:
+    norm = lp_norm(x, p)
+    return x * (radius / norm) if norm > 0.0 else x
+
+
+def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
+    """Return where Anderson's method expects the fixed point, up to a factor; None if it cannot say.
+
+    It minimises the combination of the last residuals, each weighted as the p-th power of the weight.
+    """
+    if len(updates) < 2:
+        return None
+    positive = np.all([(u.before > _LOWEST) & (u.after > _LOWEST) for u in updates], axis=0)
+    if not positive.any():
+        return None
+    before = np.log([u.before[positive] for u in updates])
+    residuals = np.log([u.after[positive] for u in updates]) - before
+    newest = updates[-1]
+    importance = newest.after[positive] ** (0.5 * p)
+    differences = np.diff(residuals, axis=0)
+    shares, *_ = np.linalg.lstsq((differences * importance).T, residuals[-1] * importance, rcond=1e-10)
+    move = residuals[-1] - shares @ (np.diff(before, axis=0) + differences)
+    if not np.isfinite(move).all():
+        return None
+    x = newest.after.copy()
+    x[positive] = np.exp(before[-1] + np.clip(move, -_FARTHEST, _FARTHEST))
+    return x

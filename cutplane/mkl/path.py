@@ -1,0 +1,101 @@
+"""The path over C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError, MissingExtraError
+from cutplane.extras import require_extra
+from cutplane.mkl.result import MKLResult
+from cutplane.status import Status
+from cutplane.validation import Array, as_vector
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cutplane.mkl.problem import MKL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MKLPath:
+    """The results for one C after another.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n,)
+    results : tuple of MKLResult
+    """
+
+    Cs: Array
+    results: tuple[MKLResult, ...]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[MKLResult]:
+        return iter(self.results)
+
+    def __getitem__(self, index: int) -> MKLResult:
+        return self.results[index]
+
+    @property
+    def objectives(self) -> Array:
+        """The objective at each C, shape (n,)."""
+        return np.array([result.objective for result in self.results])
+
+    @property
+    def weights(self) -> Array:
+        """The weights at each C, shape (n, n_kernels)."""
+        return np.array([result.weights for result in self.results])
+
+    @property
+    def oracle_calls(self) -> int:
+        """Kernel machines trained, over the whole path."""
+        return sum(result.oracle_calls for result in self.results)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per C (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+        return pd.DataFrame(
+            {
+                "C": self.Cs,
+                "objective": self.objectives,
+                "lower_bound": [result.lower_bound for result in self.results],
+                "gap": [result.gap for result in self.results],
+                "status": [str(result.status) for result in self.results],
+                "kernels": [result.selected.size for result in self.results],
+                "machines": [result.oracle_calls for result in self.results],
+            }
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"MKLPath({len(self)} values of C from {self.Cs[0]:.3g} to {self.Cs[-1]:.3g}, "
+            f"{self.oracle_calls} kernel machines, largest gap {max(result.gap for result in self):.2g})"
+        )
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self.to_frame().to_html(max_rows=60)
+        except MissingExtraError:
+            return None
+
+
+def follow(mkl: MKL, Cs: Any, options: Mapping[str, Any]) -> MKLPath:
+    """Solve for each C in turn; see `MKL.path`."""
+    values = as_vector("Cs", Cs)
+    if values.size == 0 or not (values > 0.0).all():
+        raise InvalidInputError(f"Cs must hold at least one number, all of them positive, got {Cs!r}.")
+    previous: MKLResult | None = options.get("warm_start")
+    rest = {name: value for name, value in options.items() if name != "warm_start"}
+    results: list[MKLResult] = []
+    for C in values.tolist():
+        previous = mkl.with_C(C).solve(warm_start=previous, **rest)
+        results.append(previous)
+        if previous.status is Status.INTERRUPTED:
+            break
+    return MKLPath(values[: len(results)], tuple(results))

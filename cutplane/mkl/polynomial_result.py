@@ -1,0 +1,140 @@
+"""What learning a polynomial kernel returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.engine.gap import relative_gap
+from cutplane.exceptions import InvalidInputError
+from cutplane.history import History
+from cutplane.html import table
+from cutplane.mkl.polynomial_kernels import BaseKernels, LinearBases
+from cutplane.status import Status
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialMKLResult:
+    """Weights of product kernels, the predictor that they give, and how far it is from the best.
+
+    Attributes
+    ----------
+    weights : dict
+        Of the averaged iterate: from multi-indices, sorted tuples of base kernels, to the sum of theta over
+        the orders of the tuple. Their kernels have the coefficients weight / rho_d^2.
+    dual_coef : ndarray of shape (m,)
+        a: the predictor is ``z -> sum_i a_i kappa(z, x_i)``.
+    objective : float
+        Of this predictor: at least the optimum.
+    lower_bound : float
+        Certified: no weights and no predictor do better.
+    gap, gap_abs : float
+        (objective - lower_bound) / max(1e-12, |objective|), and objective - lower_bound.
+    exact_bound : bool
+        Whether the norm in the lower bound is exact. If not, the number of products of degree D exceeds the
+        work allowed, the bound is valid but loose, and the gap does not tend to 0.
+    status : Status
+    reason : str
+    history : History
+        A record of each evaluation of the averaged iterate; ``iteration`` counts the steps.
+    bases : BaseKernels
+    rho : ndarray of shape (D + 1,)
+    """
+
+    weights: dict[tuple[int, ...], float]
+    dual_coef: Array
+    objective: float
+    lower_bound: float
+    exact_bound: bool
+    status: Status
+    reason: str
+    history: History
+    bases: BaseKernels
+    rho: Array
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.lower_bound, self.objective)
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap."""
+        return max(0.0, self.objective - self.lower_bound)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of steps."""
+        return self.history[-1].iteration
+
+    def predict(self, Z: Any) -> Array:
+        """Return the predictions for new examples.
+
+        Parameters
+        ----------
+        Z : array_like of shape (n, r)
+            Or of shape (r, n, m), the base kernels between new and known examples, if the base kernels were
+            given as Gram matrices.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.bases.predict(Z, list(self.weights), self._coefficients, self.dual_coef)
+
+    def polynomial(self) -> dict[tuple[int, ...], float]:
+        """Return the predictor as a polynomial: from multi-indices to the coefficients of the monomials.
+
+        Raises
+        ------
+        InvalidInputError
+            If the base kernels are Gram matrices, which have no variables.
+        """
+        if not isinstance(self.bases, LinearBases):
+            raise InvalidInputError("Only kernels of variables give a polynomial; use predict(Z).")
+        indices = list(self.weights)
+        values = self._coefficients * (self.dual_coef @ self.bases.monomials(self.bases.X, indices))
+        return dict(zip(indices, values.tolist(), strict=True))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot both bounds over the steps and return the axes (needs the extra ``plot``)."""
+        from cutplane.plotting import plot_bounds
+
+        return plot_bounds(self.history, ax=ax)
+
+    @property
+    def _coefficients(self) -> Array:
+        return np.array([weight / self.rho[len(index)] ** 2 for index, weight in self.weights.items()])
+
+    def _facts(self) -> dict[str, Any]:
+        loose = "" if self.exact_bound else " (loose: raise bound_work for the exact norm)"
+        largest = sorted(self.weights.items(), key=lambda item: -item[1])[:5]
+        facts = {
+            "status": str(self.status),
+            "reason": self.reason,
+            "objective": f"{self.objective:.10g}",
+            "lower bound": f"{self.lower_bound:.10g}{loose}",
+            "gap": f"{self.gap:.3g}",
+            "kernels": f"{len(self.weights)} products of {self.bases!r}",
+            "largest": ", ".join(f"{index}: {weight:.3g}" for index, weight in largest),
+            "steps": str(self.n_iter),
+            "seconds": f"{self.history[-1].elapsed:.3g}",
+        }
+        if self.status is not Status.OPTIMAL:
+            facts["what to do"] = (
+                "Raise n_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
+            )
+        return facts
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<12} {value}" for name, value in self._facts().items()]
+        return "\n".join(["PolynomialMKLResult", *lines])
+
+    def _repr_html_(self) -> str:
+        return table(self._facts())

@@ -1,0 +1,159 @@
+"""What multiple kernel learning returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.certificate import Certificate
+from cutplane.engine.gap import relative_gap
+from cutplane.extras import require_extra
+from cutplane.history import History
+from cutplane.html import table
+from cutplane.status import Status
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from cutplane.mkl.problem import MKL
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MKLResult:
+    """Weights of the kernels, the predictor that goes with them, and how far both are from the best.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_kernels,)
+        beta.
+    coefficients : ndarray of shape (m,)
+        a: the predictor is ``sum_k beta_k / rho_k^2 sum_i a_i K_k(x_i, .) + intercept``.
+    intercept : float
+    objective : float
+        Of weights and predictor: an upper bound of the optimum.
+    lower_bound : float
+        Certified.
+    gap, gap_abs : float
+    status : Status
+        OPTIMAL only if the gap is within the tolerance.
+    reason : str
+    history : History
+    certificate : Certificate
+        Of the problem over the weights; each cut comes from coefficients. The machine at the end was trained
+        for its point, so that its upper bound may differ a little from `objective`.
+    method : str
+    mkl : MKL
+        The problem.
+    """
+
+    weights: Array
+    coefficients: Array
+    intercept: float
+    objective: float
+    lower_bound: float
+    status: Status
+    reason: str
+    history: History
+    certificate: Certificate
+    method: str
+    mkl: MKL = field(repr=False)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.lower_bound, self.objective)
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap."""
+        return max(0.0, self.objective - self.lower_bound)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return max(0, len(self.history) - 1)
+
+    @property
+    def oracle_calls(self) -> int:
+        """Number of kernel machines trained, the one at the end not counted."""
+        return self.history[-1].oracle_calls if len(self.history) else 0
+
+    @property
+    def selected(self) -> Array:
+        """The kernels with weight, the largest first."""
+        order = np.argsort(-self.weights, kind="stable")
+        return order[self.weights[order] > 0.0]
+
+    def decision_function(self, Z: Any) -> Array:
+        """Return the predictions for new points, shape (n,); kernels without weight are not evaluated.
+
+        Parameters
+        ----------
+        Z : array_like of shape (n, n_features)
+            Or what the bank's `predict` takes: for `PrecomputedKernels` the values of the kernels between new
+            points and training points, shape (n_kernels, n, m).
+        """
+        return self.mkl.bank.predict(Z, self.weights, self.coefficients) + self.intercept
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with the kernels that have weight (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+        chosen = self.selected
+        names = [self.mkl.bank.names[k] for k in chosen]
+        return pd.DataFrame({"kernel": names, "weight": self.weights[chosen]}, index=chosen)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``)."""
+        from cutplane.plotting import plot_bounds
+
+        return plot_bounds(self.history, ax=ax)
+
+    def plot_weights(self, ax: Axes | None = None, most: int = 20) -> Axes:
+        """Plot the largest weights as bars and return the axes (needs the extra ``plot``).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Drawn into; new axes by default.
+        most : int, default 20
+            Number of kernels shown at most.
+        """
+        from cutplane.mkl.plotting import plot_weights
+
+        chosen = self.selected[:most]
+        return plot_weights([self.mkl.bank.names[k] for k in chosen], self.weights[chosen], ax=ax)
+
+    def _facts(self) -> dict[str, Any]:
+        chosen = self.selected
+        largest = ", ".join(f"{self.mkl.bank.names[k]}: {self.weights[k]:.3g}" for k in chosen[:_SHOWN])
+        facts = {
+            "status": str(self.status),
+            "reason": self.reason,
+            "objective": f"{self.objective:.10g}",
+            "lower bound": f"{self.lower_bound:.10g}",
+            "gap": f"{self.gap:.3g}",
+            "kernels": f"{chosen.size} of {self.weights.size} have weight ({largest})",
+            "iterations": f"{self.n_iter} ({self.oracle_calls} kernel machines)",
+            "method": self.method,
+        }
+        if len(self.history):
+            last = self.history[-1]
+            facts["seconds"] = (
+                f"{last.elapsed:.3g} (kernel machines {self.history.column('oracle_seconds').sum():.3g}, "
+                f"master {self.history.column('master_seconds').sum():.3g})"
+            )
+        if self.status is not Status.OPTIMAL:
+            facts["what to do"] = self.status.remedy
+        return facts
+
+    def __repr__(self) -> str:
+        return "\n".join(["MKLResult", *(f"  {name:<12} {value}" for name, value in self._facts().items())])
+
+    def _repr_html_(self) -> str:
+        return table(self._facts())

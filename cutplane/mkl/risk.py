@@ -1,0 +1,134 @@
+"""The risk of multiple kernel learning: the optimum of a kernel machine, as a function of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.risks.base import Estimate, OnDemandRisk
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.kernels.machine import KernelMachine, MachineSolution
+    from cutplane.kernels.protocol import Bank
+
+_ROUGH = 0.1
+_MACHINE = 0.3
+_DROPPED = 0.2
+_ATTEMPTS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A kernel machine for given weights of the kernels.
+
+    Attributes
+    ----------
+    solution : MachineSolution
+    weights : ndarray of shape (n_kernels,)
+        Those used: the given ones, but for the smallest.
+    forms : ndarray of shape (n_kernels,)
+        a'K_k a for the coefficients a of the solution.
+    """
+
+    solution: MachineSolution
+    weights: Array
+    forms: Array
+
+
+class MKLRisk(OnDemandRisk):
+    """D(beta) = min over f in H_beta, b of 1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i), for beta >= 0.
+
+    H_beta has the kernel sum_k beta_k K_k. By duality D is the maximum over a of ``-sum_i phi_i(a_i) - 1/2
+    sum_k beta_k a'K_k a`` with ``phi_i(a) = C l*(-a / C, y_i)``, so that any feasible a gives a cut, with the
+    slopes ``-1/2 a'K_k a``. D is convex and does not increase with beta.
+
+    Parameters
+    ----------
+    bank : Bank
+    machine : KernelMachine
+        Loss, targets, C and intercept.
+    """
+
+    def __init__(self, bank: Bank, machine: KernelMachine):
+        self.bank = bank
+        self.machine = machine
+        self.dim = bank.n_kernels
+
+    def __repr__(self) -> str:
+        return f"MKLRisk({self.bank!r}, {self.machine!r})"
+
+    @property
+    def infima(self) -> Array:
+        """The dual value at a = 0, a lower bound at any weights."""
+        return np.array([-self.machine.conjugate_sum(np.zeros(self.bank.n_samples))])
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return the cut that coefficients u give; its offset is -inf if they are not feasible."""
+        if not self.machine.feasible(u):
+            return np.zeros((1, self.dim)), np.array([-np.inf])
+        return self._cut(u, self.bank.quadratic_forms(u))
+
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return the objective of a machine at the weights x, and the cut of its coefficients."""
+        found = self.fit(x, accuracy, start)
+        slopes, offsets = self._cut(found.solution.a, found.forms)
+        values = np.maximum(found.solution.primal_value, slopes @ x + offsets)  # equal but for rounding
+        return Estimate(values, slopes, offsets, found.solution.a)
+
+    def fit(
+        self, x: Array, accuracy: float, start: Estimate | None = None, dropped: float = _DROPPED
+    ) -> Machine:
+        """Train a machine whose objective, an upper bound of D(x), is within `accuracy` of its cut at x.
+
+        Weights that hardly matter are left out of the sum of the kernels, which can only raise the objective:
+        by at most half of ``sum_k x_k a'K_k a`` over those. `dropped` is the share of the accuracy that this
+        may take.
+        """
+        x = np.maximum(x, 0.0)
+        a = None if start is None else start.multipliers
+        forms = None if start is None else -2.0 * start.slopes[0]
+        share = dropped
+        wanted = accuracy if math.isfinite(accuracy) else _ROUGH * self._size(start, x)
+        found, kernel = None, np.empty((0, 0))
+        for _ in range(_ATTEMPTS):
+            weights = _leading(x, forms, share * wanted)
+            if found is None or not np.array_equal(weights, found.weights):
+                kernel = self.bank.weighted_sum(weights)
+            solution = self.machine.solve(kernel, a, _MACHINE * wanted)
+            a, forms = solution.a, self.bank.quadratic_forms(solution.a)
+            found = Machine(solution, weights, forms)
+            error = solution.primal_value - solution.dual_value
+            loss = 0.5 * float((x - weights) @ forms)
+            enough = accuracy if math.isfinite(accuracy) else _ROUGH * abs(solution.primal_value)
+            if error + loss <= max(enough, 1e-12 * abs(solution.primal_value)) or accuracy == 0.0:
+                break
+            wanted = min(wanted, enough)
+            if loss > share * wanted:
+                share *= 0.1
+        assert found is not None
+        return found
+
+    def _size(self, start: Estimate | None, x: Array) -> float:
+        if start is not None:
+            return max(float(start.slopes[0] @ x + start.offsets[0]), 0.0)
+        value, _ = self.machine.primal(0.0, np.zeros(self.bank.n_samples))
+        return abs(value)
+
+    def _cut(self, a: Array, forms: Array) -> tuple[Array, Array]:
+        return -0.5 * forms[np.newaxis], np.array([-self.machine.conjugate_sum(a)])
+
+
+def _leading(x: Array, forms: Array | None, allowed: float) -> Array:
+    """Return x without the smallest terms of ``1/2 sum_k x_k forms_k`` that sum to at most `allowed`."""
+    if forms is None or allowed <= 0.0:
+        return x
+    terms = 0.5 * x * forms
+    order = np.argsort(terms)
+    total = np.cumsum(terms[order])
+    kept = x.copy()
+    kept[order[: np.searchsorted(total, allowed, side="right")]] = 0.0
+    return kept if kept.any() else x

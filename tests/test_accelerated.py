@@ -1,0 +1,190 @@
+"""Nesterov's method against its theorem, cvxpy, and its conditions."""
+
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cutplane as cut
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.methods.accelerated import AcceleratedGradient
+from cutplane.status import Status
+
+M, N = 50, 8
+SETS = {
+    "box": cut.Box(-0.3, np.linspace(0.1, 0.6, N)),
+    "simplex": cut.Simplex(),
+    "capped simplex": cut.CappedSimplex(0.3),
+    "l1 ball": cut.L1Ball(0.8, centre=np.full(N, 0.1)),
+    "l2 ball": cut.L2Ball(0.7),
+}
+
+
+@cache
+def instance(set_name, loss_name, layout="dense"):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((M, N))
+    t = X[:, :4] @ np.array([0.5, -0.4, 0.3, 0.2]) + 0.3 * rng.standard_normal(M)
+    loss, y = (cut.losses.Squared(), t) if loss_name == "squared" else (cut.losses.Logistic(), np.sign(t))
+    w = cp.Variable(N)
+    monolith = cp.Problem(cp.Minimize(cp.sum(loss.cvxpy_form(X @ w, y)) / M), SETS[set_name].cvxpy_form(w))
+    optimum = float(monolith.solve(cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11))
+    risk = cut.LinearRisk({"csr": sp.csr_array(X)}.get(layout, X), y, loss)
+    if layout == "oracle":
+        risk = cut.risk(dim=N)(risk.oracle)
+    return cut.Problem(risk, feasible_set=SETS[set_name]), optimum
+
+
+@pytest.mark.parametrize("set_name", SETS)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("layout", ["dense", "csr", "oracle"])
+def test_against_cvxpy(set_name, loss, layout):
+    problem, optimum = instance(set_name, loss, layout)
+    result = problem.solve(AcceleratedGradient(), tol=1e-7, max_iter=1000)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(optimum, rel=2e-7)
+    lower, upper = result.history.column("lower_bound"), result.history.column("upper_bound")
+    assert (lower <= optimum * (1 + 1e-8)).all() and (upper >= optimum * (1 - 1e-8)).all()
+    assert (np.diff(upper) <= 0).all()
+    assert problem.simple_set.violation(result.x) <= 1e-12
+    assert result.certificate.verify().valid
+
+
+def least_squares(seed):
+    """An ill-conditioned quadratic over the unit ball, its constant, and its optimum by cvxpy."""
+    rng = np.random.default_rng(seed)
+    n = 30
+    A = np.diag(np.logspace(0, -3, n)) @ np.linalg.qr(rng.standard_normal((n, n)))[0]
+    b = A @ (0.3 * rng.standard_normal(n))
+
+    @cut.risk(dim=n)
+    def quadratic(x):
+        r = A @ x - b
+        return 0.5 * r @ r, A.T @ r
+
+    x = cp.Variable(n)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(A @ x - b)), [cp.norm2(x) <= 1.0])
+    problem.solve(cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12)
+    return quadratic, float(problem.value), x.value
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bounds_of_the_theorem(seed):
+    """f(y_N) - f* <= 2 L ||x_0 - x*||^2 / ((N + 1)(N + 2)); the gap, with the radius from x_0 for x*."""
+    risk, optimum, solution = least_squares(seed)
+    problem = cut.Problem(risk, feasible_set=cut.L2Ball(1.0))
+    result = problem.solve(AcceleratedGradient(lipschitz=1.0, restart=False), tol=1e-12, max_iter=300)
+    N = np.arange(result.n_iter)  # record N + 1 has seen y_N
+    upper = result.history.column("upper_bound")[1:]
+    assert (upper - optimum <= 2 * (solution @ solution) / ((N + 1) * (N + 2)) + 1e-9).all()
+    gap = upper - result.history.column("lower_bound")[1:]
+    since = np.floor(N / 1.06)  # the mean of the cuts is looked at every 20th part
+    assert (gap <= 2 * 1.0 / ((since + 1) * (since + 2)) + 1e-12).all()
+    assert gap[-1] < 1e-4 * gap[0]
+
+
+def test_the_constant_is_found():
+    """Without being told, within a factor of two, and so is the rate."""
+    risk, optimum, solution = least_squares(0)
+    problem = cut.Problem(risk, feasible_set=cut.L2Ball(1.0))
+    loop = problem.iterate(AcceleratedGradient(restart=False), tol=1e-12, max_iter=200)
+    found = []
+    for state in loop:
+        found.append(loop.method_state.lipschitz)
+        N = state.iteration - 1
+        if N > 10:
+            assert state.upper_bound - optimum <= 2 * 2 * (solution @ solution) / ((N + 1) * (N + 2)) + 1e-9
+    assert max(found[10:]) <= 2.0
+
+
+def test_restarts_make_it_linear():
+    rng = np.random.default_rng(1)
+    n = 40
+    scales = np.logspace(0, 3, n)
+    centre = 0.5 * rng.standard_normal(n) / np.sqrt(n)
+
+    @cut.risk(dim=n)
+    def bowl(x):
+        return 0.5 * scales @ (x - centre) ** 2 + 1.0, scales * (x - centre)
+
+    problem = cut.Problem(bowl, feasible_set=cut.Box(-1, 1))
+    steps = {
+        restart: problem.solve(AcceleratedGradient(restart=restart), tol=1e-6, max_iter=3000).n_iter
+        for restart in (True, False)
+    }
+    assert steps[True] < 0.6 * steps[False]
+    assert "restart" in {record.step for record in problem.solve(AcceleratedGradient(), tol=1e-6).history}
+
+
+def test_images_save_passes():
+    """y_k, z_k and a gradient: the points between cost nothing."""
+
+    class Counted(cut.LinearRisk):
+        def image(self, x):
+            calls.append(1)
+            return super().image(x)
+
+    rng = np.random.default_rng(0)
+    calls = []
+    risk = Counted(rng.standard_normal((M, N)), rng.standard_normal(M), cut.losses.Squared())
+    problem = cut.Problem(risk, feasible_set=cut.Box(-0.1, 0.1))
+    result = problem.solve(AcceleratedGradient(lipschitz=5.0, restart=False), tol=1e-12, max_iter=20)
+    assert len(calls) <= 2 * result.n_iter + 1
+    assert result.oracle_calls <= result.n_iter + 2
+
+
+def test_limited_memory_keeps_valid_bounds():
+    problem, optimum = instance("box", "logistic")
+    result = problem.solve(AcceleratedGradient(), tol=1e-5, max_iter=2000, max_cuts=6)
+    assert result.status is Status.OPTIMAL
+    assert result.history.column("n_cuts").max() <= 7
+    assert result.lower_bound <= optimum * (1 + 1e-8)
+    assert result.certificate.verify().valid
+
+
+def test_several_blocks_and_a_start_at_the_solution():
+    problem, optimum = instance("box", "squared")
+    risk = problem.risk
+    split = cut.Problem(cut.LinearRisk(risk.X, risk.y, risk.loss, blocks=3), feasible_set=SETS["box"])
+    result = split.solve(AcceleratedGradient(), tol=1e-7)
+    assert result.objective == pytest.approx(optimum, rel=2e-7)
+    again = split.solve(AcceleratedGradient(), tol=1e-6, x0=result.x)
+    assert again.n_iter <= 40
+    flat = cut.Problem(cut.LinearObjective(np.zeros(2)), feasible_set=cut.Box(0, 1))
+    assert flat.solve(AcceleratedGradient()).status is Status.OPTIMAL
+
+
+def test_overflow_is_stepped_back_from():
+    """The first steps overshoot to where exp overflows: the constant grows until they no longer do."""
+
+    class Counted(cut.LinearRisk):
+        def values(self, z):
+            value = super().values(z)
+            overflows.append(not np.isfinite(value))
+            return value
+
+    overflows = []
+    X = 1000.0 * np.vstack([np.eye(2), -np.eye(2)])
+    risk = Counted(X, -np.ones(4), cut.losses.Exponential())
+    problem = cut.Problem(risk, feasible_set=cut.Box(-1.0, 1.0))
+    result = problem.solve(AcceleratedGradient(), tol=1e-6, max_iter=500, x0=[0.02, 0.01])
+    assert any(overflows)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (lambda risk: cut.Problem(risk, cut.L2(0.1), cut.Box(0, 1)), "risk alone"),
+        (lambda risk: cut.Problem(risk), "minimise_linear"),
+        (lambda risk: cut.Problem(risk, feasible_set=cut.Box(0, 1) & cut.L2Ball(1)), "minimise_linear"),
+    ],
+)
+def test_what_it_needs(problem, message):
+    with pytest.raises(MissingCapabilityError, match=message):
+        problem(instance("box", "squared")[0].risk).solve(AcceleratedGradient())
+    with pytest.raises(InvalidInputError, match="lipschitz"):
+        AcceleratedGradient(lipschitz=0.0)

@@ -1,0 +1,363 @@
+"""The estimators of multiple kernel learning: scikit-learn's contract, and the problem that they say."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils import shuffle
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cutplane.estimators import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLRegressor,
+    MKLRegressorCV,
+    PolynomialMKLRegressor,
+)
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels import Gaussian, KernelBank, Laplacian, Linear, Polynomial
+from cutplane.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared, SquaredHinge
+from cutplane.mkl import MKL, SmoothMKL
+
+IRIS = load_iris()
+X3, Y3 = IRIS.data, IRIS.target_names[IRIS.target]
+X2, Y2 = X3[50:], Y3[50:]
+XR, YR = (array[:120] for array in load_diabetes(return_X_y=True))
+XR, YR = StandardScaler().fit_transform(XR), (YR - YR.mean()) / YR.std()
+KERNELS = [Linear(), Gaussian(0.5), Gaussian(2.0, features=(2, 3)), Polynomial(2, features=3)]
+SMALL = [Linear(), Gaussian(1.0)]
+
+
+@parametrize_with_checks(
+    [
+        MKLClassifier(),
+        MKLClassifier("single-feature", C=10.0, loss="squared_hinge"),
+        MKLClassifier(norm=2.0),
+        MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
+        MKLRegressor(),
+        MKLRegressor(loss="squared", norm=2.0),
+        MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
+        PolynomialMKLRegressor(degree=2, n_iter=2000, tol=0.5),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# The problem
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, Hinge()),
+        ({"loss": "squared_hinge", "norm": 2.0}, SquaredHinge()),
+        ({"norm": np.inf, "fit_intercept": False}, Hinge()),
+        ({"entropy": 0.1, "C": 3.0}, Hinge()),
+        ({"entropy": 0.1, "fit_intercept": False, "method": SmoothMKL()}, Hinge()),
+        ({"loss": Squared(), "normalize": ("center", "trace")}, Squared()),
+    ],
+    ids=str,
+)
+def test_a_classifier_is_the_problem_that_it_says(options, loss):
+    model = MKLClassifier(KERNELS, tol=1e-4, **options).fit(X2, Y2)
+    bank = KernelBank(KERNELS, X2, normalize=options.get("normalize", "trace"))
+    direct = MKL(
+        bank,
+        np.where(Y2 == "virginica", 1.0, -1.0),
+        options.get("C", 1.0),
+        loss,
+        options.get("norm", 1.0),
+        entropy=options.get("entropy", 0.0),
+        intercept=options.get("fit_intercept", True),
+    ).solve(tol=1e-4)
+    assert model.lower_bound_ <= direct.objective and direct.lower_bound <= model.objective_
+    assert model.gap_ <= 1e-4 and model.result_.certificate.verify().valid
+    scores = model.decision_function(X2)
+    kernel = bank.weighted_sum(model.weights_)
+    np.testing.assert_allclose(scores, kernel @ model.dual_coef_ + model.intercept_, atol=1e-8)
+    np.testing.assert_allclose(scores, direct.decision_function(X2), atol=0.05 * np.abs(scores).max())
+    assert (model.predict(X2) == np.where(scores > 0.0, "virginica", "versicolor")).all()
+    assert model.kernel_names_.tolist() == list(bank.names)
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, EpsilonInsensitive(0.1)),
+        ({"epsilon": 0.5, "norm": 2.0}, EpsilonInsensitive(0.5)),
+        ({"loss": "squared", "entropy": 1.0}, Squared()),
+        ({"loss": Quantile(0.8)}, Quantile(0.8)),
+    ],
+    ids=str,
+)
+def test_a_regressor_is_the_problem_that_it_says(options, loss):
+    model = MKLRegressor(KERNELS, tol=1e-4, **options).fit(XR, YR)
+    bank = KernelBank(KERNELS, XR, normalize="trace")
+    norm, entropy = options.get("norm", 1.0), options.get("entropy", 0.0)
+    direct = MKL(bank, YR, 1.0, loss, norm, entropy=entropy).solve(tol=1e-4)
+    assert model.lower_bound_ <= direct.objective and direct.lower_bound <= model.objective_
+    kernel = bank.weighted_sum(model.weights_)
+    np.testing.assert_allclose(model.predict(XR), kernel @ model.dual_coef_ + model.intercept_, atol=1e-8)
+
+
+def test_one_kernel_is_a_support_vector_machine():
+    model = MKLClassifier(Gaussian(0.5), normalize=None, tol=1e-7, C=2.0).fit(X2, Y2)
+    machine = SVC(C=2.0, gamma=2.0, tol=1e-8).fit(X2, Y2)
+    assert model.weights_.tolist() == [1.0]
+    np.testing.assert_allclose(model.decision_function(X2), machine.decision_function(X2), atol=2e-3)
+
+
+def test_named_banks_are_of_standardised_features():
+    X = X2 * [1e3, 1.0, 1e-3, 7.0] + [5.0, -1e3, 0.0, 2.0]
+    Z = StandardScaler().fit_transform(X2)
+    for name, count in {"default": 8, "single-feature": 52}.items():
+        model = MKLClassifier(name, tol=1e-4).fit(X, Y2)
+        assert model.weights_.shape == (count,)
+        kernels = model.results_[0].mkl.bank.kernels
+        direct = MKLClassifier(kernels, tol=1e-4).fit(Z, Y2)
+        assert model.objective_ == pytest.approx(direct.objective_, rel=2e-4)
+        assert abs(model.score(X, Y2) - direct.score(Z, Y2)) <= 0.02
+
+
+def test_single_features_that_matter_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 6))
+    model = MKLRegressor("single-feature", C=10.0).fit(X, np.sin(2.0 * X[:, 1]) + X[:, 4] ** 2)
+    chosen = model.kernel_names_[model.selected_kernels_]
+    assert {name.split()[-1] for name in chosen[:2]} == {"1", "4"}
+    assert (np.diff(model.weights_[model.selected_kernels_]) <= 0.0).all()
+    assert np.count_nonzero(model.weights_) == len(chosen) < 30
+
+
+# Several classes
+
+
+def test_digits_one_against_the_rest():
+    X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    train, test = slice(0, 400), slice(400, 800)
+    model = MKLClassifier(C=10.0, tol=1e-2).fit(X[train], y[train])
+    assert model.weights_.shape == (10, 8) and model.dual_coef_.shape == (10, 400)
+    assert model.intercept_.shape == (10,) and len(model.results_) == 10
+    assert len({id(result.mkl.bank) for result in model.results_}) == 1
+    assert model.objective_ == pytest.approx(sum(result.objective for result in model.results_))
+    assert model.gap_ == max(result.gap for result in model.results_) <= 1e-2
+    assert model.score(X[test], y[test]) > 0.95
+    one = MKLClassifier(C=10.0, tol=1e-2).fit(X[train], y[train] == 3)
+    assert one.objective_ == pytest.approx(model.results_[3].objective, rel=2e-2)
+    np.testing.assert_array_equal(model.predict(X[test]), model.decision_function(X[test]).argmax(axis=1))
+    with pytest.raises(AttributeError, match="results_"):
+        model.result_  # noqa: B018
+
+
+# Prediction
+
+
+def test_only_kernels_with_weight_are_evaluated(monkeypatch):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = MKLClassifier("single-feature", C=1.0).fit(X, y)
+    seen = []
+    for kind in (Gaussian, Polynomial):
+        evaluate = kind.evaluate
+        monkeypatch.setattr(
+            kind, "evaluate", lambda self, A, B, known=evaluate: seen.append(self.name) or known(self, A, B)
+        )
+    scores = model.decision_function(X[:50])
+    chosen = set(model.kernel_names_[model.selected_kernels_])
+    assert set(seen) == chosen and len(chosen) < 100
+    np.testing.assert_allclose(scores, model.result_.decision_function(model._scaler.transform(X[:50])))
+
+
+@pytest.mark.parametrize("kernels", ["default", "single-feature", KERNELS], ids=str)
+def test_it_pickles_without_kernels_that_have_no_weight(kernels):
+    model = MKLClassifier(kernels).fit(X3, Y3)
+    again = pickle.loads(pickle.dumps(model))
+    assert not hasattr(again, "results_") and hasattr(model, "results_")
+    np.testing.assert_allclose(again.decision_function(X3), model.decision_function(X3), rtol=1e-10)
+    assert again._bank.n_kernels == model.selected_kernels_.size
+    assert again.objective_ == model.objective_
+
+
+# Data
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernels", ["default", "single-feature", KERNELS], ids=str)
+def test_layouts_and_types_of_data(layout, dtype, kernels):
+    X = np.where(X3 > X3.mean(axis=0), X3, 0.0)
+    X /= X.std(axis=0)
+    reference = MKLClassifier(kernels, tol=1e-4).fit(X, Y3)
+    model = MKLClassifier(kernels, tol=1e-4).fit(layout(X.astype(dtype)), Y3)
+    scores = model.decision_function(layout(X.astype(dtype)))
+    assert scores.dtype == np.float64 and (model.predict(layout(X)) == Y3).mean() > 0.9
+    centred = kernels == "default" or kernels == "single-feature"
+    if not (centred and sparse.issparse(layout(X))):  # sparse features are scaled, not centred
+        assert model.objective_ == pytest.approx(reference.objective_, rel=3e-4)
+
+
+def test_dense_only_kernels_refuse_sparse_data():
+    with pytest.raises(InvalidInputError, match="laplacian"):
+        MKLClassifier([Laplacian(1.0)]).fit(sparse.csr_array(X2), Y2)
+
+
+def test_column_names():
+    frame = pd.DataFrame(X2, columns=IRIS.feature_names)
+    model = MKLClassifier().fit(frame, Y2)
+    assert model.feature_names_in_.tolist() == IRIS.feature_names
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[IRIS.feature_names[::-1]])
+
+
+def test_constant_features_and_targets():
+    X = np.column_stack([X2, np.full(len(X2), 3.0)])
+    assert MKLClassifier("single-feature").fit(X, Y2).score(X, Y2) > 0.9
+    for norm in (1.0, 2.0):
+        flat = MKLRegressor(loss="squared", norm=norm).fit(XR, np.full(len(XR), 2.5))
+        assert flat.objective_ == flat.gap_ == 0.0 and not flat.dual_coef_.any()
+        np.testing.assert_allclose(flat.predict(XR[:3]), 2.5)
+
+
+# Inside scikit-learn
+
+
+def test_grid_search_in_a_pipeline():
+    pipeline = make_pipeline(StandardScaler(), MKLClassifier(tol=1e-2))
+    grid = {"mklclassifier__kernels": ["default", KERNELS], "mklclassifier__norm": [1.0, 2.0]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X3, Y3)
+    assert search.best_score_ > 0.93 and np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_cross_validation_is_a_grid_search_along_paths(kind):
+    Cs = [100.0, 0.01, 1.0]
+    if kind == "classifier":
+        X, y = X3, Y3
+        model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-5), MKLClassifier(KERNELS, tol=1e-5)
+    else:
+        X, y = XR, YR
+        model, single = MKLRegressorCV(KERNELS, Cs=Cs, cv=3, tol=1e-5), MKLRegressor(KERNELS, tol=1e-5)
+    model.fit(X, y)
+    search = GridSearchCV(single, {"C": sorted(Cs)}, cv=3).fit(X, y)
+    folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
+    assert model.Cs_.tolist() == sorted(Cs) and model.C_ == search.best_params_["C"]
+    np.testing.assert_allclose(model.scores_, folds, atol=0.02)
+    assert model.objective_ == pytest.approx(search.best_estimator_.objective_, rel=2e-5)
+
+
+def test_each_fold_has_one_bank_and_reuses_its_cuts(monkeypatch):
+    banks, starts = [], []
+    solve = MKL.solve
+
+    def watched(self, *arguments, **options):
+        banks.append(id(self.bank))
+        starts.append(options["warm_start"])
+        return solve(self, *arguments, **options)
+
+    monkeypatch.setattr(MKL, "solve", watched)
+    MKLClassifierCV(KERNELS, Cs=[0.1, 1.0, 10.0], cv=KFold(2, shuffle=True, random_state=0)).fit(X2, Y2)
+    assert len(banks) == 2 * 3 + 1 and len(set(banks)) == 3
+    assert [start is None for start in starts] == [True, False, False] * 2 + [True]
+
+
+def test_a_path_is_separate_fits_within_the_gaps():
+    model = MKLClassifier(KERNELS).fit(X2, Y2)
+    Cs = [0.1, 1.0, 10.0]
+    for C, result in zip(Cs, model.result_.mkl.path(Cs, tol=1e-4), strict=True):
+        alone = MKLClassifier(KERNELS, C=C, tol=1e-4).fit(X2, Y2)
+        assert alone.lower_bound_ <= result.objective and result.lower_bound <= alone.objective_
+        assert result.gap <= 1e-4
+
+
+# Polynomial kernels
+
+
+def test_a_polynomial_is_found():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (150, 8))
+    y = X[:, 0] * X[:, 3] * X[:, 5] - 0.5 * X[:, 1] ** 2
+    model = PolynomialMKLRegressor(C=1e4, n_iter=500, tol=0.9, random_state=0).fit(X[:100], y[:100])
+    assert model.score(X[100:], y[100:]) > 0.95
+    largest = sorted(model.polynomial_, key=lambda index: -abs(model.polynomial_[index]))[:2]
+    assert set(largest) == {(0, 3, 5), (1, 1)}
+    np.testing.assert_allclose(model.predict(X), model.result_.predict(X), atol=1e-8)
+    again = pickle.loads(pickle.dumps(clone(model).fit(X[:100], y[:100])))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert not hasattr(again, "result_") and model.lower_bound_ <= model.objective_
+
+
+# Errors and ends
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (MKLClassifier("precomputed"), "cutplane.mkl.MKL"),
+        (MKLClassifier([np.eye(150)]), "kernels"),
+        (MKLClassifier([]), "kernels is empty"),
+        (MKLClassifier([Linear(features=9)]), "column 9"),
+        (MKLClassifier(C=0.0), "C"),
+        (MKLClassifier(norm=0.5), "norm"),
+        (MKLClassifier(norm=2.0, entropy=1.0), "entropy"),
+        (MKLClassifier(loss="logistic"), "loss must be one of"),
+        (MKLClassifier(loss=Logistic()), "Logistic"),
+        (MKLClassifier(normalize="unit"), "normalize"),
+        (MKLClassifier(method="fast"), "method"),
+        (MKLClassifierCV(Cs=[]), "Cs"),
+        (MKLClassifierCV(Cs=[1.0, -1.0]), "Cs"),
+        (MKLRegressor(epsilon=-1.0), "epsilon"),
+        (PolynomialMKLRegressor(n_iter=0), "n_iter"),
+        (PolynomialMKLRegressor(sampling="all"), "sampling"),
+        (PolynomialMKLRegressor(rho=[1.0]), "rho"),
+    ],
+)
+def test_errors(model, message):
+    y = IRIS.target if "Regressor" in repr(model) else Y3
+    with pytest.raises(InvalidInputError, match=message):
+        model.fit(X3, y)
+
+
+def test_one_class_is_an_error():
+    with pytest.raises(InvalidInputError, match="1 class"):
+        MKLClassifier().fit(X3, np.zeros(150))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MKLClassifier("single-feature", C=10.0, max_iter=1, tol=1e-8),
+        MKLRegressor("single-feature", time_limit=1e-9, tol=1e-8),
+        PolynomialMKLRegressor(n_iter=2, tol=1e-6),
+    ],
+    ids=["iterations", "seconds", "steps"],
+)
+def test_an_open_gap_is_a_warning(model):
+    X, y = (X2, Y2) if isinstance(model, MKLClassifier) else (XR, YR)
+    with pytest.warns(ConvergenceWarning, match="with the relative gap"):
+        model.fit(X, y)
+    assert model.gap_ > model.tol
+
+
+@pytest.mark.parametrize("model", [MKLClassifier(KERNELS), PolynomialMKLRegressor(degree=2)], ids=type)
+def test_an_interrupt_ends_the_fit(model, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cutplane.kernels.machine.KernelMachine.solve", interrupted)
+    monkeypatch.setattr("cutplane.mkl.polynomial_run.evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).fit(X2, Y2 if isinstance(model, MKLClassifier) else X2[:, 0])
+
+
+def test_a_line_per_iteration(capsys):
+    MKLRegressor("single-feature", verbose=1).fit(XR, YR)
+    assert len(capsys.readouterr().out.splitlines()) > 3
