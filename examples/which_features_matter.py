@@ -112,7 +112,7 @@ paths = {
 fig, ax = plt.subplots(layout="constrained")
 accuracy = {}
 for name, path in paths.items():
-    signs = np.array([np.sign(result.decision_function(X_test)) for result in path])
+    signs = np.array([np.sign(result.predict(X_test)) for result in path])
     accuracy[name] = (signs == y_test).mean(axis=1)
     ax.semilogx(Cs, accuracy[name], "o-", label=name)
 ax.set(xlabel="C", ylabel="test accuracy", ylim=(0.9, 1.0))

@@ -9,7 +9,7 @@ import pytest
 import cutplane as cut
 from cutplane import FrankWolfe, Kelley, LevelBundle, ProximalBundle, Status
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.kernels import Gaussian, KernelBank, Linear, Polynomial
+from cutplane.kernels import Gaussian, KernelBank, Linear, Polynomial, single_feature_kernels
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -147,7 +147,7 @@ def test_the_objective_is_that_of_the_predictor(loss):
     predictions = kernel @ result.coefficients + result.intercept
     size = 0.5 * result.coefficients @ kernel @ result.coefficients
     assert result.objective == pytest.approx(size + 0.7 * loss.value(predictions, y).sum(), rel=1e-9)
-    np.testing.assert_allclose(result.decision_function(X), predictions, atol=1e-9)
+    np.testing.assert_allclose(result.predict(X), predictions, atol=1e-9)
     assert result.certificate.verify().valid
 
 
@@ -264,8 +264,32 @@ def test_methods_that_do_not_fit_are_named():
         MKL(bank, y, norm=2.0).solve(ReducedGradient())
     with pytest.raises(InvalidInputError, match="method"):
         MKL(bank, y).solve("level")
-    with pytest.raises(InvalidInputError, match="same kernels"):
-        MKL(bank, y).solve(warm_start=MKL(bank.restricted([0, 1]), y).solve())
+
+
+@pytest.mark.parametrize("change", [{"intercept": False}, {"loss": SquaredHinge()}, {"norm": 2.0}])
+def test_a_warm_start_from_another_machine_is_valid(change):
+    X, y = data(Hinge())
+    bank = bank_of(X)
+    earlier = MKL(bank, y, **change).solve(tol=1e-4)
+    warm, cold = MKL(bank, y).solve(tol=1e-5, warm_start=earlier), MKL(bank, y).solve(tol=1e-5)
+    assert warm.status is Status.OPTIMAL and warm.certificate.verify().valid
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
+
+
+def test_a_warm_start_for_other_kernels_is_refused():
+    X, y = data(Hinge())
+    bank = bank_of(X)
+    rho = np.linspace(1.0, 2.0, bank.n_kernels)
+    for other in (MKL(bank, y, rho=rho), MKL(bank_of(X[::-1]), y), MKL(bank, -y)):
+        with pytest.raises(InvalidInputError, match="same kernels"):
+            MKL(bank, y).solve(warm_start=other.solve())
+
+
+def test_silp_needs_many_more_machines_than_level():
+    X, y = data(Hinge(), m=80, n_features=6)
+    bank = KernelBank(single_feature_kernels(6), X, normalize="trace")
+    counts = [MKL(bank, y, 10.0).solve(method).oracle_calls for method in (Kelley(), "auto")]
+    assert counts[1] < 0.5 * counts[0]
 
 
 def test_an_interrupt_returns_the_best_so_far():

@@ -46,7 +46,7 @@ SMALL = [Linear(), Gaussian(1.0)]
         MKLRegressor(),
         MKLRegressor(loss="squared", norm=2.0),
         MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
-        PolynomialMKLRegressor(degree=2, n_iter=2000, tol=0.5),
+        PolynomialMKLRegressor(degree=2, max_iter=2000, tol=0.5),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
@@ -85,7 +85,7 @@ def test_a_classifier_is_the_problem_that_it_says(options, loss):
     scores = model.decision_function(X2)
     kernel = bank.weighted_sum(model.weights_)
     np.testing.assert_allclose(scores, kernel @ model.dual_coef_ + model.intercept_, atol=1e-8)
-    np.testing.assert_allclose(scores, direct.decision_function(X2), atol=0.05 * np.abs(scores).max())
+    np.testing.assert_allclose(scores, direct.predict(X2), atol=0.05 * np.abs(scores).max())
     assert (model.predict(X2) == np.where(scores > 0.0, "virginica", "versicolor")).all()
     assert model.kernel_names_.tolist() == list(bank.names)
 
@@ -174,7 +174,7 @@ def test_only_kernels_with_weight_are_evaluated(monkeypatch):
     scores = model.decision_function(X[:50])
     chosen = set(model.kernel_names_[model.selected_kernels_])
     assert set(seen) == chosen and len(chosen) < 100
-    np.testing.assert_allclose(scores, model.result_.decision_function(model._scaler.transform(X[:50])))
+    np.testing.assert_allclose(scores, model.result_.predict(model._scaler.transform(X[:50])))
 
 
 @pytest.mark.parametrize("kernels", ["default", "single-feature", KERNELS], ids=str)
@@ -285,7 +285,7 @@ def test_a_polynomial_is_found():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (150, 8))
     y = X[:, 0] * X[:, 3] * X[:, 5] - 0.5 * X[:, 1] ** 2
-    model = PolynomialMKLRegressor(C=1e4, n_iter=500, tol=0.9, random_state=0).fit(X[:100], y[:100])
+    model = PolynomialMKLRegressor(C=1e4, max_iter=500, tol=0.9, random_state=0).fit(X[:100], y[:100])
     assert model.score(X[100:], y[100:]) > 0.95
     largest = sorted(model.polynomial_, key=lambda index: -abs(model.polynomial_[index]))[:2]
     assert set(largest) == {(0, 3, 5), (1, 1)}
@@ -315,7 +315,7 @@ def test_a_polynomial_is_found():
         (MKLClassifierCV(Cs=[]), "Cs"),
         (MKLClassifierCV(Cs=[1.0, -1.0]), "Cs"),
         (MKLRegressor(epsilon=-1.0), "epsilon"),
-        (PolynomialMKLRegressor(n_iter=0), "n_iter"),
+        (PolynomialMKLRegressor(max_iter=0), "max_iter"),
         (PolynomialMKLRegressor(sampling="all"), "sampling"),
         (PolynomialMKLRegressor(rho=[1.0]), "rho"),
     ],
@@ -336,7 +336,7 @@ def test_one_class_is_an_error():
     [
         MKLClassifier("single-feature", C=10.0, max_iter=1, tol=1e-8),
         MKLRegressor("single-feature", time_limit=1e-9, tol=1e-8),
-        PolynomialMKLRegressor(n_iter=2, tol=1e-6),
+        PolynomialMKLRegressor(max_iter=2, tol=1e-6),
     ],
     ids=["iterations", "seconds", "steps"],
 )

@@ -194,7 +194,7 @@ def test_finite_differences_of_the_objective():
     for k, index in enumerate(indices):
         step = 1e-5 * np.eye(4)[k]
         ends = [evaluate(problem, indices, weights + sign * step, norm).objective for sign in (1, -1)]
-        form = (middle.dual_coef @ np.prod(X[:, list(index)], axis=1)) ** 2 / problem.rho[len(index)] ** 2
+        form = (middle.coefficients @ np.prod(X[:, list(index)], axis=1)) ** 2 / problem.rho[len(index)] ** 2
         assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(-0.5 * form, rel=1e-6)
     K = sum(
         w / problem.rho[len(index)] ** 2 * np.outer(*2 * [np.prod(X[:, list(index)], axis=1)])
@@ -213,7 +213,7 @@ def test_predictions_are_those_of_the_kernel_and_of_the_polynomial():
         * np.outer(np.prod(Z[:, list(index)], axis=1), np.prod(X[:, list(index)], axis=1))
         for index, weight in result.weights.items()
     )
-    np.testing.assert_allclose(result.predict(Z), kernel @ result.dual_coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result.predict(Z), kernel @ result.coefficients, rtol=1e-9, atol=1e-12)
     polynomial = sum(c * np.prod(Z[:, list(index)], axis=1) for index, c in result.polynomial().items())
     np.testing.assert_allclose(result.predict(Z), polynomial, rtol=1e-9, atol=1e-12)
     gram = PolynomialMKL(bases_of("gram", X, 3), y, C=5.0, rho=RHO[:4]).solve(200)
@@ -240,7 +240,7 @@ def test_the_same_seed_gives_the_same_result(sampling):
     X, y = data()
     results = [PolynomialMKL(X, y).solve(100, sampling=sampling, seed=seed, tol=0.0) for seed in (1, 1, 2)]
     assert results[0].weights == results[1].weights != results[2].weights
-    assert (results[0].dual_coef == results[1].dual_coef).all()
+    assert (results[0].coefficients == results[1].coefficients).all()
 
 
 @pytest.mark.parametrize("how", ["keyboard", "callback", "time", "iterations"])

@@ -125,7 +125,7 @@ class Run:
         self._guard = 0.0
         self._pinned = False
         infima = problem.risk.infima
-        if np.isfinite(infima).all():
+        if np.isfinite(infima).all() and method.needs_infima(problem):
             n_blocks = problem.risk.n_blocks
             self.bundle.add(TRIVIAL, None, np.zeros((n_blocks, problem.dim)), infima, range(n_blocks))
 

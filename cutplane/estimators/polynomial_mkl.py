@@ -33,7 +33,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         Weight of the loss; greater than 0.
     rho : array_like of shape (degree + 1,), optional
         Positive weights of the norms by degree; larger ones make a degree dearer. Default: all 1.
-    n_iter : int, default 10000
+    max_iter : int, default 10000
         Steps at most. The gap falls like 1 / sqrt(steps).
     sampling : {"importance", "uniform"}, default "importance"
         "uniform" gives all tuples the same probability: the baseline.
@@ -70,7 +70,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
     >>> from cutplane.estimators import PolynomialMKLRegressor
     >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 5))
     >>> y = X[:, 0] * X[:, 3] - 0.1 * X[:, 1]
-    >>> model = PolynomialMKLRegressor(C=1e4, n_iter=300, tol=0.5, random_state=0).fit(X, y)
+    >>> model = PolynomialMKLRegressor(C=1e4, max_iter=300, tol=0.5, random_state=0).fit(X, y)
     >>> max(model.polynomial_, key=lambda index: abs(model.polynomial_[index])), model.score(X, y) > 0.99
     ((0, 3), True)
     """
@@ -81,7 +81,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         C: float = 1.0,
         *,
         rho: Any = None,
-        n_iter: int = 10_000,
+        max_iter: int = 10_000,
         sampling: Any = "importance",
         tol: float = 0.01,
         time_limit: float | None = None,
@@ -91,7 +91,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         self.degree = degree
         self.C = C
         self.rho = rho
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.sampling = sampling
         self.tol = tol
         self.time_limit = time_limit
@@ -115,7 +115,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
-        steps = as_count("n_iter", self.n_iter)
+        steps = as_count("max_iter", self.max_iter)
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         result = PolynomialMKL(X, y, self.degree, C=self.C, rho=self.rho).solve(
             steps,
@@ -134,7 +134,7 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         if result.status.name != "OPTIMAL":
             warnings.warn(
                 f"{type(self).__name__} ended as {result.status} with the relative gap {result.gap:.2g}, not "
-                f"tol = {self.tol:g}: {result.reason}. Raise n_iter, time_limit or tol.",
+                f"tol = {self.tol:g}: {result.reason}. Raise max_iter, time_limit or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

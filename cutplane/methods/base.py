@@ -45,6 +45,10 @@ class Method(ABC):
 
     stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
 
+    def needs_infima(self, problem: Problem) -> bool:
+        """Tell whether a known infimum of the risk is to be a row of the reduced problem."""
+        return True
+
     @property
     def name(self) -> str:
         """The name of the method."""

@@ -46,6 +46,10 @@ class Kelley(Method):
         """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
 
+    def needs_infima(self, problem: Problem) -> bool:
+        """Tell whether the model may be unbounded without; such a row has too many minimisers."""
+        return problem.simple_set.bounded is not True
+
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, query its minimiser."""
         run.query(run.reduced().x)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
 _ACCURACY = 1e-3
 """Share of the gap, or of the objective, that a risk with on-demand accuracy may be off."""
+_SELDOM = 10
 _PROBES = 12
 _ENOUGH = 0.1
 _FLAT = 0.1
@@ -41,8 +42,9 @@ class ReducedGradient(Method):
     the method moves against it, and not at all in coordinates at 0 that it would make negative. As long as
     the objective falls, it moves on to where further coordinates become 0, which then stay there, without a
     new gradient: one more, two more, four more, ..., then between the last two numbers by bisection. From
-    there to the next such point it searches the line. The certified gap is that of the cut
-    at the iterate, ``max_j <f'(x), x - radius e_j>``, the duality gap of SimpleMKL.
+    there to the next such point it searches the line. The gap is certified by the cut at the iterate,
+    ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL, and from time to time by the
+    least value of all cuts so far, a linear programme.
 
     f must be convex and differentiable: the subgradients that the risk returns are taken for its gradients.
     If they are not, the bounds hold all the same, but the method may come to a stop away from the optimum.
@@ -57,8 +59,6 @@ class ReducedGradient(Method):
     The line search costs no pass over the data if the risk keeps images, as `LinearRisk` does; otherwise a
     few calls of the oracle, until the slope is a tenth of the first one, or the tangents show that a tenth of
     what was gained is left at most.
-
-    Only the last cut gives a bound: ``max_cuts=4`` saves memory, at the cost of fewer cuts for a warm start.
 
     References
     ----------
@@ -76,7 +76,7 @@ class ReducedGradient(Method):
     OPTIMAL [0.75 0.25 0.  ]
     """
 
-    stabilizations = ()
+    stabilizations = (None,)
 
     def check(self, problem: Problem) -> None:
         """Raise unless the problem is a risk alone over a simplex."""
@@ -87,17 +87,21 @@ class ReducedGradient(Method):
                 f"{problem.simple_set!r}. Use FrankWolfe() or LevelBundle()."
             )
 
-    def start(self, run: Run) -> Point:
+    def start(self, run: Run) -> tuple[Point, int]:
         """Start from the best evaluated point."""
-        return run.best if run.best is not None else run.first
+        return (run.best if run.best is not None else run.first), 0
 
-    def step(self, run: Run, state: Point) -> Step:
+    def step(self, run: Run, state: tuple[Point, int]) -> Step:
         """Take the bound from the cut at the iterate; go from face to face, then search the last segment."""
         accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
-        point = run.visit(state.x, accuracy) if run.exact else state
+        point, count = state
+        if run.exact:
+            point = run.visit(point.x, accuracy)
         gradient, _ = minimise_cut(run, point)
+        if not run.closed and count % (1 + count // _SELDOM) == 0:
+            run.reduced()
         if run.closed:
-            return Step("bound", point)
+            return Step("bound", (point, count))
         path = FacePath.against(gradient, point.x)
         low, high, stride, far = 0, len(path.ends) + 1, 1, None
         while high - low > 1:
@@ -109,7 +113,7 @@ class ReducedGradient(Method):
                 high, far = k, probe
         found = point if far is None else _search(run, point, far, accuracy)
         stuck = run.exact and low == 0 and found is point
-        return Step(f"faces {low}", found, _STUCK if stuck else None)
+        return Step(f"faces {low}", (found, count + 1), _STUCK if stuck else None)
 
 
 class FacePath(NamedTuple):

@@ -15,10 +15,12 @@ from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.smooth import SmoothedDual
 from cutplane.problem import Problem
 from cutplane.state import State
+from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.mkl.problem import MKL
     from cutplane.mkl.result import MKLResult
+    from cutplane.result import Result
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class SmoothMKL:
         result = run(loop, *audience, view=lambda state: State(_mirrored(state.record), None))
         assert result.x is not None
         answer = estimate_of(risk_of(mkl), y * result.x)
-        weights, machine = train(mkl, risk.weights(result.x), -result.lower_bound, tol, answer)
+        weights, machine = train(mkl, _weights(risk, result), -result.lower_bound, tol, answer)
         found = as_result(mkl, weights, machine, -result.objective, result, tol)
         return replace(found, history=History([_mirrored(record) for record in result.history]))
 
@@ -90,6 +92,19 @@ class SmoothMKL:
         )
         if wrong is not None:
             raise InvalidInputError(f"SmoothMKL needs {wrong}; got {mkl!r}. Use BMRM() or 'auto' otherwise.")
+
+
+def _weights(risk: SmoothedDual, result: Result) -> Array:
+    """Return the mean of the weights at the query points, by the multipliers that give the lower bound.
+
+    By convexity they are at least as good as that bound says.
+    """
+    proof = result.certificate
+    used = np.flatnonzero((proof.multipliers > 0.0) & np.isin(proof.queries, list(proof.points)))
+    total = np.zeros(risk.bank.n_kernels)
+    for row in used.tolist():
+        total += proof.multipliers[row] * risk.weights(proof.points[int(proof.queries[row])])
+    return total / total.sum() if total.any() else risk.weights(result.x)
 
 
 def _mirrored(record: Record) -> Record:

@@ -58,7 +58,7 @@ class PolynomialMKL:
     >>> from cutplane.mkl.polynomial import PolynomialMKL
     >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 5))
     >>> y = X[:, 0] * X[:, 3] - 0.1 * X[:, 1]
-    >>> result = PolynomialMKL(X, y, degree=3, C=1e4).solve(n_iter=300)
+    >>> result = PolynomialMKL(X, y, degree=3, C=1e4).solve(max_iter=300)
     >>> result.lower_bound <= result.objective, result.exact_bound
     (True, True)
     >>> max(result.polynomial().items(), key=lambda item: abs(item[1]))[0]
@@ -88,7 +88,7 @@ class PolynomialMKL:
 
     def solve(
         self,
-        n_iter: int = 10_000,
+        max_iter: int = 10_000,
         time_limit: float | None = None,
         *,
         sampling: Sampling = "importance",
@@ -103,7 +103,7 @@ class PolynomialMKL:
 
         Parameters
         ----------
-        n_iter : int, default 10000
+        max_iter : int, default 10000
             Steps at most. The gap falls like 1 / sqrt(steps).
         time_limit : float, optional
             Seconds; tested after each step.
@@ -136,7 +136,7 @@ class PolynomialMKL:
             seed,
             bound_work=as_scalar("bound_work", bound_work, low=0.0),
             tol=tol,
-            n_iter=n_iter,
+            max_iter=max_iter,
             time_limit=time_limit,
             callback=callback,
             progress=progress,

@@ -28,7 +28,7 @@ class PolynomialMKLResult:
     weights : dict
         Of the averaged iterate: from multi-indices, sorted tuples of base kernels, to the sum of theta over
         the orders of the tuple. Their kernels have the coefficients weight / rho_d^2.
-    dual_coef : ndarray of shape (m,)
+    coefficients : ndarray of shape (m,)
         a: the predictor is ``z -> sum_i a_i kappa(z, x_i)``.
     objective : float
         Of this predictor: at least the optimum.
@@ -48,7 +48,7 @@ class PolynomialMKLResult:
     """
 
     weights: dict[tuple[int, ...], float]
-    dual_coef: Array
+    coefficients: Array
     objective: float
     lower_bound: float
     exact_bound: bool
@@ -86,7 +86,7 @@ class PolynomialMKLResult:
         -------
         ndarray of shape (n,)
         """
-        return self.bases.predict(Z, list(self.weights), self._coefficients, self.dual_coef)
+        return self.bases.predict(Z, list(self.weights), self._factors, self.coefficients)
 
     def polynomial(self) -> dict[tuple[int, ...], float]:
         """Return the predictor as a polynomial: from multi-indices to the coefficients of the monomials.
@@ -99,7 +99,7 @@ class PolynomialMKLResult:
         if not isinstance(self.bases, LinearBases):
             raise InvalidInputError("Only kernels of variables give a polynomial; use predict(Z).")
         indices = list(self.weights)
-        values = self._coefficients * (self.dual_coef @ self.bases.monomials(self.bases.X, indices))
+        values = self._factors * (self.coefficients @ self.bases.monomials(self.bases.X, indices))
         return dict(zip(indices, values.tolist(), strict=True))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -109,7 +109,7 @@ class PolynomialMKLResult:
         return plot_bounds(self.history, ax=ax)
 
     @property
-    def _coefficients(self) -> Array:
+    def _factors(self) -> Array:
         return np.array([weight / self.rho[len(index)] ** 2 for index, weight in self.weights.items()])
 
     def _facts(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class PolynomialMKLResult:
         }
         if self.status is not Status.OPTIMAL:
             facts["what to do"] = (
-                "Raise n_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
+                "Raise max_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
             )
         return facts
 

@@ -30,7 +30,7 @@ class Evaluation(NamedTuple):
 
     indices: list[tuple[int, ...]]
     weights: Array
-    dual_coef: Array
+    coefficients: Array
     objective: float
     lower_bound: float
 
@@ -63,7 +63,7 @@ def run(
     *,
     bound_work: float,
     tol: float,
-    n_iter: int,
+    max_iter: int,
     time_limit: float | None,
     callback: Callback | None,
     progress: bool,
@@ -71,7 +71,7 @@ def run(
 ) -> PolynomialMKLResult:
     """Step until a rule says stop; evaluate the average after a geometrically growing number of steps."""
     began = perf_counter()
-    rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(n_iter)]
+    rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
     if time_limit is not None:
         rules.append(TimeLimit(time_limit))
     rule, deadline = AnyOf(tuple(rules)), began + (np.inf if time_limit is None else time_limit)
@@ -112,7 +112,7 @@ def run(
                 if stop is not None:
                     break
                 start = perf_counter()
-                while moves and descent.count < min(checkpoint, n_iter) and perf_counter() < deadline:
+                while moves and descent.count < min(checkpoint, max_iter) and perf_counter() < deadline:
                     moves = descent.step()
                 spent = perf_counter()
                 found = evaluate(problem, list(descent.weights.indices), descent.weights.average(), norm)
@@ -127,7 +127,7 @@ def run(
     used = np.flatnonzero(best.weights).tolist()
     return PolynomialMKLResult(
         weights={best.indices[k]: float(best.weights[k]) for k in used},
-        dual_coef=best.dual_coef,
+        coefficients=best.coefficients,
         objective=best.objective,
         lower_bound=min(best.lower_bound, best.objective),
         exact_bound=norm.exact,

@@ -24,9 +24,9 @@ from cutplane.validation import as_scalar
 if TYPE_CHECKING:
     from cutplane.callbacks import Callback
     from cutplane.methods.base import Method
+    from cutplane.mkl.nesterov import SmoothMKL
     from cutplane.mkl.path import MKLPath
     from cutplane.mkl.result import MKLResult
-    from cutplane.mkl.nesterov import SmoothMKL
 
 
 class MKL:

@@ -90,7 +90,7 @@ class MKLResult:
         order = np.argsort(-self.weights, kind="stable")
         return order[self.weights[order] > 0.0]
 
-    def decision_function(self, Z: Any) -> Array:
+    def predict(self, Z: Any) -> Array:
         """Return the predictions for new points, shape (n,); kernels without weight are not evaluated.
 
         Parameters

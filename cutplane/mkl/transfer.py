@@ -30,8 +30,11 @@ def transferred(earlier: MKLResult, mkl: MKL) -> Result:
         If the earlier problem has other kernels or targets.
     """
     known, machine = earlier.certificate, mkl.machine
-    if known.slopes.shape[1] != mkl.bank.n_kernels or not np.array_equal(earlier.mkl.machine.y, machine.y):
-        raise InvalidInputError("warm_start must be a result for the same kernels and targets.")
+    if earlier.mkl.bank is not mkl.bank or not np.array_equal(earlier.mkl.machine.y, machine.y):
+        raise InvalidInputError(
+            "warm_start must be a result for the same kernels and targets: make the problem with the same "
+            "bank (and rho), or by with_C."
+        )
     rows = [row for row in range(known.offsets.size) if int(known.queries[row]) in known.duals]
     slopes, offsets, queries, duals = [], [], [], {}
     for row in rows:
@@ -40,6 +43,8 @@ def transferred(earlier: MKLResult, mkl: MKL) -> Result:
         if s is None:
             continue
         scaled = np.clip(s * a, machine.form.lower, machine.form.upper)
+        if not machine.feasible(scaled):
+            continue
         queries.append(len(duals))
         duals[len(duals)] = scaled
         slopes.append(s * s * known.slopes[row])
