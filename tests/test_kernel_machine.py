@@ -1,5 +1,8 @@
 """Kernel machines against cvxpy and scikit-learn, from any start, and in degenerate cases."""
 
+import signal
+from time import perf_counter
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,8 +12,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels import descent
 from cutplane.kernels.dual_form import dual_form
 from cutplane.kernels.machine import KernelMachine
+from cutplane.kernels.row_cache import as_rows
+from cutplane.kernels.shrinking import active_coordinates, worth_leaving_out
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -224,6 +230,220 @@ def test_computed_rows_give_the_same_answer(loss, intercept):
         assert solution.gap <= 1e-8
         if rows == 60:
             assert source.calls <= 60
+
+
+def leave_out_often(patch, choose=active_coordinates):
+    """Let the solver leave coordinates out whenever it can; return what it keeps, and of how many."""
+    choices = []
+
+    def chosen(g, rise, fall, intercept):
+        active = choose(g, rise, fall, intercept)
+        choices.append((g.size, active))
+        return active
+
+    patch.setattr(descent, "active_coordinates", chosen)
+    patch.setattr(descent, "may_be_worth_it", lambda spent: spent > 0.0)
+    patch.setattr(descent, "worth_leaving_out", lambda active, m, spent: 2 <= active < m)
+    return choices
+
+
+@given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.booleans(), st.floats(-2.0, 3.0), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_leaving_coordinates_out_changes_no_answer(seed, loss, intercept, exponent, computed):
+    m = 20 + seed % 60
+    K, y = instance(loss, m=m, seed=seed)
+    machine = KernelMachine(loss, y, 10.0**exponent, intercept)
+    a0 = machine.into_domain(10.0**exponent * np.random.default_rng(seed).standard_normal(m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(descent, "may_be_worth_it", lambda spent: False)
+        whole = machine.solve(K, a0)
+    size = 1.0 + abs(whole.primal_value)
+    for accuracy in (1e-3, 0.0):
+        with pytest.MonkeyPatch.context() as patch:
+            leave_out_often(patch)
+            parts = machine.solve(Computed(K) if computed else K, a0, accuracy * size)
+        check(machine, K, parts)
+        assert parts.dual_value <= whole.primal_value + 1e-9 * size
+        assert parts.primal_value >= whole.dual_value - 1e-9 * size
+        assert parts.gap <= max(accuracy, 1e-8) * size
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.2), ModifiedHuber()], ids=repr)
+def test_coordinates_left_out_come_back(loss, intercept, monkeypatch):
+    """Whatever is left out, rightly or not, in parts and in parts of parts."""
+    K, y = instance(loss, m=80, seed=7)
+    machine = KernelMachine(loss, y, 3.0, intercept)
+    expected = machine.solve(K).dual_value
+    rng = np.random.default_rng(0)
+
+    def random_half(g, rise, fall, intercept):
+        return np.flatnonzero(rng.random(g.size) < 0.5)
+
+    choices = leave_out_often(monkeypatch, random_half)
+    solution = machine.solve(K)
+    check(machine, K, solution)
+    assert solution.dual_value == pytest.approx(expected, rel=1e-10)
+    assert any(m == 80 for m, _ in choices)
+    assert any(2 <= m < 80 for m, _ in choices)
+
+
+@pytest.mark.parametrize(("seed", "C", "intercept"), [(31, 3.0, False), (81, 1.0, True), (98, 30.0, True)])
+def test_coordinate_wrongly_left_out_comes_back(seed, C, intercept, monkeypatch):
+    """In the end it is off its bounds."""
+    K, y = instance(Hinge(), m=80, seed=seed)
+    machine = KernelMachine(Hinge(), y, C, intercept)
+    choices = leave_out_often(monkeypatch)
+    solution = machine.solve(K)
+    check(machine, K, solution)
+    assert solution.gap <= 1e-10 * solution.primal_value
+    free = (np.abs(solution.a) > 1e-6 * C) & (np.abs(solution.a) < (1.0 - 1e-6) * C)
+    left_out = [np.setdiff1d(np.flatnonzero(free), active) for m, active in choices if m == 80]
+    assert any(places.size for places in left_out)
+
+
+def start_of_descent(loss, C, intercept, seed):
+    K, y = instance(loss, seed=seed)
+    machine = KernelMachine(loss, y, C, intercept)
+    a = machine.into_domain(C * np.random.default_rng(seed).choice([-2.0, -0.3, 0.0, 0.4, 2.0], y.size))
+    return machine, K, descent.Descent(machine.form, as_rows(K, y.size, 0), a, intercept)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_coordinates_are_left_out_that_no_step_can_use(loss, intercept):
+    for seed in range(5):
+        _, _, state = start_of_descent(loss, 1.0, intercept, seed)
+        up, down = state.g - state.rise, state.g - state.fall
+        to_raise, to_lower = (up, down) if intercept else (np.append(up, 0.0), np.append(down, 0.0))
+        used = [
+            k
+            for k in range(state.a.size)
+            if any(up[k] >= cost for cost in to_lower) or any(down[k] <= gain for gain in to_raise)
+        ]
+        active = active_coordinates(state.g, state.rise, state.fall, intercept)
+        assert active.tolist() == used
+        off_bounds = (state.a > state.form.lower) & (state.a < state.form.upper)
+        kink = (state.a == 0.0) & (state.form.tube > 0.0)
+        assert set(np.flatnonzero(off_bounds & ~kink)) <= set(used)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_gap_of_a_part_is_a_lower_bound(loss, intercept):
+    for seed in range(5):
+        machine, K, state = start_of_descent(loss, 1.0, intercept, seed)
+        kept = np.flatnonzero(np.random.default_rng(seed).random(state.a.size) < 0.5)
+        part, a, y = state._part(kept), state.a[kept], machine.y[kept]
+        assert part.gap <= state.gap * (1.0 + 1e-12)
+        steps = np.append(0.0, np.linspace(-1.0, 1.0, 201)) if intercept else np.zeros(1)
+        predictions = (K @ state.a)[kept] + part.b + steps[:, None]
+        conjugates = loss.conjugate(-a * (1.0 - 1e-15), y)
+        terms = [loss.value(t, y).sum() + conjugates.sum() + t @ a for t in predictions]
+        assert part.gap == pytest.approx(terms[0], abs=1e-9)
+        assert part.gap <= min(terms) + 1e-9
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2)], ids=repr)
+def test_state_of_all_after_steps_on_a_part(loss, intercept, monkeypatch):
+    machine, K, state = start_of_descent(loss, 1.0, intercept, 0)
+    leave_out_often(monkeypatch, lambda g, rise, fall, intercept: np.arange(0, g.size, 2))
+
+    def objective():
+        return machine.conjugate_sum(state.a) + 0.5 * state.a @ K @ state.a
+
+    assert not state._leave_out(0.0)
+    state.on_all = 1.0
+    before = objective()
+    assert state._leave_out(0.0)
+    assert not state.is_fresh
+    assert state.on_all == 0.0
+    assert machine.feasible(state.a)
+    form = state.form
+    np.testing.assert_allclose(state.g, form.linear - K @ state.a - form.ridge * state.a, rtol=0, atol=1e-12)
+    g, gap = state.g, state.gap
+    state.refresh()
+    np.testing.assert_allclose(state.g, g, rtol=0, atol=1e-12)
+    assert state.gap == pytest.approx(gap, abs=1e-11)
+    assert objective() < before
+
+
+def test_when_it_pays_to_leave_coordinates_out():
+    assert worth_leaving_out(100, 1000, 1e6)
+    for active, m, spent in [(100, 1000, 1e5), (1, 1000, 1e9), (701, 1000, 1e9), (100, 10_000, 1e6)]:
+        assert not worth_leaving_out(active, m, spent)
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 0.0])
+def test_a_larger_problem_leaves_coordinates_out_by_itself(accuracy, monkeypatch):
+    K, y = instance(Hinge(), m=600, seed=8)
+    machine = KernelMachine(Hinge(), y, 100.0)
+    parts, inner = [], descent.Descent._part
+    monkeypatch.setattr(descent.Descent, "_part", lambda self, c: parts.append(c.size) or inner(self, c))
+    solution = machine.solve(K, accuracy=accuracy)
+    assert parts
+    assert max(parts) <= 420
+    check(machine, K, solution)
+    again = machine.solve(K, accuracy=accuracy)
+    np.testing.assert_array_equal(solution.a, again.a)
+    assert again.n_steps == solution.n_steps
+    monkeypatch.setattr(descent, "may_be_worth_it", lambda spent: False)
+    whole = machine.solve(K, accuracy=accuracy)
+    size = max(accuracy, 1e-9 * whole.primal_value)
+    assert solution.gap <= size
+    assert solution.dual_value == pytest.approx(whole.dual_value, abs=size)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_last_step_leaves_a_true_gap(intercept, monkeypatch):
+    K, y = instance(Hinge(), m=80, seed=9)
+    machine = KernelMachine(Hinge(), y, 100.0, intercept)
+    optimum = machine.solve(K)
+    leave_out_often(monkeypatch)
+    monkeypatch.setattr(descent, "_MOST_STEPS", 60 - 1000 * 80)
+    solution = machine.solve(K)
+    check(machine, K, solution)
+    assert 60 <= solution.n_steps < 100
+    assert solution.gap > 1e-3
+    assert solution.dual_value < optimum.dual_value <= solution.primal_value
+
+
+class Interrupted(Computed):
+    def row(self, i):
+        if self.calls == 30:
+            raise KeyboardInterrupt
+        return super().row(i)
+
+
+def test_interrupt_while_a_row_is_computed():
+    K, y = instance(Hinge(), m=80)
+    machine = KernelMachine(Hinge(), y, 100.0)
+    source = Interrupted(K)
+    with pytest.raises(KeyboardInterrupt):
+        machine.solve(source)
+    source.calls = 31
+    check(machine, K, machine.solve(source))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+@pytest.mark.parametrize("intercept", [True, False])
+def test_interrupt_in_the_compiled_loops(intercept, monkeypatch):
+    """Nothing but steps, for minutes."""
+    X = np.random.default_rng(0).standard_normal((1500, 10))
+    y = np.random.default_rng(1).choice([-1.0, 1.0], 1500)
+    K, machine = gaussian(X, 20.0), KernelMachine(Hinge(), y, 1e8, intercept)
+    monkeypatch.setattr(descent, "_NEWTON_OVERHEAD", np.inf)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        start = perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            machine.solve(K)
+        assert perf_counter() - start < 1.5
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

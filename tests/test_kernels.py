@@ -755,3 +755,17 @@ def test_large_matrices_are_checked_by_a_sample():
     K[0] += np.triu(np.ones((3000, 3000)), 1)
     with pytest.raises(InvalidInputError, match="symmetric"):
         as_bank(K)
+
+
+def test_kernels_are_named_after_the_columns():
+    X = np.arange(6.0).reshape(2, 3)
+    kernels = [Linear(), Linear(features=1), Gaussian(2.0, features=(0, 2)), Linear(features=(0,))]
+    plain = ("linear", "linear of feature 1", "gaussian(2) of features 0, 2", "linear of feature 0")
+    assert KernelBank(kernels, X).names == plain
+    named = ("linear", "linear of b", "gaussian(2) of a, c", "linear of a")
+    bank = KernelBank(kernels, X, feature_names=["a", "b", "c"])
+    assert bank.names == named and bank.restricted([1, 0]).names == named[1::-1]
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b", "c"])
+    assert KernelBank(kernels, frame).names == named
+    with pytest.raises(InvalidInputError, match="3 columns"):
+        KernelBank(kernels, X, feature_names=["a"])

@@ -98,7 +98,12 @@ class MKLEstimator(BaseEstimator):
         self._scaler = as_scaler(self.kernels, sparse.issparse(X))
         if self._scaler is not None:
             X = self._scaler.fit_transform(X)
-        bank = KernelBank(kernels, X, normalize=self.normalize)
+        bank = KernelBank(
+            kernels,
+            X,
+            normalize=self.normalize,
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
         options = {"entropy": self.entropy, "intercept": bool(self.fit_intercept)}
         return [MKL(bank, target, self._first_C, loss, self.norm, **options) for target in targets]
 

@@ -54,6 +54,8 @@ class KernelBank(Bank):
     memory : float, default 2^30
         Bytes for kernels that have no factor. Those beyond are computed anew in every pass, some rows at a
         time.
+    feature_names : sequence of str of length n, optional
+        Used in the names of the kernels; by default the columns of a DataFrame, or numbers.
 
     Attributes
     ----------
@@ -95,6 +97,7 @@ class KernelBank(Bank):
     normalize: Any = field(default=None, kw_only=True)
     dtype: Any = field(default=np.float64, kw_only=True)
     memory: float = field(default=1 << 30, kw_only=True)
+    feature_names: Sequence[str] | None = field(default=None, kw_only=True)
     n_samples: int = field(init=False)
     names: tuple[str, ...] = field(init=False)
     _scales: Array = field(init=False)
@@ -107,7 +110,13 @@ class KernelBank(Bank):
         for k, kernel in enumerate(kernels):
             if not isinstance(kernel, Kernel):
                 raise InvalidInputError(f"kernels[{k}] must be a kernel such as Linear(), got {kernel!r}.")
+        given = getattr(self.X, "columns", None) if self.feature_names is None else self.feature_names
         X = as_matrix(self.X)
+        feature_names = None if given is None else [str(name) for name in given]
+        if feature_names is not None and len(feature_names) != X.shape[1]:
+            raise InvalidInputError(
+                f"feature_names must name {X.shape[1]} columns of X, got {len(feature_names)} names."
+            )
         for kernel in kernels:
             kernel.check(X)
         if self.dtype not in (np.float32, np.float64):
@@ -119,7 +128,7 @@ class KernelBank(Bank):
             "dtype": np.dtype(self.dtype),
             "memory": as_scalar("memory", self.memory, low=0.0),
             "n_samples": X.shape[0],
-            "names": tuple(kernel.name for kernel in kernels),
+            "names": tuple(kernel.describe(feature_names) for kernel in kernels),
             "_scales": np.ones(len(kernels)),
         }.items():
             object.__setattr__(self, name, value)
@@ -213,7 +222,7 @@ class KernelBank(Bank):
         if made is not None:
             made = (made[0].restricted(numbers), [made[1][k] for k in numbers])
         kernels = tuple(self.kernels[k] for k in numbers)
-        names = tuple(kernel.name for kernel in kernels)
+        names = tuple(self.names[k] for k in numbers)
         return self._changed(kernels=kernels, names=names, _scales=self._scales[numbers], _made=made)
 
     def __getstate__(self) -> dict[str, Any]:

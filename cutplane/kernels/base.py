@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from cutplane.kernels.features import Features, as_features, check_features, sel
 from cutplane.risks.matrix import as_matrix
 from cutplane.validation import Array, as_scalar
 
+_SHOWN = 4
 _FEW = 100
 """Columns of a factor at most, if the kernel looks at fewer."""
 
@@ -49,13 +51,18 @@ class Kernel(ABC):
     @property
     def name(self) -> str:
         """What it is, such as "gaussian(0.5) of feature 3"."""
+        return self.describe()
+
+    def describe(self, feature_names: Sequence[str] | None = None) -> str:
+        """Return what it is, with the names of the columns if they are given."""
         if self.features is None:
             return self._label
-        if isinstance(self.features, int):
-            return f"{self._label} of feature {self.features}"
-        if len(self.features) > 4:
-            return f"{self._label} of {len(self.features)} features"
-        return f"{self._label} of features {', '.join(map(str, self.features))}"
+        chosen = (self.features,) if isinstance(self.features, int) else self.features
+        if len(chosen) > _SHOWN:
+            return f"{self._label} of {len(chosen)} features"
+        if feature_names is not None:
+            return f"{self._label} of {', '.join(str(feature_names[j]) for j in chosen)}"
+        return f"{self._label} of feature{'s' * (len(chosen) > 1)} {', '.join(map(str, chosen))}"
 
     @property
     def _label(self) -> str:

@@ -1,22 +1,30 @@
-"""One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between."""
+"""One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between.
+
+Coordinates that their slopes hold at a bound are left out for a while: `_descend` then works on a copy of the
+state for the others, in which it may leave out more. The terms of the duality gap are not negative, so as
+long as those of the copy exceed the accuracy, the rest need not be known.
+"""
 
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.dual_form import DualForm
-from cutplane.kernels.intercept import best_intercept, gap_at
+from cutplane.kernels.intercept import measure
 from cutplane.kernels.newton import longest_step, newton_direction
 from cutplane.kernels.row_cache import Rows
+from cutplane.kernels.shrinking import active_coordinates, may_be_worth_it, worth_leaving_out
 from cutplane.kernels.smo import ROW, pair_steps, set_all_slopes, single_steps
 from cutplane.validation import Array
 
 _ROUNDING = 2.0**-50
 _FLOOR = 1e-12
 _SLICE = 40_000_000
+_MOST_STEPS = 10_000_000
 _BURST_OVERHEAD = 50_000
 _NEWTON_OVERHEAD = 150_000
 _ROW_COST = 20.0
@@ -37,45 +45,84 @@ class Descent:
 
     def __init__(self, form: DualForm, rows: Rows, a: Array, intercept: bool) -> None:
         self.form, self.rows, self.a, self.intercept = form, rows, a, intercept
-        self.rise, self.fall = np.empty_like(a), np.empty_like(a)
+        self.rise, self.fall, self.r = np.empty_like(a), np.empty_like(a), np.empty_like(a)
         largest = float(rows.diagonal.max())
         self.floor = _FLOOR * largest if largest > 0.0 else 1e-100
         self.b = 0.0
         self.n_steps = 0
-        self.is_fresh = True
+        self.is_fresh, self.is_part = True, False
+        unbounded = not form.tube and np.isinf(form.upper - form.lower).all()
+        self.spent, self.total, self.on_all, self.trust = 1e300 if unbounded else 0.0, 0.0, 0.0, 1.0
+        self.most_steps = _MOST_STEPS + 1000 * a.size
         self.refresh()
 
     def run(self, accuracy: float) -> None:
         """Step until the gap is at most `accuracy`, or rounding allows no more."""
+        known = math.inf
+        while True:
+            self._descend(accuracy)
+            if self.is_fresh:
+                return
+            self.refresh()
+            if self.gap <= accuracy or self.gap > 0.5 * known or self.n_steps >= self.most_steps:
+                return
+            known, self.spent = self.gap, max(self.spent, self.total)
+
+    def _descend(self, accuracy: float) -> None:
         m = self.a.size
         patience, most = 2 * m + 200, 1 + _SLICE // (m + 1000)
-        unbounded = not self.form.tube and np.isinf(self.form.upper - self.form.lower).all()
-        spent, total, idle = 1e300 if unbounded else 0.0, 0.0, 0
-        known = least = math.inf
-        while True:
-            if self.gap <= accuracy or idle >= patience:
-                if self.is_fresh:
-                    return
-                self.refresh()
-                if self.gap <= accuracy or self.gap > 0.5 * known:
-                    return
-                known, idle, spent = self.gap, 0, max(spent, total)
-            if spent >= self._newton_cost():
-                spent = 0.0
+        idle, least = 0, math.inf
+        while self.gap > accuracy and idle < patience and self.n_steps < self.most_steps:
+            if self.spent >= self._newton_cost():
+                self.spent = 0.0
                 self._newton_step()
                 if self.gap <= accuracy:
-                    continue
+                    return
+            if self._leave_out(accuracy):
+                continue
             before = self.n_steps
             decrease, settled = self._steps(max(16, min(m, most, before // 4)))
             steps = self.n_steps - before
-            spent += 6.0 * m * steps + _BURST_OVERHEAD
-            total += 6.0 * m * steps + _BURST_OVERHEAD
+            cost = 6.0 * m * steps + _BURST_OVERHEAD
+            self.spent, self.total, self.on_all = self.spent + cost, self.total + cost, self.on_all + cost
             self.measure()
             idle += steps
             if decrease > _EPS * self.size or self.gap < 0.9 * least:
                 idle, least = 0, min(least, self.gap)
             if settled:
-                idle = patience
+                return
+
+    def _leave_out(self, accuracy: float) -> bool:
+        """Step on the active coordinates alone, if it pays, until their part of the gap is small enough."""
+        m = self.a.size
+        spent = self.on_all * self.trust
+        if not may_be_worth_it(spent):
+            return False
+        active = active_coordinates(self.g, self.rise, self.fall, self.intercept)
+        if not worth_leaving_out(active.size, m, spent) or active.size**2 > self.rows.slots.size:
+            return False
+        before = self.gap
+        part = self._part(active)
+        part._descend(accuracy)
+        moved = np.zeros(m)
+        moved[active] = part.a - self.a[active]
+        self.a[active] = part.a
+        self.g -= self.rows.product(moved) + self.form.ridge * moved
+        set_all_slopes(self.a, self.form.tube, self.form.lower, self.form.upper, self.rise, self.fall)
+        self.n_steps, self.spent, self.total = part.n_steps, part.spent, part.total
+        self.on_all, self.is_fresh = 0.0, False
+        self.measure()
+        self.trust = 1.0 if self.gap < 0.5 * before else 0.5 * self.trust
+        return True
+
+    def _part(self, active: Array) -> Descent:
+        part = copy(self)
+        part.form, part.rows, part.is_part = self.form.part(active), self.rows.part(active), True
+        part.a, part.g, part.r = self.a[active], self.g[active], np.empty(active.size)
+        part.rise, part.fall = self.rise[active], self.fall[active]
+        part.on_all, part.trust = 0.0, 1.0
+        part.measure()
+        return part
 
     def refresh(self) -> None:
         """Compute K a and the gap anew."""
@@ -92,17 +139,19 @@ class Descent:
         self.scale = float(np.abs(form.linear).max() + form.tube + np.abs(self.predictions).max())
 
     def measure(self) -> None:
-        """Find the best intercept and the gap."""
+        """Find the best intercept and the gap; of a part, a lower bound of the gap of all."""
         form = self.form
-        r = self.g + form.ridge * self.a if form.ridge else self.g
-        if not np.isfinite(r).all():
+        total = float(self.a.sum()) if self.is_part else 0.0
+        self.b, self.gap, size = measure(
+            self.g, self.a, form.linear, form.tube, form.ridge, form.lower, form.upper,
+            self.intercept, total, self.b, self.r,
+        )  # fmt: skip
+        if not self.is_part:
+            self.size = size
+        if math.isnan(self.gap):
             raise InvalidInputError(
                 "K holds entries that are not finite, or so large that K a overflows; clean or rescale it."
             )
-        if self.intercept:
-            self.b = best_intercept(r, form.tube, form.ridge, form.lower, form.upper, self.b)
-        self.gap = gap_at(r, self.b, self.a, form.tube, form.ridge, form.lower, form.upper)
-        self.size = abs(float(self.a @ (r + form.linear)))
 
     def _steps(self, most: int) -> tuple[float, bool]:
         form, rows = self.form, self.rows

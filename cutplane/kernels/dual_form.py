@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,10 @@ class DualForm:
         """Return the sum over the examples of C l*(-a_i / C, y_i), for a in the box."""
         total = 0.5 * self.ridge * (a @ a) - self.linear @ a
         return float(total + self.tube * np.abs(a).sum() if self.tube else total)
+
+    def part(self, chosen: Array) -> DualForm:
+        """Return the form for those examples alone."""
+        return replace(self, linear=self.linear[chosen], lower=self.lower[chosen], upper=self.upper[chosen])
 
     def maximisers(self, residuals: Array) -> Array:
         """Return the a that attain the losses, -C times a slope of l, where residuals = linear - t."""

@@ -5,6 +5,9 @@ With residuals r = linear - K a, the losses at the predictions K a + b are the m
     q(s) = (r_i - b) s - tube |s| - ridge/2 s^2,
 
 and the duality gap is the sum of max q - q(a_i), without a difference of large numbers.
+
+Its terms are at least 0 for every b: those of some of the examples alone, with the b that is best for them,
+bound the gap of all from below.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ _SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"rea
 
 
 @njit(**_OPTIONS)
-def best_intercept(r, tube, ridge, lower, upper, guess):
-    """Return the b that minimises the sum of the losses; `guess` is where to look first."""
+def best_intercept(r, tube, ridge, lower, upper, total, guess):
+    """Return the b that minimises the sum of the losses plus b times `total`.
+
+    `guess` is where to look first.
+    """
     kinks, jumps, bends = np.empty(4 * r.shape[0]), np.empty(4 * r.shape[0]), np.empty(4 * r.shape[0])
     count = 0
     for i in range(r.shape[0]):
@@ -50,7 +56,7 @@ def best_intercept(r, tube, ridge, lower, upper, guess):
     kinks = kinks[:count]
     start = 0.0 if count == 0 else kinks.min()
     start -= max(1.0, abs(start))
-    slope = curvature = 0.0
+    slope, curvature = total, 0.0
     for i in range(r.shape[0]):
         slope -= _maximiser(r[i] - start, tube, ridge, lower[i], upper[i])
         if upper[i] == math.inf:
@@ -61,6 +67,43 @@ def best_intercept(r, tube, ridge, lower, upper, guess):
         return crossing(start, slope, 0.0, kinks, jumps[:count], bends[:0], math.inf, guess)
     jumps[:] = 0.0
     return crossing(start, slope, curvature, kinks, jumps[:count], bends[:count], math.inf, guess)
+
+
+@njit(**_OPTIONS)
+def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r):
+    """Set r = g + ridge a, and return the best intercept, the gap, and the size of a'(r + linear).
+
+    Parameters
+    ----------
+    total : float
+        The sum of a: 0 unless these are some of the examples alone.
+
+    Returns
+    -------
+    b, gap, size
+        gap is NaN if g is not finite.
+    """
+    if not _residuals(g, a, ridge, r):
+        return guess, math.nan, math.nan
+    b = best_intercept(r, tube, ridge, lower, upper, total, guess) if intercept else 0.0
+    return b, gap_at(r, b, a, tube, ridge, lower, upper), abs(_product(a, r, linear))
+
+
+@njit(**_OPTIONS)
+def _residuals(g, a, ridge, r):
+    finite = True
+    for i in range(g.shape[0]):
+        r[i] = g[i] + ridge * a[i]
+        finite &= abs(r[i]) < math.inf
+    return finite
+
+
+@njit(**_SUMS)
+def _product(a, r, linear):
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += a[i] * (r[i] + linear[i])
+    return total
 
 
 @njit(**_SUMS)

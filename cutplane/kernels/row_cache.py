@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.smo import add_rows
+from cutplane.kernels.row_loops import add_rows, gather
 from cutplane.threads import get_threads, run_chunks
 from cutplane.validation import Array
 
@@ -46,6 +47,10 @@ class Rows(ABC):
     def block(self, chosen: Array) -> Array:
         """Return a new array with those rows and columns."""
 
+    @abstractmethod
+    def part(self, chosen: Array) -> Rows:
+        """Return those rows, cut to those columns; a copy."""
+
 
 class DenseRows(Rows):
     """All rows of an array, which is not copied."""
@@ -73,7 +78,11 @@ class DenseRows(Rows):
 
     def block(self, chosen: Array) -> Array:
         """Return a new array with those rows and columns."""
-        return self.slots[np.ix_(chosen, chosen)]
+        return gather(self.slots, chosen)
+
+    def part(self, chosen: Array) -> Rows:
+        """Return those rows, cut to those columns; a copy."""
+        return DenseRows(self.block(chosen))
 
 
 class CachedRows(Rows):
@@ -129,6 +138,28 @@ class CachedRows(Rows):
             self.fetch(i)
             out[k] = self.slots[self.where[i], chosen]
         return out
+
+    def part(self, chosen: Array) -> Rows:
+        """Return those rows, cut to those columns; each is copied when it is needed."""
+        return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    rows: Rows
+    chosen: Array
+
+    @property
+    def n(self) -> int:
+        return self.chosen.size
+
+    def diagonal(self) -> Array:
+        return self.rows.diagonal[self.chosen]
+
+    def row(self, k: int) -> Array:
+        i = int(self.chosen[k])
+        self.rows.fetch(i)
+        return self.rows.slots[self.rows.where[i], self.chosen]
 
 
 def as_rows(K: Any, m: int, cache_bytes: int) -> Rows:

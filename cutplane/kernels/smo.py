@@ -22,34 +22,10 @@ from numba import njit
 from cutplane.kernels.larger import larger
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nnan", "nsz"}}
-_SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 _BLOCK = 1024
 _TIE = 1.0 - 1e-12
 
 OPTIMAL, MORE, ROW = 0, 1, 2
-
-
-@njit(**_SUMS)
-def add_rows(rows, where, a, low, high, out):
-    """Set out[low:high] to that part of K a; every row with a_i != 0 must be there."""
-    out = out[low:high]
-    out[:] = 0.0
-    chosen = np.flatnonzero(a)
-    count = chosen.shape[0]
-    n = 0
-    while n + 4 <= count:
-        i, j, k, p = chosen[n], chosen[n + 1], chosen[n + 2], chosen[n + 3]
-        row_i, row_j = rows[where[i], low:high], rows[where[j], low:high]
-        row_k, row_p = rows[where[k], low:high], rows[where[p], low:high]
-        a_i, a_j, a_k, a_p = a[i], a[j], a[k], a[p]
-        for q in range(out.shape[0]):
-            out[q] += (a_i * row_i[q] + a_j * row_j[q]) + (a_k * row_k[q] + a_p * row_p[q])
-        n += 4
-    while n < count:
-        row_i, a_i = rows[where[chosen[n]], low:high], a[chosen[n]]
-        for q in range(out.shape[0]):
-            out[q] += a_i * row_i[q]
-        n += 1
 
 
 @njit(**_OPTIONS)
