@@ -353,7 +353,7 @@ def test_an_interrupt_ends_the_fit(model, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cutplane.kernels.machine.KernelMachine.solve", interrupted)
-    monkeypatch.setattr("cutplane.mkl.polynomial_run.evaluate", interrupted)
+    monkeypatch.setattr("cutplane.mkl.polynomial.run.evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         clone(model).fit(X2, Y2 if isinstance(model, MKLClassifier) else X2[:, 0])
 

@@ -9,14 +9,14 @@ import pytest
 from scipy import sparse, stats
 
 import cutplane as cut
-from cutplane.mkl.polynomial import PolynomialMKL
-from cutplane.mkl.polynomial_bound import FormNorm
-from cutplane.mkl.polynomial_descent import Descent
-from cutplane.mkl.polynomial_kernels import GramBases, LinearBases, multisets
-from cutplane.mkl.polynomial_ridge import RidgeSystem
-from cutplane.mkl.polynomial_run import evaluate
-from cutplane.mkl.polynomial_sampler import sample_tuple
-from cutplane.mkl.polynomial_weights import TupleWeights
+from cutplane.mkl.polynomial.bound import FormNorm
+from cutplane.mkl.polynomial.descent import Descent
+from cutplane.mkl.polynomial.kernels import GramBases, LinearBases, multisets
+from cutplane.mkl.polynomial.problem import PolynomialMKL
+from cutplane.mkl.polynomial.ridge import RidgeSystem
+from cutplane.mkl.polynomial.run import evaluate
+from cutplane.mkl.polynomial.sampler import sample_tuple
+from cutplane.mkl.polynomial.weights import TupleWeights
 from cutplane.status import Status
 
 RHO = np.array([2.0, 1.0, 0.7, 1.3, 1.1])

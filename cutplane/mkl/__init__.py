@@ -3,8 +3,7 @@
 from cutplane.mkl.closed_form import ClosedFormWeights
 from cutplane.mkl.nesterov import SmoothMKL
 from cutplane.mkl.path import MKLPath
-from cutplane.mkl.polynomial import PolynomialMKL
-from cutplane.mkl.polynomial_result import PolynomialMKLResult
+from cutplane.mkl.polynomial import PolynomialMKL, PolynomialMKLResult
 from cutplane.mkl.problem import MKL
 from cutplane.mkl.result import MKLResult
 from cutplane.mkl.risk import MKLRisk

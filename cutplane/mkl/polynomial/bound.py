@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cutplane.mkl.polynomial_kernels import multisets
+from cutplane.mkl.polynomial.kernels import multisets
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.mkl.polynomial_kernels import BaseKernels
+    from cutplane.mkl.polynomial.kernels import BaseKernels
 
 
 _LISTING = 100.0

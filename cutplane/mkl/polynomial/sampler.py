@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.mkl.polynomial_kernels import BaseKernels
+    from cutplane.mkl.polynomial.kernels import BaseKernels
 
 
 def sample_tuple(
@@ -45,8 +45,8 @@ def sample_tuple(
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.mkl.polynomial_kernels import LinearBases
-    >>> from cutplane.mkl.polynomial_sampler import sample_tuple
+    >>> from cutplane.mkl.polynomial.kernels import LinearBases
+    >>> from cutplane.mkl.polynomial.sampler import sample_tuple
     >>> bases = LinearBases(np.array([[1.0, 0.0], [1.0, 0.0]]), degree=2)
     >>> rng = np.random.default_rng(0)
     >>> index, total = sample_tuple(np.ones(2), bases, np.ones(3), rng)

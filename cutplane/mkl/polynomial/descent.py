@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from cutplane.mkl.polynomial_kernels import BaseKernels
-from cutplane.mkl.polynomial_ridge import RidgeSystem
-from cutplane.mkl.polynomial_sampler import sample_tuple, sample_uniformly
-from cutplane.mkl.polynomial_weights import TupleWeights
+from cutplane.mkl.polynomial.kernels import BaseKernels
+from cutplane.mkl.polynomial.ridge import RidgeSystem
+from cutplane.mkl.polynomial.sampler import sample_tuple, sample_uniformly
+from cutplane.mkl.polynomial.weights import TupleWeights
 from cutplane.validation import Array
 
 Sampling = Literal["importance", "uniform"]

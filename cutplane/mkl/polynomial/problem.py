@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.mkl.polynomial_descent import Sampling
-from cutplane.mkl.polynomial_kernels import BaseKernels, LinearBases
+from cutplane.mkl.polynomial.descent import Sampling
+from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
 from cutplane.validation import as_scalar, as_vector
 
 if TYPE_CHECKING:
     from cutplane.callbacks import Callback
-    from cutplane.mkl.polynomial_result import PolynomialMKLResult
+    from cutplane.mkl.polynomial.result import PolynomialMKLResult
 
 _SAMPLINGS = ("importance", "uniform")
 
@@ -55,7 +55,7 @@ class PolynomialMKL:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.mkl.polynomial import PolynomialMKL
+    >>> from cutplane.mkl import PolynomialMKL
     >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 5))
     >>> y = X[:, 0] * X[:, 3] - 0.1 * X[:, 1]
     >>> result = PolynomialMKL(X, y, degree=3, C=1e4).solve(max_iter=300)
@@ -126,7 +126,7 @@ class PolynomialMKL:
         PolynomialMKLResult
             The best averaged weights; on Ctrl-C too, with status INTERRUPTED.
         """
-        from cutplane.mkl.polynomial_run import run
+        from cutplane.mkl.polynomial.run import run
 
         if sampling not in _SAMPLINGS:
             raise InvalidInputError(f'sampling must be "importance" or "uniform", got {sampling!r}.')

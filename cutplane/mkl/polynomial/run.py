@@ -10,16 +10,16 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cutplane.callbacks import Callback, Log, progress_display
 from cutplane.history import History, Record
-from cutplane.mkl.polynomial_bound import FormNorm
-from cutplane.mkl.polynomial_descent import Descent, Sampling
-from cutplane.mkl.polynomial_result import PolynomialMKLResult
+from cutplane.mkl.polynomial.bound import FormNorm
+from cutplane.mkl.polynomial.descent import Descent, Sampling
+from cutplane.mkl.polynomial.result import PolynomialMKLResult
 from cutplane.state import State
 from cutplane.status import Status
 from cutplane.stopping import AnyOf, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.mkl.polynomial import PolynomialMKL
+    from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 _GROWTH = 2.0
 _FLOOR = 1e-14

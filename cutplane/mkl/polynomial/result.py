@@ -11,7 +11,7 @@ from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import InvalidInputError
 from cutplane.history import History
 from cutplane.html import table
-from cutplane.mkl.polynomial_kernels import BaseKernels, LinearBases
+from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
 from cutplane.status import Status
 from cutplane.validation import Array
 
