@@ -542,3 +542,20 @@ def test_matrix_and_start_are_left_alone():
     machine.solve(K, a0)
     np.testing.assert_array_equal(K, before)
     assert not a0.any()
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "b"),
+    [
+        (EpsilonInsensitive(0.1), [2.5, 2.5, 2.5], 2.5),
+        (EpsilonInsensitive(1.0), [0.0, 1.0], 0.5),
+        (Absolute(), [1.0, 3.0], 2.0),
+        (Hinge(), [1.0, -1.0], 0.0),
+        (SquaredEpsilonInsensitive(0.5), [1.0, 1.0], 1.0),
+    ],
+    ids=str,
+)
+def test_of_many_best_intercepts_the_middle_one_is_taken(loss, y, b):
+    m = len(y)
+    solution = KernelMachine(loss, np.array(y), 1.0).solve(np.zeros((m, m)))
+    assert solution.intercept == pytest.approx(b)

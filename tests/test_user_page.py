@@ -21,6 +21,7 @@ GUIDE = (
     "choosing",
     "estimators",
     "boosting",
+    "mkl",
     "certificates",
     "statuses",
 )
@@ -57,7 +58,7 @@ def _away(tmp_path, monkeypatch):
 
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
-    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path, boosted = snippets("index")
+    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path, boosted, many_kernels = snippets("index")
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
     result = names["result"]
@@ -97,6 +98,9 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
 
     ensemble = value_of(boosted, names)
     assert ensemble.status is cut.Status.OPTIMAL and ensemble.gap_abs <= 1e-2
+
+    fit = value_of(many_kernels, names)
+    assert fit.status is cut.Status.OPTIMAL and fit.gap <= 1e-3 and fit.certificate.verify().valid
 
 
 def minimum(expression, constraints=()):

@@ -27,6 +27,8 @@ _SHAPES: dict[type, Any] = {  # conjugate's curvature, its kink at 0, and its do
     Huber: lambda loss: (1.0, 0.0, -loss.delta, loss.delta),
 }
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class DualForm:
@@ -71,6 +73,22 @@ class DualForm:
         a = self.maximisers(residuals)
         total = residuals @ a - 0.5 * self.ridge * (a @ a)
         return float(total - self.tube * np.abs(a).sum() if self.tube else total)
+
+    def middle(self, residuals: Array, b: float) -> float:
+        """Return the middle of the interval of best intercepts, of which b is one."""
+        up, down = residuals[self.upper > 0.0] - self.tube, residuals[self.lower < 0.0] + self.tube
+        knots = np.concatenate([up, down])
+        apart = _ROUNDING * max(abs(b), float(np.abs(residuals).max()))
+        least = self.losses(residuals - b)
+
+        def end(others: Array, nearest: Any) -> float:
+            if not others.size:
+                return b
+            other = float(nearest(others))
+            halfway = self.losses(residuals - 0.5 * (b + other))
+            return other if halfway <= least * (1.0 + _ROUNDING) else b
+
+        return 0.5 * (end(knots[knots < b - apart], np.max) + end(knots[knots > b + apart], np.min))
 
 
 def dual_form(loss: ScalarLoss, y: Any, C: float) -> DualForm:

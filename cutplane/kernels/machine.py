@@ -27,7 +27,7 @@ class MachineSolution:
     a : ndarray of shape (m,)
         The coefficients: f(x) = sum_i a_i k(x_i, x).
     intercept : float
-        The b that is best for f; 0 for a machine without one.
+        The b that is best for f, the middle one if there are many; 0 for a machine without one.
     predictions : ndarray of shape (m,)
         K a, without the intercept.
     dual_value, primal_value : float
@@ -144,9 +144,11 @@ class KernelMachine:
         descent = Descent(self.form, as_rows(K, m, self.cache_bytes), a, self.intercept)
         descent.run(accuracy)
         half_norm = 0.5 * float(a @ descent.predictions)
+        residuals = self.y - descent.predictions
+        b = self.form.middle(residuals, descent.b) if self.intercept else 0.0
         dual = -self.form.conjugates(a) - half_norm
-        primal = half_norm + self.form.losses(self.y - descent.predictions - descent.b)
-        return MachineSolution(a, descent.b, descent.predictions, dual, max(primal, dual), descent.n_steps)
+        primal = half_norm + self.form.losses(residuals - b)
+        return MachineSolution(a, b, descent.predictions, dual, max(primal, dual), descent.n_steps)
 
     def feasible(self, a: Any) -> bool:
         """Tell whether a keeps its bounds exactly, and its sum is zero up to rounding if it must be."""
