@@ -292,6 +292,12 @@ def test_silp_needs_many_more_machines_than_level():
     assert counts[1] < 0.5 * counts[0]
 
 
+def test_a_matrix_that_is_no_kernel_is_named():
+    X, y = data(Hinge(), m=10)
+    with pytest.raises((InvalidInputError, cut.OracleError), match="kernel 1 is not positive semidefinite"):
+        MKL([X @ X.T, np.ones((10, 10)) - np.eye(10)], y).solve()
+
+
 def test_an_interrupt_returns_the_best_so_far():
     X, y = data(Hinge())
     calls = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.risks.base import Estimate, OnDemandRisk
 from cutplane.validation import Array
 
@@ -70,7 +71,7 @@ class MKLRisk(OnDemandRisk):
         """Return the cut that coefficients u give; its offset is -inf if they are not feasible."""
         if not self.machine.feasible(u):
             return np.zeros((1, self.dim)), np.array([-np.inf])
-        return self._cut(u, self.bank.quadratic_forms(u))
+        return self._cut(u, self._forms(u))
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
         """Return the objective of a machine at the weights x, and the cut of its coefficients."""
@@ -99,7 +100,7 @@ class MKLRisk(OnDemandRisk):
             if found is None or not np.array_equal(weights, found.weights):
                 kernel = self.bank.weighted_sum(weights)
             solution = self.machine.solve(kernel, a, _MACHINE * wanted)
-            a, forms = solution.a, self.bank.quadratic_forms(solution.a)
+            a, forms = solution.a, self._forms(solution.a)
             found = Machine(solution, weights, forms)
             error = solution.primal_value - solution.dual_value
             loss = 0.5 * float((x - weights) @ forms)
@@ -111,6 +112,16 @@ class MKLRisk(OnDemandRisk):
                 share *= 0.1
         assert found is not None
         return found
+
+    def _forms(self, a: Array) -> Array:
+        forms = self.bank.quadratic_forms(a)
+        if (forms < 0.0).any():
+            k = int(np.argmin(forms))
+            raise InvalidInputError(
+                f"{self.bank.names[k]} is not positive semidefinite: a'K a = {forms[k]:.3g} for the "
+                "coefficients a of a machine. Pass a kernel, or K with its negative eigenvalues set to 0."
+            )
+        return forms
 
     def _size(self, start: Estimate | None, x: Array) -> float:
         if start is not None:
