@@ -42,7 +42,7 @@ def load(name):
     if not file.exists():
         print(f"{name}: no file {file}; set CUTPLANE_DATA to the folder that holds uci/{name}.csv")
         return None
-    rows = np.genfromtxt(file, delimiter=",", skip_header=1)
+    rows = np.genfromtxt(file, delimiter=",")
     return rows[:, :-1], np.where(rows[:, -1] > 0, 1.0, -1.0)
 
 

@@ -769,3 +769,24 @@ def test_kernels_are_named_after_the_columns():
     assert KernelBank(kernels, frame).names == named
     with pytest.raises(InvalidInputError, match="3 columns"):
         KernelBank(kernels, X, feature_names=["a"])
+
+
+@pytest.mark.parametrize("kind", ["factored", "mixed", "precomputed"])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 2.0])
+def test_a_sum_near_a_vector_lacks_little_there_and_nowhere_too_much(kind, share):
+    rng = np.random.default_rng(0)
+    X, a, weights = rng.standard_normal((40, 3)), rng.standard_normal(40), rng.random(5)
+    kernels = [Linear(), Polynomial(2), Gaussian(1.0, features=0), Linear(features=1), Linear(features=2)]
+    if kind == "mixed":
+        kernels[2:4] = [Laplacian(0.3), Gaussian(0.1)]
+    bank = KernelBank(kernels, X)
+    if kind == "precomputed":
+        bank = PrecomputedKernels([kernel(X) for kernel in kernels])
+    whole = bank.weighted_sum(weights)
+    allowed = share * float(a @ whole @ a)
+    near = bank.sum_near(weights, a, bank.products(a), allowed)
+    missing = whole - near
+    assert -1e-9 <= a @ missing @ a <= allowed + 1e-9
+    assert np.linalg.eigvalsh(missing).min() >= -1e-9
+    if share in (0.0, 2.0):
+        assert (np.abs(missing).max() > 0.0) == (share > 0.0)

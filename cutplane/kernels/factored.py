@@ -120,13 +120,17 @@ class FactoredKernels:
             slab.data.add_rows(rows, part[rows], out)
         return out
 
-    def add_weighted_sum(self, weights: Array, out: Array) -> None:
-        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing."""
+    def add_weighted_sum(self, weights: Array, out: Array, used: Array | None = None) -> None:
+        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing.
+
+        `used` is a mask over the columns; by default all are used.
+        """
         from scipy.linalg import get_blas_funcs
 
         syrk: Any = get_blas_funcs("syrk", dtype=np.float64)
         for sign in (1.0, -1.0):
-            for columns in self._batches(sign * weights):
+            scales = np.sqrt(np.maximum(sign * weights, 0.0))[self.owners]
+            for columns in self._batches(scales if used is None else np.where(used, scales, 0.0)):
                 # Above the diagonal in Fortran's order is below it in C's.
                 syrk(sign, columns.T, beta=1.0, c=out.T, overwrite_c=1)
 
@@ -144,17 +148,17 @@ class FactoredKernels:
                 slabs.append(Slab.of(slab.data.X[kept], owners[kept]))
         return FactoredKernels(self.m, numbers.size, tuple(slabs))
 
-    def _batches(self, weights: Array) -> Iterator[Array]:
-        """Yield the columns of positive weight times its square root, in float64, some at a time."""
-        roots = np.sqrt(np.maximum(weights, 0.0))
+    def _batches(self, scales: Array) -> Iterator[Array]:
+        """Yield the columns times their scales, in float64, some at a time; zeros are left out."""
         batch: list[Array] = []
-        count = 0
+        count = start = 0
         for slab in self.slabs:
-            scales = roots[slab.owners]
-            rows = np.flatnonzero(scales)
+            part = scales[start : start + slab.owners.size]
+            start += slab.owners.size
+            rows = np.flatnonzero(part)
             if rows.size:
                 columns = slab.data.X[rows].astype(np.float64, copy=False)
-                columns *= scales[rows, np.newaxis]
+                columns *= part[rows, np.newaxis]
                 batch.append(columns)
                 count += rows.size
             if count >= BATCH:

@@ -144,11 +144,38 @@ class Bank(ABC):
         weights : array_like of shape (n_kernels,)
             Zeros cost nothing.
         """
-        weights = self._scaled_weights(weights)
+        return self._sum(self._scaled_weights(weights), None)
+
+    def sum_near(self, weights: Array, a: Array, products: Products, allowed: float) -> Array:
+        """Return K, the sum of weights_k K_k, without what adds least to a'Ka: at most `allowed` in total.
+
+        What is missing, columns of factors and matrices without a factor, is positive semidefinite.
+
+        Parameters
+        ----------
+        weights : array_like of shape (n_kernels,)
+            Nonnegative.
+        a : array_like of shape (m,)
+        products : Products
+            Those of a.
+        allowed : float
+        """
+        scaled, parts = self._scaled_weights(weights), self.parts
+        columns = scaled[parts.which_factored][parts.factored.owners] * np.square(products.coefficients)
+        terms = np.concatenate([columns, scaled[parts.which_dense] * np.maximum(products.rows @ a, 0.0)])
+        order = np.argsort(terms)
+        used = np.ones(terms.size, dtype=bool)
+        used[order[: np.searchsorted(np.cumsum(terms[order]), allowed, side="right")]] = False
+        return self._sum(scaled, used)
+
+    def _sum(self, scaled: Array, used: Array | None) -> Array:
         out = np.zeros((self.n_samples, self.n_samples))
         parts = self.parts
-        parts.factored.add_weighted_sum(weights[parts.which_factored], out)
-        parts.dense.add_weighted_sum(weights[parts.which_dense], out)
+        count, dense = parts.factored.n_columns, scaled[parts.which_dense]
+        parts.factored.add_weighted_sum(
+            scaled[parts.which_factored], out, None if used is None else used[:count]
+        )
+        parts.dense.add_weighted_sum(dense if used is None else np.where(used[count:], dense, 0.0), out)
         return mirrored(out)
 
     def quadratic_forms(self, a: Array) -> Array:

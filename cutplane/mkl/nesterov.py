@@ -104,6 +104,7 @@ def _weights(risk: SmoothedDual, result: Result) -> Array:
     total = np.zeros(risk.bank.n_kernels)
     for row in used.tolist():
         total += proof.multipliers[row] * risk.weights(proof.points[int(proof.queries[row])])
+    assert result.x is not None
     return total / total.sum() if total.any() else risk.weights(result.x)
 
 

@@ -157,8 +157,8 @@ class MKL:
         method : Method or "auto", default "auto"
             For norm 1 `Kelley` (which is SILP), `LevelBundle`, `ProximalBundle`, `ReducedGradient`
             (SimpleMKL), `MirrorDescent`, `FrankWolfe` or `UniformWeights`; for any norm `ClosedFormWeights`;
-            with an entropy `SmoothMKL` or `BMRM`. "auto" is `LevelBundle` for norm 1, `BMRM` with an entropy,
-            and `ClosedFormWeights` for larger norms.
+            with an entropy `SmoothMKL`, `BMRM` or `LevelBundle`. "auto" is `LevelBundle` for norm 1, and
+            `ClosedFormWeights` for larger norms.
         tol : float, default 1e-3
             Relative certified gap at which the status is OPTIMAL.
         max_iter : int, default 10000

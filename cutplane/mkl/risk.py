@@ -14,7 +14,7 @@ from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution
-    from cutplane.kernels.protocol import Bank
+    from cutplane.kernels.protocol import Bank, Products
 
 _ROUGH = 0.1
 _MACHINE = 0.3
@@ -29,14 +29,11 @@ class Machine:
     Attributes
     ----------
     solution : MachineSolution
-    weights : ndarray of shape (n_kernels,)
-        Those used: the given ones, but for the smallest.
     forms : ndarray of shape (n_kernels,)
         a'K_k a for the coefficients a of the solution.
     """
 
     solution: MachineSolution
-    weights: Array
     forms: Array
 
 
@@ -58,6 +55,7 @@ class MKLRisk(OnDemandRisk):
         self.bank = bank
         self.machine = machine
         self.dim = bank.n_kernels
+        self._last: tuple[Array, Products] | None = None
 
     def __repr__(self) -> str:
         return f"MKLRisk({self.bank!r}, {self.machine!r})"
@@ -81,40 +79,41 @@ class MKLRisk(OnDemandRisk):
         return Estimate(values, slopes, offsets, found.solution.a)
 
     def fit(
-        self, x: Array, accuracy: float, start: Estimate | None = None, dropped: float = _DROPPED
+        self, x: Array, accuracy: float, start: Estimate | None = None, share: float = _DROPPED
     ) -> Machine:
         """Train a machine whose objective, an upper bound of D(x), is within `accuracy` of its cut at x.
 
-        Weights that hardly matter are left out of the sum of the kernels, which can only raise the objective:
-        by at most half of ``sum_k x_k a'K_k a`` over those. `dropped` is the share of the accuracy that this
-        may take.
+        Parts of kernels that hardly matter are left out of the sum K, which can only raise the objective: by
+        at most half of what they add to a'Ka. `share` is the share of the accuracy that this may take.
         """
         x = np.maximum(x, 0.0)
         a = None if start is None else start.multipliers
-        forms = None if start is None else -2.0 * start.slopes[0]
-        share = dropped
         wanted = accuracy if math.isfinite(accuracy) else _ROUGH * self._size(start, x)
-        found, kernel = None, np.empty((0, 0))
         for _ in range(_ATTEMPTS):
-            weights = _leading(x, forms, share * wanted)
-            if found is None or not np.array_equal(weights, found.weights):
-                kernel = self.bank.weighted_sum(weights)
-            solution = self.machine.solve(kernel, a, _MACHINE * wanted)
+            solution = self.machine.solve(self._sum(x, a, 2.0 * share * wanted), a, _MACHINE * wanted)
             a, forms = solution.a, self._forms(solution.a)
-            found = Machine(solution, weights, forms)
             error = solution.primal_value - solution.dual_value
-            loss = 0.5 * float((x - weights) @ forms)
+            missing = 0.5 * float(x @ forms - a @ solution.predictions)
             enough = accuracy if math.isfinite(accuracy) else _ROUGH * abs(solution.primal_value)
-            if error + loss <= max(enough, 1e-12 * abs(solution.primal_value)) or accuracy == 0.0:
+            if error + missing <= max(enough, 1e-12 * abs(solution.primal_value)) or accuracy == 0.0:
                 break
             wanted = min(wanted, enough)
-            if loss > share * wanted:
+            if missing > share * wanted:
                 share *= 0.1
-        assert found is not None
-        return found
+        return Machine(solution, forms)
+
+    def _sum(self, x: Array, a: Array | None, allowed: float) -> Array:
+        if a is None or not allowed > 0.0:
+            return self.bank.weighted_sum(x)
+        return self.bank.sum_near(x, a, self._products(a), allowed)
+
+    def _products(self, a: Array) -> Products:
+        if self._last is None or self._last[0] is not a:
+            self._last = a, self.bank.products(a)
+        return self._last[1]
 
     def _forms(self, a: Array) -> Array:
-        forms = self.bank.quadratic_forms(a)
+        forms = self._products(a).quadratic_forms(a)
         if (forms < 0.0).any():
             k = int(np.argmin(forms))
             raise InvalidInputError(
@@ -131,15 +130,3 @@ class MKLRisk(OnDemandRisk):
 
     def _cut(self, a: Array, forms: Array) -> tuple[Array, Array]:
         return -0.5 * forms[np.newaxis], np.array([-self.machine.conjugate_sum(a)])
-
-
-def _leading(x: Array, forms: Array | None, allowed: float) -> Array:
-    """Return x without the smallest terms of ``1/2 sum_k x_k forms_k`` that sum to at most `allowed`."""
-    if forms is None or allowed <= 0.0:
-        return x
-    terms = 0.5 * x * forms
-    order = np.argsort(terms)
-    total = np.cumsum(terms[order])
-    kept = x.copy()
-    kept[order[: np.searchsorted(total, allowed, side="right")]] = 0.0
-    return kept if kept.any() else x

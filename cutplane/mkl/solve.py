@@ -10,7 +10,6 @@ import numpy as np
 from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method
-from cutplane.methods.bmrm import BMRM
 from cutplane.methods.level import LevelBundle
 from cutplane.mkl.closed_form import ClosedFormWeights
 from cutplane.mkl.nesterov import SmoothMKL
@@ -52,7 +51,7 @@ def solve(mkl: MKL, method: Any, warm_start: MKLResult | None, options: dict[str
 def _automatic(mkl: MKL) -> Method:
     if mkl.norm > 1.0:
         return ClosedFormWeights()
-    return BMRM() if mkl.entropy > 0.0 else LevelBundle(_KAPPA)
+    return LevelBundle(_KAPPA)
 
 
 def uniform(mkl: MKL) -> Array:
@@ -67,7 +66,7 @@ def train(mkl: MKL, x: Array, objective: float, tol: float, start: Estimate | No
     accuracy = (1.0 - ENGINE_SHARE) * tol * size
     best: tuple[float, Array, Machine] | None = None
     for weights, share in ((_sparse(mkl, x), 1.0), (x, 0.5), (x, 0.1)):
-        machine = risk.fit(weights, share * accuracy, start, dropped=0.0)
+        machine = risk.fit(weights, share * accuracy, start, share=0.0)
         value = machine.solution.primal_value + mkl.problem.regularizer.value(weights)
         if best is None or value < best[0]:
             best = value, weights, machine
