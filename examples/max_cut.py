@@ -5,7 +5,7 @@ Semidefinite constraints by eigenvectors
 The largest cut of a graph with Laplacian L is at most the value of the semidefinite programme of Goemans
 and Williamson (`doi:10.1145/227683.227684 <https://doi.org/10.1145/227683.227684>`_),
 
-.. math:: \max_X \; \tfrac{1}{4} \langle L, X\rangle \quad \text{subject to} \quad X_{ii} = 1, \; X \succeq 0 .
+.. math:: \max_X \; \tfrac{1}{4} \langle L, X\rangle \quad \text{subject to} \; X_{ii} = 1, \; X \succeq 0 .
 
 A matrix is positive semidefinite if :math:`v'Xv \ge 0` for every v. That is a half-space for each v, and
 the eigenvectors of a matrix to its negative eigenvalues are the ones that cut it off: linear and quadratic

@@ -58,7 +58,8 @@ def _away(tmp_path, monkeypatch):
 
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
-    learning, built_in, through_cvxpy, by_oracle, choice, steps, whole_path, boosted, many_kernels = snippets("index")
+    learning, built_in, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
+    whole_path, boosted, many_kernels = rest
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
     result = names["result"]

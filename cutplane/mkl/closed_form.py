@@ -73,8 +73,8 @@ class ClosedFormWeights(Method):
     ----------
     .. [1] M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien, "lp-norm multiple kernel learning", J. Mach. Learn.
        Res. 12, 2011, https://jmlr.org/papers/v12/kloft11a.html.
-    .. [2] H. F. Walker, P. Ni, "Anderson acceleration for fixed-point iterations", SIAM J. Numer. Anal.
-       49(4), 2011, doi:10.1137/10078356X.
+    .. [2] H. F. Walker, P. Ni, "Anderson acceleration for fixed-point iterations", SIAM Journal on
+       Numerical Analysis 49(4), 2011, doi:10.1137/10078356X.
 
     Examples
     --------
