@@ -273,18 +273,19 @@ class Run:
         self.add_cut(point)
         return point
 
-    def evaluate(self, x: Array) -> Point:
+    def evaluate(self, x: Array, accuracy: float = math.inf) -> Point:
         """Evaluate the objective at x, or, if x is cut off or outside the domain, towards the best point.
 
         Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
+        `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
         """
         half_spaces = self.evaluator.separate(x)
         if half_spaces:
             self.add_half_spaces(x, half_spaces)
             if self.best is None:
-                return replace(self._finite(x), feasible=False)
+                return replace(self._finite(x, accuracy), feasible=False)
             x = self._pull_back(x, self.best.x)
-        point = self._finite(x)
+        point = self._finite(x, accuracy)
         if self._last is not None and point.x is self._last.x and self.problem.risk.exact:
             check_model(self.problem, self.bundle, point, self._last.models, self._size)
         self._offer(point)
@@ -415,15 +416,16 @@ class Run:
         rise = regularizer.value(point.x + direction) - regularizer.value(point.x)
         return float(self.evaluator.slopes(point).sum(axis=0) @ direction) + rise
 
-    def _finite(self, x: Array) -> Point:
+    def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x, retreating towards the last known point while the objective is inf."""
-        point = self.evaluator.point(x, self._accuracy)
+        accuracy = min(accuracy, self._accuracy)
+        point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
         for _ in range(_RETREATS):
             if math.isfinite(point.objective):
                 return point
             x = 0.5 * (x + anchor)
-            point = self.evaluator.point(x, self._accuracy)
+            point = self.evaluator.point(x, accuracy)
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
         )

@@ -15,6 +15,8 @@ from cutplane.validation import Array, as_scalar
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
+_ACCURACY = 0.5
+"""Share of the predicted decrease that a risk with on-demand accuracy may be off."""
 _FAR = 1e8
 """How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
 
@@ -94,7 +96,7 @@ class ProximalBundle(Method):
         centre = state.centre
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
-        point = run.evaluate(reduced.x)
+        point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
         finished = None
         if predicted <= 0.5 * run.tolerance(centre.objective):
             finished = self._natural_stop(run, centre, reduced.x, state.weight, predicted)
