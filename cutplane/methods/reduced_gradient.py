@@ -98,7 +98,8 @@ class ReducedGradient(Method):
         if run.exact:
             point = run.visit(point.x, accuracy)
         gradient, _ = minimise_cut(run, point)
-        if not run.closed and count % (1 + count // _SELDOM) == 0:
+        due = count % (1 + count // _SELDOM) == 0
+        if not run.closed and (due or not run.evaluator.imaged):
             run.reduced()
         if run.closed:
             return Step("bound", (point, count))
