@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -20,8 +21,46 @@ if TYPE_CHECKING:
     from cutplane.problem import Problem
 
 
+R = TypeVar("R", bound=Any)
+
+
+class Results(Generic[R]):
+    """Results in order, as a sequence; a subclass has `results` and `to_frame`."""
+
+    results: tuple[R, ...]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.results)
+
+    def __getitem__(self, index: int) -> R:
+        return self.results[index]
+
+    @property
+    def objectives(self) -> Array:
+        """The objective of each result, shape (n,)."""
+        return np.array([result.objective for result in self.results])
+
+    @property
+    def oracle_calls(self) -> int:
+        """Queries of the risk, over the whole path."""
+        return sum(result.oracle_calls for result in self.results)
+
+    @abstractmethod
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per result."""
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self.to_frame().to_html(max_rows=60)
+        except MissingExtraError:
+            return None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Path:
+class Path(Results[Result]):
     """The results along a path of regularizer weights.
 
     Attributes
@@ -33,29 +72,10 @@ class Path:
     lams: Array
     results: tuple[Result, ...]
 
-    def __len__(self) -> int:
-        return len(self.results)
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self.results)
-
-    def __getitem__(self, index: int) -> Result:
-        return self.results[index]
-
-    @property
-    def objectives(self) -> Array:
-        """The objective at each weight, shape (n,)."""
-        return np.array([result.objective for result in self.results])
-
     @property
     def coefficients(self) -> Array:
         """The best point at each weight, shape (n, dim)."""
         return np.array([result.x for result in self.results])
-
-    @property
-    def oracle_calls(self) -> int:
-        """Queries of the risk, over the whole path."""
-        return sum(result.oracle_calls for result in self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with one row per weight (needs the extra ``tables``)."""
@@ -85,12 +105,6 @@ class Path:
             f"Path({len(self)} weights from {self.lams[0]:.3g} to {self.lams[-1]:.3g}, "
             f"{self.oracle_calls} oracle calls, largest gap {max(result.gap for result in self.results):.2g})"
         )
-
-    def _repr_html_(self) -> str | None:
-        try:
-            return self.to_frame().to_html(max_rows=60)
-        except MissingExtraError:
-            return None
 
 
 def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str, Any]) -> Path:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, MissingExtraError
+from cutplane.exceptions import InvalidInputError
 from cutplane.extras import require_extra
 from cutplane.mkl.result import MKLResult
+from cutplane.path import Results
 from cutplane.status import Status
 from cutplane.validation import Array, as_vector
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MKLPath:
+class MKLPath(Results[MKLResult]):
     """The results for one C after another.
 
     Attributes
@@ -33,29 +34,10 @@ class MKLPath:
     Cs: Array
     results: tuple[MKLResult, ...]
 
-    def __len__(self) -> int:
-        return len(self.results)
-
-    def __iter__(self) -> Iterator[MKLResult]:
-        return iter(self.results)
-
-    def __getitem__(self, index: int) -> MKLResult:
-        return self.results[index]
-
-    @property
-    def objectives(self) -> Array:
-        """The objective at each C, shape (n,)."""
-        return np.array([result.objective for result in self.results])
-
     @property
     def weights(self) -> Array:
         """The weights at each C, shape (n, n_kernels)."""
         return np.array([result.weights for result in self.results])
-
-    @property
-    def oracle_calls(self) -> int:
-        """Kernel machines trained, over the whole path."""
-        return sum(result.oracle_calls for result in self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with one row per C (needs the extra ``tables``)."""
@@ -77,12 +59,6 @@ class MKLPath:
             f"MKLPath({len(self)} values of C from {self.Cs[0]:.3g} to {self.Cs[-1]:.3g}, "
             f"{self.oracle_calls} kernel machines, largest gap {max(result.gap for result in self):.2g})"
         )
-
-    def _repr_html_(self) -> str | None:
-        try:
-            return self.to_frame().to_html(max_rows=60)
-        except MissingExtraError:
-            return None
 
 
 def follow(mkl: MKL, Cs: Any, options: Mapping[str, Any]) -> MKLPath:
