@@ -298,6 +298,16 @@ def test_a_matrix_that_is_no_kernel_is_named():
         MKL([X @ X.T, np.ones((10, 10)) - np.eye(10)], y).solve()
 
 
+def test_a_cut_is_that_of_the_coefficients_as_they_are_now():
+    X, y = data(Hinge(), m=10)
+    y = np.resize([1.0, -1.0], 10)
+    risk = MKL([X @ X.T, np.eye(10)], y).problem.risk
+    a = 0.5 * y
+    before, _ = risk.dual_cut(a)
+    a *= 0.5
+    np.testing.assert_allclose(risk.dual_cut(a)[0], 0.25 * before, rtol=1e-12)
+
+
 def test_an_interrupt_returns_the_best_so_far():
     X, y = data(Hinge())
     calls = []

@@ -66,7 +66,17 @@ class MKLRisk(OnDemandRisk):
         return np.array([-self.machine.conjugate_sum(np.zeros(self.bank.n_samples))])
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that coefficients u give; its offset is -inf if they are not feasible."""
+        """Return the cut that coefficients u give; its offset is -inf if they are not feasible.
+
+        Parameters
+        ----------
+        u : ndarray of shape (m,)
+
+        Returns
+        -------
+        slopes : ndarray of shape (1, n_kernels)
+        offsets : ndarray of shape (1,)
+        """
         if not self.machine.feasible(u):
             return np.zeros((1, self.dim)), np.array([-np.inf])
         return self._cut(u, self._forms(u))
@@ -108,8 +118,8 @@ class MKLRisk(OnDemandRisk):
         return self.bank.sum_near(x, a, self._products(a), allowed)
 
     def _products(self, a: Array) -> Products:
-        if self._last is None or self._last[0] is not a:
-            self._last = a, self.bank.products(a)
+        if self._last is None or not np.array_equal(self._last[0], a):
+            self._last = a.copy(), self.bank.products(a)
         return self._last[1]
 
     def _forms(self, a: Array) -> Array:
