@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.bound import DualFunction
 from cutplane.engine.bundle import AGGREGATE, TRIVIAL
 from cutplane.engine.evaluator import Evaluator
+from cutplane.engine.slopes import dense
 from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.risks.base import OnDemandRisk
@@ -54,7 +56,7 @@ class Certificate:
 
     Attributes
     ----------
-    slopes : ndarray of shape (K, dim)
+    slopes : ndarray or csr_array of shape (K, dim)
     offsets : ndarray of shape (K,)
         f(x) >= <slope, x> + offset for a cut of a block, 0 >= <slope, x> + offset on X for a half-space.
     blocks : ndarray of shape (K,)
@@ -76,7 +78,7 @@ class Certificate:
         None if loaded from a file: pass the problem to `verify`.
     """
 
-    slopes: Array
+    slopes: Any
     offsets: Array
     blocks: Array
     queries: Array
@@ -93,7 +95,8 @@ class Certificate:
     def n_bytes(self) -> int:
         """Memory of the cuts and the query points."""
         origins = [*self.points.values(), *self.duals.values()]
-        return self.slopes.nbytes + sum(origin.nbytes for origin in origins)
+        slopes = self.slopes.data.nbytes if sparse.issparse(self.slopes) else self.slopes.nbytes
+        return slopes + sum(origin.nbytes for origin in origins)
 
     def __repr__(self) -> str:
         used = int((self.multipliers > 0.0).sum())
@@ -130,8 +133,10 @@ class Certificate:
         problems: list[str] = []
         upper = self._upper(problem, evaluator, problems)
         used = np.flatnonzero(self.multipliers > 0.0)
-        checked = 0
-        for row in used.tolist():
+        half = (self.blocks[used] == HALF_SPACE) & (self.queries[used] != AGGREGATE)
+        checked = int(half.sum())
+        self._check_half_spaces(used[half], evaluator, problems)
+        for row in used[~half].tolist():
             if self.queries[row] == AGGREGATE:
                 self._check_aggregate(row, evaluator, problems)
             else:
@@ -153,7 +158,7 @@ class Certificate:
         violation = problem.simple_set.violation(self.x)
         if violation > _TOLERANCE * max(1.0, float(np.abs(self.x).max())):
             problems.append(f"x violates {problem.simple_set!r} by {violation:.3g}")
-        if evaluator.separate(self.x):
+        if len(evaluator.separate(self.x)):
             problems.append("a separation oracle cuts x off")
         upper = evaluator.point(self.x).objective
         on_demand = isinstance(problem.risk, OnDemandRisk)  # the run may have asked for less accuracy
@@ -165,7 +170,7 @@ class Certificate:
     def _check_row(self, row: int, problem: Problem, evaluator: Evaluator, problems: list[str]) -> None:
         block, query = int(self.blocks[row]), int(self.queries[row])
         if query == TRIVIAL:
-            if self.slopes[row].any() or self.offsets[row] > problem.risk.infima[block]:
+            if dense(self.slopes[[row]]).any() or self.offsets[row] > problem.risk.infima[block]:
                 problems.append(f"the known infimum of block {block} is not {self.offsets[row]:.6g}")
             return
         if query in self.duals:
@@ -174,18 +179,27 @@ class Certificate:
                 problems.append(f"the multipliers of query {query} give another cut than the one recorded")
             return
         x = self.points[query]
-        if block == HALF_SPACE:
-            found = [(half_space.normal, -half_space.offset) for half_space in evaluator.separate(x)]
-        else:
-            point = evaluator.point(x)
-            slope = evaluator.slopes(point)[block]
-            found = [(slope, point.values[block] - slope @ x)]
-        if not any(self._same(row, slope, offset) for slope, offset in found):
+        point = evaluator.point(x)
+        slope = evaluator.slopes(point)[block]
+        if not self._same(row, slope, point.values[block] - slope @ x):
             problems.append(f"the oracle gives another answer at query {query} than the one recorded")
 
+    def _check_half_spaces(self, rows: Array, evaluator: Evaluator, problems: list[str]) -> None:
+        """Ask for the half-spaces of each query again; equal ones have the same product with a vector."""
+        probe = np.random.default_rng(0).uniform(1.0, 2.0, self.slopes.shape[1])
+        for query in np.unique(self.queries[rows]).tolist():
+            mine = rows[self.queries[rows] == query]
+            found = evaluator.separate(self.points[query])
+            size = abs(self.slopes[mine]) @ probe + np.abs(self.offsets[mine])
+            apart = np.abs(np.subtract.outer(self.slopes[mine] @ probe, found.normals @ probe))
+            apart = np.maximum(apart, np.abs(np.add.outer(self.offsets[mine], found.offsets)))
+            if not (apart.min(axis=1, initial=np.inf) <= _TOLERANCE * size).all():
+                problems.append(f"the oracle gives another answer at query {query} than the one recorded")
+
     def _same(self, row: int, slope: Array, offset: float) -> bool:
-        size = np.abs(self.slopes[row]).max(initial=1e-300)
-        close = np.abs(slope - self.slopes[row]).max(initial=0.0) <= _TOLERANCE * size
+        mine = dense(self.slopes[[row]])[0]
+        size = np.abs(mine).max(initial=1e-300)
+        close = np.abs(slope - mine).max(initial=0.0) <= _TOLERANCE * size
         return bool(close and abs(offset - self.offsets[row]) <= _TOLERANCE * max(1.0, abs(offset)))
 
     def _check_aggregate(self, row: int, evaluator: Evaluator, problems: list[str]) -> None:
@@ -193,6 +207,6 @@ class Certificate:
         if block == HALF_SPACE or self.x is None:
             return
         value = evaluator.point(self.x).values[block]
-        cut = self.slopes[row] @ self.x + self.offsets[row]
+        cut = float((self.slopes[[row]] @ self.x + self.offsets[row])[0])
         if cut - value > _TOLERANCE * max(1.0, abs(value)):
             problems.append(f"an aggregate cut lies above the risk at x by {cut - value:.3g}")

@@ -122,9 +122,11 @@ class Problem:
         project = getattr(self.simple_set, "project", None)
         if project is not None:
             return project(x)
-        if self.simple_set.violation(x) <= 1e-9 * max(1.0, float(np.abs(x).max())):
-            return x
-        return self._projection(x)
+        return x if self.in_simple_set(x) else self._projection(x)
+
+    def in_simple_set(self, x: Array) -> bool:
+        """Tell whether x lies in the simple part of X, but for rounding."""
+        return self.simple_set.violation(x) <= 1e-9 * max(1.0, float(np.abs(x).max()))
 
     @cached_property
     def _projection(self) -> Any:

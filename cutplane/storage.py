@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.certificate import Certificate
 from cutplane.exceptions import InvalidInputError
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from cutplane.problem import Problem
 
 _FORMAT = 2
-_ARRAYS = ("slopes", "offsets", "blocks", "queries", "multipliers")
+_ARRAYS = ("offsets", "blocks", "queries", "multipliers")
+_SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
 
 def save(result: Result, path: str | Path) -> Path:
@@ -30,6 +32,7 @@ def save(result: Result, path: str | Path) -> Path:
     certificate = result.certificate
     header = {
         "format": _FORMAT,
+        "dim": certificate.slopes.shape[1],
         "status": result.status.name,
         "reason": result.reason,
         "method": result.method,
@@ -54,6 +57,7 @@ def save(result: Result, path: str | Path) -> Path:
             points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
             dual_keys=dual_keys,
             duals=np.array(list(certificate.duals.values())),
+            **_slopes_to_arrays(certificate.slopes),
             **{name: getattr(certificate, name) for name in _ARRAYS},
         )
     temporary.replace(path)
@@ -97,6 +101,7 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
                 )
             x = file["x"]
             certificate = Certificate(
+                slopes=_slopes_from_arrays(file, header.get("dim")),
                 **{name: file[name] for name in _ARRAYS},
                 points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
                 duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
@@ -119,3 +124,16 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
         backend=header["backend"],
         max_cuts=header["max_cuts"],
     )
+
+
+def _slopes_to_arrays(slopes: Any) -> dict[str, Any]:
+    if not sparse.issparse(slopes):
+        return {"slopes": slopes}
+    return dict(zip(_SPARSE, (slopes.data, slopes.indices, slopes.indptr), strict=True))
+
+
+def _slopes_from_arrays(file: Any, dim: int) -> Any:
+    if "slopes" in file:
+        return file["slopes"]
+    starts = file[_SPARSE[2]]
+    return sparse.csr_array(tuple(file[name] for name in _SPARSE), shape=(starts.size - 1, dim))

@@ -41,7 +41,9 @@ def test_rows_agree_with_their_results_and_with_the_optimum(table):
         assert abs(row.objective - optimum) <= 2e-6 * optimum
         assert 0.0 <= row.objective_error <= 1e-6
         assert 0.0 <= row.bound_error <= 1e-12
-        assert 0.0 < row.oracle_seconds + row.master_seconds < 1.1 * row.seconds  # clocks of two cores differ
+        assert (
+            0.0 < row.oracle_seconds + row.master_seconds < 1.1 * row.seconds + 0.1
+        )  # clocks of cores differ
     assert min(row.objective_error for row in table.rows) == 0.0
 
 

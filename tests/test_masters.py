@@ -306,12 +306,12 @@ def test_the_highs_model_lives_and_starts_from_its_basis(orientation):
     slopes, offsets = rng.normal(size=(count, dim)), rng.normal(size=count)
     reduced = ReducedProblem(dim, 1, NoRegularizer(), Box(-1, 1, dim))
     master = HighsMaster(reduced, orientation)
-    master.solve(rows_of(slopes[:1], offsets[:1]))
+    master.solve(rows_of(slopes[:2], offsets[:2]))
     model = master.model
     size = model.getNumRow if orientation == "rows" else model.getNumCol
-    base = size() - 1
+    base = size() - 2
     warm = []
-    for k in range(2, count + 1):
+    for k in range(3, count + 1):
         warm_solution = master.solve(rows_of(slopes[:k], offsets[:k]))
         warm.append(model.getInfo().simplex_iteration_count)
         assert size() == base + k

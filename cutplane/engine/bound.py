@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cutplane.capabilities import Capability, offers
 from cutplane.engine.repair import balance
+from cutplane.engine.slopes import dense
 from cutplane.masters.base import HALF_SPACE
 from cutplane.regularizers.base import Minimum, Regularizer
+from cutplane.regularizers.none import NoRegularizer
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.masters.conic import InnerMinimum
+    from cutplane.masters.linear_minimum import LinearMinimum
     from cutplane.problem import Problem
 
 _ROUNDING = 1e-12
@@ -47,49 +52,76 @@ class DualFunction:
         self.free = _free_coordinates(problem)
         self._infimum = float(problem.risk.infima.sum())
 
+    @cached_property
+    def _programme(self) -> LinearMinimum | None:
+        """The inner minimum as a linear programme, if it is one."""
+        problem = self.problem
+        if not isinstance(problem.active_regularizer, NoRegularizer) or not offers(
+            problem.simple_set, Capability.LINEAR_FORM
+        ):
+            return None
+        form = getattr(problem.simple_set, Capability.LINEAR_FORM.value)(problem.dim)
+        if form is None or form.n_columns > problem.dim:
+            return None
+        from cutplane.masters.linear_minimum import LinearMinimum
+
+        return LinearMinimum(form)
+
     @property
     def calls_solver(self) -> bool:
         """Whether the inner minimum has no closed form, so that each evaluation is a small convex solve."""
-        return self._inner is not None
+        return self._inner is not None or "_programme" in vars(self)
 
     def __call__(
-        self, slopes: Array, offsets: Array, blocks: Array, multipliers: Array, upper: float
+        self,
+        slopes: Any,
+        offsets: Array,
+        blocks: Array,
+        multipliers: Array,
+        upper: float,
+        set_multipliers: Array | None = None,
     ) -> DualValue:
         """Evaluate L.
 
         Parameters
         ----------
-        slopes : ndarray of shape (K, dim)
+        slopes : ndarray or csr_array of shape (K, dim)
         offsets, blocks, multipliers : ndarray of shape (K,)
             Multipliers as a solver found them; negative and non-finite entries count as zero.
         upper : float
             A value of the objective at a feasible point: no better point lies where g exceeds ``upper -
             sum(infima)``.
+        set_multipliers : ndarray, optional
+            Of the rows of the simple set's linear form: any give a bound, good ones spare a linear programme.
         """
         weights = normalise(multipliers, blocks, self.problem.risk.n_blocks)
         if weights is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
         if self.free.size:
-            weights = balance(weights, slopes[:, self.free], blocks)
+            weights = balance(weights, dense(slopes[:, self.free]), blocks)
         v = _combine(weights, slopes)
         magnitude = float(weights @ np.abs(offsets))
         if self.free.size:
-            size = np.abs(slopes[:, self.free]).max(axis=0)
+            size = np.abs(dense(slopes[:, self.free])).max(axis=0)
             rounding = np.abs(v[self.free]) <= _ROUNDING * size
             v[self.free[rounding]] = 0.0
             magnitude += float(size.sum())
         constant = float(weights @ offsets)
         budget = upper - self._infimum
-        minimum = self._minimum(v, budget)
+        minimum = self._minimum(v, budget, set_multipliers)
         value, size = constant + minimum.value, magnitude + abs(minimum.value)
         return DualValue(value, weights, size, minimum.x)
 
-    def _minimum(self, v: Array, budget: float) -> Minimum:
+    def _minimum(self, v: Array, budget: float, set_multipliers: Array | None) -> Minimum:
         problem = self.problem
         closed_form = getattr(problem.active_regularizer, "conjugate_minimiser", None)
         if closed_form is not None:
             minimum = closed_form(v, problem.simple_set, budget if math.isfinite(budget) else math.inf)
             if minimum is not None:
+                return minimum
+        if self._programme is not None:
+            minimum = self._programme(v, set_multipliers)
+            if minimum.value > -math.inf:
                 return minimum
         if self._inner is None:
             from cutplane.masters.conic import InnerMinimum
@@ -98,7 +130,7 @@ class DualFunction:
         return self._inner(v, budget)
 
 
-def _combine(weights: Array, slopes: Array) -> Array:
+def _combine(weights: Array, slopes: Any) -> Array:
     """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
     support = np.flatnonzero(weights)
     if 3 * support.size < weights.size:

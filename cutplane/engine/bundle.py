@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, rows_of
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
 
@@ -14,13 +17,15 @@ AGGREGATE = -1
 TRIVIAL = -2
 """The query number of a cut that states a known infimum: slope 0."""
 
-_COLUMNS = "_slopes", "_offsets", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
+_COLUMNS = "_offsets", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 
 
 class Bundle:
     """Rows <slope, x> + offset in preallocated arrays that double; the rows the masters read.
+
+    The slopes are sparse from the first sparse half-space on.
 
     Parameters
     ----------
@@ -37,7 +42,7 @@ class Bundle:
         self.max_cuts = max_cuts
         self._count = 0
         self._next_id = 0
-        self._slopes = np.empty((16, dim))
+        self._slopes: Slopes = DenseSlopes(dim)
         self._offsets = np.empty(16)
         self._blocks = np.empty(16, dtype=np.int64)
         self._ids = np.empty(16, dtype=np.int64)
@@ -52,9 +57,9 @@ class Bundle:
         self._covered = False
 
     @property
-    def slopes(self) -> Array:
-        """Shape (K, dim)."""
-        return self._slopes[: self._count]
+    def slopes(self) -> Any:
+        """An ndarray or csr_array of shape (K, dim)."""
+        return self._slopes.matrix
 
     @property
     def offsets(self) -> Array:
@@ -92,40 +97,41 @@ class Bundle:
             self._covered = cuts.size > 0 and bool(np.bincount(cuts, minlength=self.n_blocks).all())
         return self._covered
 
-    def add(
-        self, query: int, point: Array | None, slopes: Array, offsets: Array, blocks: Sequence[int]
-    ) -> int:
+    def add(self, query: int, point: Array | None, slopes: Any, offsets: Array, blocks: Sequence[int]) -> int:
         """Append rows that came from the query at `point`; a row that is already there is skipped.
 
         Returns the number of rows that were new.
         """
+        if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
+            self._slopes = SparseSlopes(self._slopes.matrix)
+            self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
         added = 0
-        for slope, offset, block in zip(slopes, offsets, blocks, strict=True):
+        for slope, offset, block in zip(rows_of(slopes), offsets, blocks, strict=True):
             added += self._append(query, slope, float(offset), block)
         if added and point is not None:
             self.points[query] = np.array(point)
         return added
 
-    def find(self, slope: Array, offset: float, block: int) -> int | None:
+    def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
         close = np.abs(self.offsets - offset) <= 1e-14 * (1.0 + abs(offset))
-        same = self._keys[: self._count] == _key(slope)
+        same = self._keys[: self._count] == self._slopes.key(slope)
         for row in np.flatnonzero(close & same & (self.blocks == block)).tolist():
-            if np.array_equal(self._slopes[row], slope):
+            if self._slopes.holds(row, slope):
                 return row
         return None
 
-    def _append(self, query: int, slope: Array, offset: float, block: int) -> int:
+    def _append(self, query: int, slope: Any, offset: float, block: int) -> int:
         if self.find(slope, offset, block) is not None:
             return 0
         if self._count == len(self._offsets):
             self._grow()
         row = self._count
-        self._slopes[row] = slope
+        self._slopes.append(slope)
         self._offsets[row] = offset
         self._blocks[row] = block
         self._ids[row] = self._next_id
-        self._keys[row] = _key(slope)
+        self._keys[row] = self._slopes.key(slope)
         self._queries[row] = query
         self._ages[row] = 0
         self._weights[row] = _NOT_WEIGHED
@@ -161,6 +167,14 @@ class Bundle:
         ages = self._ages[: self._count]
         ages += 1
         ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
+
+    def stale(self, age: int) -> Array:
+        """Return a mask: the half-spaces whose multipliers have been zero for more than `age` iterations."""
+        return (self.blocks == HALF_SPACE) & (self._ages[: self._count] > age)
+
+    def drop(self, rows: Array) -> None:
+        """Drop the rows of a mask."""
+        self._compact(~rows)
 
     def is_full(self, new_rows: int) -> bool:
         """Tell whether `make_room` has to drop rows before `new_rows` can be added."""
@@ -205,6 +219,7 @@ class Bundle:
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())
+        self._slopes.keep(keep)
         for name in _COLUMNS:
             array = getattr(self, name)
             array[:left] = array[: self._count][keep]
@@ -212,8 +227,3 @@ class Bundle:
         alive = set(self.queries.tolist())
         self.points = {query: point for query, point in self.points.items() if query in alive}
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
-
-
-def _key(slope: Array) -> int:
-    """Return a number that equal slopes have in common."""
-    return hash((slope + 0.0).tobytes())  # 0.0 and -0.0 are equal

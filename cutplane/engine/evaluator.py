@@ -14,7 +14,7 @@ from cutplane.engine.oracle_checks import TOLERANCE, name_of, show
 from cutplane.exceptions import OracleError
 from cutplane.lines import Line
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
-from cutplane.sets.base import HalfSpace, Separator
+from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -139,14 +139,34 @@ class Evaluator:
             raise OracleError(f"The curvature bound of {name_of(self.risk)} is {bound}, not a number >= 0.")
         return float(bound)
 
-    def separate(self, x: Array) -> list[HalfSpace]:
-        """Ask every separation oracle about x; an empty list says that x is inside."""
-        found: list[HalfSpace] = []
+    def separate(self, x: Array) -> HalfSpaces:
+        """Ask every separation oracle about x; no half-space says that x is inside."""
+        found: list[HalfSpaces] = []
         for separator in self.problem.separators:
             self.separations += 1
             answer = self._call(separator.separate, x)
-            found += self._check_half_spaces(separator, answer, x)
-        return found
+            found.append(self._check_half_spaces(separator, answer, x))
+        return HalfSpaces.stack(found, x.size)
+
+    @property
+    def knows_nearby(self) -> bool:
+        """Whether a separation oracle can move a point into its set."""
+        return any(hasattr(separator, "nearby") for separator in self.problem.separators)
+
+    def nearby(self, x: Array) -> Array | None:
+        """Return a point of X close to x, as the separation oracles that can propose one do; or None."""
+        for separator in self.problem.separators:
+            if not hasattr(separator, "nearby"):
+                continue
+            found = self._call(getattr(separator, "nearby"), x)  # noqa: B009
+            if found is not None and np.shape(found) != x.shape:
+                raise OracleError(
+                    f"{name_of(separator)}.nearby must return a point of shape {x.shape} or None, got "
+                    f"{_describe(found)}."
+                )
+            if found is not None and not len(self.separate(found)):
+                return found
+        return None
 
     def _call(self, function: Any, *arguments: Any) -> Any:
         start = perf_counter()
@@ -191,9 +211,29 @@ class Evaluator:
             )
         return array
 
-    def _check_half_spaces(
-        self, separator: Separator, answer: Sequence[HalfSpace], x: Array
-    ) -> list[HalfSpace]:
+    def _check_half_spaces(self, separator: Separator, answer: Any, x: Array) -> HalfSpaces:
+        if not isinstance(answer, HalfSpaces):
+            self._check_each(separator, answer, x)
+        found = HalfSpaces.of(answer, x.size)
+        if found.normals.shape[1] != x.size:
+            raise OracleError(
+                f"{name_of(separator)} returned half-spaces of dimension {found.normals.shape[1]}; the "
+                f"problem has dimension {x.size}."
+            )
+        violations = found.violations(x)
+        if not np.isfinite(violations).all():
+            raise OracleError(f"{name_of(separator)} returned half-spaces whose entries are not finite.")
+        wrong = np.flatnonzero(-violations > TOLERANCE * found.sizes(x))
+        if wrong.size:
+            offset = found.offsets[wrong[0]]
+            raise OracleError(
+                f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = "
+                f"{offset + violations[wrong[0]]:g} <= {offset:g} = offset at x = {show(x)}. "
+                "Return no half-space for a point inside."
+            )
+        return found
+
+    def _check_each(self, separator: Separator, answer: Any, x: Array) -> None:
         for half_space in answer:
             if not isinstance(half_space, HalfSpace):
                 raise OracleError(
@@ -204,15 +244,6 @@ class Evaluator:
                     f"{name_of(separator)} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
                     f"the problem has dimension {x.shape[0]}."
                 )
-            product = float(half_space.normal @ x)
-            size = float(np.abs(half_space.normal) @ (1.0 + np.abs(x))) + abs(half_space.offset)
-            if half_space.offset - product > TOLERANCE * size:
-                raise OracleError(
-                    f"{name_of(separator)} returned a half-space that does not separate: <normal, x> = "
-                    f"{product:g} <= {half_space.offset:g} = offset at x = {show(x)}. "
-                    "Return no half-space for a point inside."
-                )
-        return list(answer)
 
 
 def _as_floats(value: Any) -> Array | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
-from cutplane.sets.base import HalfSpace
+from cutplane.sets.base import HalfSpaces
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, n
         return
     products = bundle.slopes @ point.x
     values = np.append(point.values, np.inf)[bundle.blocks]
-    scale = np.abs(values) + np.abs(bundle.offsets) + np.abs(bundle.slopes) @ np.abs(point.x)
+    scale = np.abs(values) + np.abs(bundle.offsets) + abs(bundle.slopes) @ np.abs(point.x)
     scale += _CANCELLED * noise
     above = (bundle.blocks != HALF_SPACE) & (products + bundle.offsets - values > TOLERANCE * scale)
     if not above.any():
@@ -59,17 +59,17 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, n
     raise _contradiction(problem, origin, point.x, float((products + bundle.offsets - values)[row]))
 
 
-def check_separation(half_spaces: list[HalfSpace], x: Array, inside: Array) -> None:
+def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array) -> None:
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before."""
-    for half_space in half_spaces:
-        product = half_space.normal @ inside
-        size = np.abs(half_space.normal) @ (1.0 + np.abs(inside)) + abs(half_space.offset)
-        if product - half_space.offset > TOLERANCE * size:
-            raise OracleError(
-                f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the "
-                f"oracle called inside: <normal, point> = {product:g} > {half_space.offset:g}. "
-                "Check the oracle with cutplane.testing.check_separation."
-            )
+    violations = half_spaces.violations(inside)
+    wrong = np.flatnonzero(violations > TOLERANCE * half_spaces.sizes(inside))
+    if wrong.size:
+        offset = half_spaces.offsets[wrong[0]]
+        raise OracleError(
+            f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "
+            f"called inside: <normal, point> = {offset + violations[wrong[0]]:g} > {offset:g}. "
+            "Check the oracle with cutplane.testing.check_separation."
+        )
 
 
 def name_of(piece: Any) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from cutplane.engine.slopes import dense
 from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.changes import row_sizes
 from cutplane.validation import Array
 
 _ROUNDING = 1e-9
 
 
-def pins(slopes: Array, blocks: Array, free: Array) -> bool:
+def pins(slopes: Any, blocks: Array, free: Array) -> bool:
     """Tell whether some combination of the rows, as a lower bound may use them, is flat where x is free.
 
     Cuts with slope zero everywhere, such as a known infimum, do not count: a model that only they hold has
@@ -18,13 +22,13 @@ def pins(slopes: Array, blocks: Array, free: Array) -> bool:
 
     Parameters
     ----------
-    slopes : ndarray of shape (K, dim)
+    slopes : ndarray or csr_array of shape (K, dim)
     blocks : ndarray of shape (K,)
     free : ndarray of shape (n_free,)
         The coordinates with neither a regularizer nor bounds.
     """
-    steep = slopes.any(axis=1)
-    columns, of = slopes[np.ix_(steep, free)], blocks[steep]
+    steep = np.flatnonzero(row_sizes(slopes))
+    columns, of = dense(slopes[steep][:, free]), blocks[steep]
     if not columns.size:
         return False
     if columns.shape[1] == 1 and not of.any():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cutplane.engine.bundle import Bundle
+from cutplane.engine.slopes import stacked
 from cutplane.validation import Array
 
 
 class Rows(NamedTuple):
     """A copy of some rows of a bundle."""
 
-    slopes: Array
+    slopes: Any
     offsets: Array
     blocks: Array
     queries: Array
@@ -77,5 +78,7 @@ class Proof:
             multipliers[positions] = self.multipliers
             return everything, points, duals
         kept, kept_points, kept_duals = self._kept
-        stacked = [np.concatenate([all_rows, some]) for all_rows, some in zip(everything, kept, strict=True)]
-        return Rows(*stacked), points | kept_points, duals | kept_duals
+        both = [
+            np.concatenate([all_rows, some]) for all_rows, some in zip(everything[1:], kept[1:], strict=True)
+        ]
+        return Rows(stacked(everything.slopes, kept.slopes), *both), points | kept_points, duals | kept_duals

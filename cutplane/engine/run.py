@@ -32,7 +32,7 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.select import Backend
-from cutplane.sets.base import HalfSpace
+from cutplane.sets.base import HalfSpaces
 from cutplane.status import Status
 from cutplane.validation import Array
 
@@ -122,6 +122,7 @@ class Run:
         """Whether reduced problems are to be solved as exactly as can be: after an idle iteration."""
         self._last: Reduced | None = None
         self._multipliers = np.empty(0)
+        self._set_multipliers: Array | None = None
         self._guard = 0.0
         self._pinned = False
         infima = problem.risk.infima
@@ -206,7 +207,7 @@ class Run:
             self._end_infeasible(stabilization)
         if status is MasterStatus.UNBOUNDED:
             raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
-        self.certify(self._multipliers)
+        self.certify(self._multipliers, self._set_multipliers)
         assert self._last is not None
         return self._last
 
@@ -216,10 +217,13 @@ class Run:
             self._pinned = pins(self.bundle.slopes, self.bundle.blocks, free)
         return not free.size or self._pinned
 
-    def certify(self, multipliers: Array) -> DualValue:
-        """Raise the lower bound to L(multipliers) if that is better; return L(multipliers)."""
+    def certify(self, multipliers: Array, set_multipliers: Array | None = None) -> DualValue:
+        """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
+
+        `set_multipliers` of the simple set's constraints spare solving for them.
+        """
         began = perf_counter()
-        dual = self.safe.evaluate(self.bundle, multipliers, self.upper)
+        dual = self.safe.evaluate(self.bundle, multipliers, self.upper, set_multipliers)
         if self.safe.calls_solver:
             self.solver.seconds += perf_counter() - began
         self.bundle.weigh(dual.multipliers)
@@ -237,6 +241,7 @@ class Run:
             models = self.bundle.block_models(x)
             self._last = Reduced(x, float(models.sum()) + self.problem.regularizer.value(x), models)
             self._multipliers = solution.multipliers
+            self._set_multipliers = solution.set_multipliers
             if stabilization is not None or not math.isfinite(self.upper):
                 return None
             allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else max(1.0, abs(self.upper))
@@ -280,11 +285,14 @@ class Run:
         `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
         """
         half_spaces = self.evaluator.separate(x)
-        if half_spaces:
+        if len(half_spaces):
             self.add_half_spaces(x, half_spaces)
-            if self.best is None:
+            nearby = self._nearby(x)
+            if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
-            x = self._pull_back(x, self.best.x)
+            if nearby is None and self.evaluator.knows_nearby:
+                return self._anchor()
+            x = self._pull_back(x, self._anchor().x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self._last is not None and point.x is self._last.x and self.problem.risk.exact:
             check_model(self.problem, self.bundle, point, self._last.models, self._size)
@@ -402,13 +410,18 @@ class Run:
             return self.certify((self.bundle.queries == query).astype(np.float64)).value
         return self.lower
 
-    def add_half_spaces(self, x: Array, half_spaces: list[HalfSpace]) -> None:
+    def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
         """Add half-spaces that a separation oracle returned at x."""
         if self.best is not None:
             check_separation(half_spaces, x, self.best.x)
-        slopes = np.array([half_space.normal for half_space in half_spaces])
-        offsets = np.array([-half_space.offset for half_space in half_spaces])
-        self._extend(x, slopes, offsets, [HALF_SPACE] * len(half_spaces))
+        self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
+
+    def forget(self, age: int) -> None:
+        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations."""
+        stale = self.bundle.stale(age)
+        if stale.any():
+            self.bounds.proof.keep(self.bundle)
+            self.bundle.drop(stale)
 
     def slope_along(self, point: Point, direction: Array) -> float:
         """Return <s, direction> + g(point + direction) - g(point), with s a subgradient of f at the point."""
@@ -430,6 +443,11 @@ class Run:
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
         )
 
+    def _nearby(self, x: Array) -> Array | None:
+        """Return a point of X close to x, if an oracle proposes one that lies in the simple set too."""
+        found = self.evaluator.nearby(x) if self.evaluator.knows_nearby else None
+        return None if found is None or not self.problem.in_simple_set(found) else found
+
     def _pull_back(self, outside: Array, inside: Array) -> Array:
         """Return a feasible point near the boundary on the segment; keep the deepest half-spaces met."""
         low, high, deepest = 0.0, 1.0, None
@@ -439,7 +457,7 @@ class Run:
             t = 0.5 * (low + high)
             x = inside + t * (outside - inside)
             found = self.evaluator.separate(x)
-            if found:
+            if len(found):
                 high, deepest = t, (x, found)
             else:
                 low = t
@@ -450,14 +468,14 @@ class Run:
     def _extend(
         self,
         x: Array | None,
-        slopes: Array,
+        slopes: Any,
         offsets: Array,
         blocks: Sequence[int],
         multipliers: Array | None = None,
     ) -> None:
-        if self.bundle.is_full(len(slopes)):
+        if self.bundle.is_full(len(offsets)):
             self.bounds.proof.keep(self.bundle)
-            self.bundle.make_room(len(slopes))
+            self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks)
         if multipliers is not None and len(self.bundle) > before:

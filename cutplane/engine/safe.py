@@ -45,10 +45,12 @@ class SafeDual:
         """Whether an evaluation includes a small convex solve."""
         return self.dual.calls_solver
 
-    def evaluate(self, bundle: Bundle, multipliers: Array, upper: float) -> DualValue:
+    def evaluate(
+        self, bundle: Bundle, multipliers: Array, upper: float, set_multipliers: Array | None = None
+    ) -> DualValue:
         """Return L(multipliers), or L of a nearby mixture if that is -inf."""
         rows = bundle.slopes, bundle.offsets, bundle.blocks
-        exact = self.dual(*rows, multipliers, upper)
+        exact = self.dual(*rows, multipliers, upper, set_multipliers)
         if exact.value > -math.inf or not self.problem.regularizer.lam > 0.0:
             return exact
         inside = self._inside(bundle)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from types import SimpleNamespace
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.bundle import Bundle
 from cutplane.exceptions import BackendError, InvalidInputError
@@ -16,6 +18,7 @@ from cutplane.masters.base import (
     MasterStatus,
     Prox,
     ReducedProblem,
+    Rows,
     Stabilization,
 )
 from cutplane.masters.select import Backend, Candidate, candidates
@@ -82,11 +85,21 @@ class ReducedSolver:
         try:
             if candidate.name not in self._masters:
                 self._masters[candidate.name] = candidate.build()
-            return self._masters[candidate.name].solve(bundle, stabilization, accuracy)
+            master = self._masters[candidate.name]
+            return master.solve(_readable(bundle, master), stabilization, accuracy)
         except InvalidInputError as error:
             return MasterSolution(None, None, MasterStatus.FAILED, str(error))
         finally:
             self.seconds += perf_counter() - start
+
+
+def _readable(bundle: Bundle, master: Master) -> Rows:
+    """Return the rows of the bundle, with dense slopes for a master that cannot read sparse ones."""
+    if not sparse.issparse(bundle.slopes) or getattr(master, "sparse", False):
+        return bundle
+    return SimpleNamespace(  # pyright: ignore[reportReturnType]
+        slopes=bundle.slopes.toarray(), offsets=bundle.offsets, blocks=bundle.blocks, ids=bundle.ids
+    )
 
 
 def _finite(solution: MasterSolution) -> bool:

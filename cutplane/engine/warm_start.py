@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.bundle import TRIVIAL
+from cutplane.engine.slopes import dense
 from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
@@ -100,7 +101,7 @@ def _valid(run: Run, earlier: Certificate, rows: Array, point: Array | None) -> 
     again = [
         not half
         or any(
-            np.allclose(half_space.normal, earlier.slopes[row])
+            np.allclose(half_space.normal, dense(earlier.slopes[[row]])[0])
             and np.isclose(-half_space.offset, earlier.offsets[row])
             for half_space in found
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cutplane.validation import Array
 
@@ -49,8 +49,8 @@ class Rows(Protocol):
     """
 
     @property
-    def slopes(self) -> Array:
-        """Shape (K, dim), float64."""
+    def slopes(self) -> Any:
+        """An ndarray or csr_array of shape (K, dim), float64; sparse for masters that declare ``sparse``."""
         ...
 
     @property
@@ -103,12 +103,16 @@ class MasterSolution:
     status : MasterStatus
     message : str
         What the backend said, if it did not solve the problem.
+    set_multipliers : ndarray or None
+        Those of the rows of the simple set's linear form, if the master has them: positive where the lower
+        side holds x back.
     """
 
     x: Array | None
     multipliers: Array | None
     status: MasterStatus = MasterStatus.SOLVED
     message: str = ""
+    set_multipliers: Array | None = None
 
 
 class Master(Protocol):

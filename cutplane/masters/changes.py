@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.validation import Array
@@ -25,19 +27,19 @@ def is_finite(rows: Rows) -> bool:
         return bool(np.isfinite(rows.slopes.sum() + rows.offsets.sum()))
 
 
-def objective_scale(slopes: Array, offsets: Array, blocks: Array) -> float:
+def objective_scale(slopes: Any, offsets: Array, blocks: Array) -> float:
     """Return the power of two that brings the largest slope of a cut close to 1; 1 if they are all zero.
 
     Slopes that are lost in the rounding of the offsets count as zero.
     """
     cuts = blocks != HALF_SPACE
-    largest = np.abs(slopes[cuts]).max(initial=0.0)
+    largest = row_sizes(slopes[cuts]).max(initial=0.0)
     if largest:
         largest = max(largest, _ROUNDING * np.abs(offsets[cuts]).max(initial=0.0))
     return math.ldexp(1.0, -math.frexp(largest)[1]) if math.isfinite(largest) else 1.0
 
 
-def row_factors(slopes: Array, blocks: Array, scale: float) -> Array:
+def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
     """Return a factor per row: `scale` for cuts, for half-spaces a power of two that makes the slope about 1.
 
     If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the
@@ -45,6 +47,20 @@ def row_factors(slopes: Array, blocks: Array, scale: float) -> Array:
     """
     factors = np.full(blocks.shape[0], scale)
     half_spaces = blocks == HALF_SPACE
-    largest = np.abs(slopes[half_spaces]).max(axis=1, initial=0.0)
-    factors[half_spaces] = np.ldexp(1.0, -np.frexp(largest)[1])
+    factors[half_spaces] = np.ldexp(1.0, -np.frexp(row_sizes(slopes[half_spaces]))[1])
     return factors
+
+
+def row_sizes(slopes: Any) -> Array:
+    """Return the largest absolute entry of each row of a matrix, dense or sparse."""
+    if not sparse.issparse(slopes):
+        return np.abs(slopes).max(axis=1, initial=0.0)
+    return abs(slopes).max(axis=1).toarray() if slopes.nnz else np.zeros(slopes.shape[0])
+
+
+def scaled(slopes: Any, factors: Array) -> Any:
+    """Return each row of a matrix, dense or sparse, times its factor."""
+    if not sparse.issparse(slopes):
+        return slopes * factors[:, None]
+    values = slopes.data * np.repeat(factors, np.diff(slopes.indptr))
+    return sparse.csr_array((values, slopes.indices, slopes.indptr), shape=slopes.shape)

@@ -10,6 +10,7 @@ import numpy as np
 from cutplane.capabilities import Capability, require
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
+from cutplane.masters.changes import row_sizes, scaled
 from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
 from cutplane.masters.cvxpy_call import call
 from cutplane.regularizers.base import Minimum, Regularizer
@@ -193,9 +194,9 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
         False if there is a common point, and also if there is no proof.
     """
     mine = rows.blocks == HALF_SPACE
-    norms = np.linalg.norm(rows.slopes[mine], axis=1)
-    norms[norms == 0.0] = 1.0
-    slopes, offsets = rows.slopes[mine] / norms[:, None], rows.offsets[mine] / norms
+    sizes = row_sizes(rows.slopes[mine])
+    sizes[sizes == 0.0] = 1.0
+    slopes, offsets = scaled(rows.slopes[mine], 1.0 / sizes), rows.offsets[mine] / sizes
     x, worst = cp.Variable(dim), cp.Variable()
     violation = slopes @ x + offsets <= worst
     constraints = [worst >= -1.0, *getattr(simple_set, "cvxpy_form")(x)]  # noqa: B009

@@ -8,6 +8,7 @@ from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.forms import LinearForm
 from cutplane.masters.base import (
+    HALF_SPACE,
     Level,
     MasterSolution,
     MasterStatus,
@@ -16,12 +17,21 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import is_finite, objective_scale, row_factors, survivors
+from cutplane.masters.changes import (
+    is_finite,
+    objective_scale,
+    row_factors,
+    row_sizes,
+    scaled,
+    survivors,
+)
 from cutplane.masters.highs_columns import ColumnLayout
+from cutplane.masters.highs_lone import LoneLayout
 from cutplane.masters.highs_model import rerun
 from cutplane.masters.highs_rows import RowLayout
+from cutplane.validation import Array
 
-_LAYOUTS = {"rows": RowLayout, "columns": ColumnLayout}
+_ORIENTATIONS = ("auto", "rows", "columns")
 _FEW_VARIABLES = 100
 
 
@@ -60,12 +70,13 @@ class HighsMaster:
     """
 
     name = "highs"
+    sparse = True
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
         reason = self.refusal(reduced, None)
         if reason is not None:
             raise MissingCapabilityError(f"HighsMaster cannot solve this reduced problem: {reason}.")
-        if orientation not in ("auto", *_LAYOUTS):
+        if orientation not in _ORIENTATIONS:
             raise InvalidInputError(f"orientation must be 'auto', 'rows' or 'columns', got {orientation!r}.")
         form = _form(reduced.regularizer, reduced.dim).merge(
             _form(reduced.simple_set, reduced.dim), reduced.dim
@@ -74,8 +85,8 @@ class HighsMaster:
             orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
         self.orientation = orientation
-        self._layout = _LAYOUTS[self.orientation](form, reduced.dim, reduced.n_blocks)
-        self._restart(1.0)
+        self._form = form
+        self._settled = False
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
@@ -98,17 +109,18 @@ class HighsMaster:
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
-            x, duals = self._layout.read(self.model)
-            return MasterSolution(x, duals * self._factors / self._scale)
+            x, duals, own = self._layout.read(self.model)
+            multipliers = duals * self._factors / self._scale
+            return MasterSolution(x, multipliers, set_multipliers=own if own is None else own / self._scale)
         if self.orientation == "columns":
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
 
     def _follow(self, rows: Rows) -> bool:
         """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
-        if not self._settled:
-            self._restart(objective_scale(rows.slopes, rows.offsets, rows.blocks))
-            self._settled = bool(rows.slopes[rows.blocks >= 0].any())
+        lone = self._lone(rows)
+        if not self._settled or not np.array_equal(lone, self._lone_ids):
+            self._restart(rows, lone)
         kept = survivors(self._known, rows.ids)
         if not kept.all():
             self._layout.remove(self.model, np.flatnonzero(~kept))
@@ -118,15 +130,33 @@ class HighsMaster:
         self._factors = np.concatenate([self._factors[kept], factors])
         self._known = np.array(rows.ids)
         return not factors.size or self._layout.extend(
-            self.model, slopes * factors[:, None], offsets * factors, blocks
+            self.model, scaled(slopes, factors), offsets * factors, blocks
         )
 
-    def _restart(self, scale: float) -> None:
-        self.model = self._layout.build(scale)
-        self._scale = scale
-        self._settled = False
+    def _lone(self, rows: Rows) -> Array:
+        """Return the ids of the cuts if every block has exactly one, else nothing."""
+        cuts = rows.blocks != HALF_SPACE
+        if self.orientation == "columns" or cuts.sum() != self.reduced.n_blocks:
+            return np.empty(0, dtype=np.int64)
+        each = np.unique(rows.blocks[cuts]).size == self.reduced.n_blocks
+        return rows.ids[cuts] if each else np.empty(0, dtype=np.int64)
+
+    def _restart(self, rows: Rows, lone: Array) -> None:
+        """Begin a new model, in the layout and the scale that the rows ask for."""
+        form, dim, n_blocks = self._form, self.reduced.dim, self.reduced.n_blocks
+        cuts = rows.slopes[rows.blocks != HALF_SPACE]
+        self._layout: LoneLayout | ColumnLayout | RowLayout
+        if lone.size:
+            self._layout = LoneLayout(form, dim, np.ravel(cuts.sum(axis=0)))
+        else:
+            kind = ColumnLayout if self.orientation == "columns" else RowLayout
+            self._layout = kind(form, dim, n_blocks)
+        self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
+        self._settled = bool(row_sizes(cuts).any())
+        self._lone_ids = lone.copy()
         self._known = np.empty(0, dtype=np.int64)
         self._factors = np.empty(0)
+        self.model = self._layout.build(self._scale)
 
 
 def _form(piece: object, dim: int) -> LinearForm:

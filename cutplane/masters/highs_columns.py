@@ -69,7 +69,7 @@ class ColumnLayout:
         numbers = (self._first + gone).astype(np.int32)
         model.deleteCols(numbers.size, numbers)
 
-    def read(self, model: highspy.Highs) -> tuple[Array, Array]:
-        """Return x and the multipliers of the rows."""
+    def read(self, model: highspy.Highs) -> tuple[Array, Array, None]:
+        """Return x and the multipliers of the rows; those of the form's constraints are not sorted out."""
         solution = model.getSolution()
-        return -np.array(solution.row_dual[: self.dim]), np.array(solution.col_value[self._first :])
+        return -np.array(solution.row_dual)[: self.dim], np.array(solution.col_value)[self._first :], None

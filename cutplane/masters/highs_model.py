@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
+from scipy import sparse
 
 from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE, MasterStatus
@@ -82,10 +83,10 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
 def _without_costs(model: highspy.Highs) -> MasterStatus | None:
     """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
     cost = np.array(model.getLp().col_cost_)
-    _set_costs(model, np.zeros_like(cost))
+    set_costs(model, np.zeros_like(cost))
     model.run()
     verdict = _VERDICTS.get(model.getModelStatus())
-    _set_costs(model, cost)
+    set_costs(model, cost)
     return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
 
 
@@ -97,8 +98,16 @@ class Entries(NamedTuple):
     values: Array
 
 
-def entries(slopes: Array, blocks: Array, n_columns: int) -> Entries:
+def entries(slopes: Any, blocks: Array, n_columns: int) -> Entries:
     """Return <slope, x> - xi_k for cuts, <slope, x> for half-spaces; xi_k has the index n_columns + k."""
+    if sparse.issparse(slopes):
+        if (blocks != HALF_SPACE).any():
+            width = n_columns + int(blocks.max()) + 1
+            cuts = np.flatnonzero(blocks != HALF_SPACE)
+            marks = np.full(cuts.size, -1.0), (cuts, n_columns + blocks[cuts])
+            slopes = sparse.csr_array((slopes.data, slopes.indices, slopes.indptr), (blocks.size, width))
+            slopes = sparse.csr_array(slopes + sparse.csr_array(marks, shape=slopes.shape))
+        return Entries(slopes.indptr[:-1].astype(np.int32), slopes.indices.astype(np.int32), slopes.data)
     numbers, indices = np.nonzero(slopes)
     cuts = np.flatnonzero(blocks != HALF_SPACE)
     numbers, indices = np.concatenate([numbers, cuts]), np.concatenate([indices, n_columns + blocks[cuts]])
@@ -109,7 +118,7 @@ def entries(slopes: Array, blocks: Array, n_columns: int) -> Entries:
     return Entries(starts.astype(np.int32), indices[order].astype(np.int32), values[order])
 
 
-def _set_costs(model: highspy.Highs, cost: Array) -> None:
+def set_costs(model: highspy.Highs, cost: Array) -> None:
     """Replace the costs of all columns."""
     model.changeColsCost(cost.size, np.arange(cost.size, dtype=np.int32), cost)
 

@@ -55,8 +55,8 @@ class RowLayout:
         numbers = (self.form.row_lower.size + gone).astype(np.int32)
         model.deleteRows(numbers.size, numbers)
 
-    def read(self, model: highspy.Highs) -> tuple[Array, Array]:
-        """Return x and the multipliers of the rows."""
-        solution = model.getSolution()
-        x = np.array(solution.col_value[: self.dim])
-        return x, -np.array(solution.row_dual[self.form.row_lower.size :])
+    def read(self, model: highspy.Highs) -> tuple[Array, Array, Array]:
+        """Return x, the multipliers of the rows, and those of the form's constraints."""
+        solution, own = model.getSolution(), self.form.row_lower.size
+        duals = np.array(solution.row_dual)
+        return np.array(solution.col_value)[: self.dim], -duals[own:], duals[:own]

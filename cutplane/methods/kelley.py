@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model
+from cutplane.validation import as_count
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
@@ -20,6 +21,12 @@ class Kelley(Method):
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
     from X, are added. Needs a reduced problem that is bounded below. Certifies the lower bound of the reduced
     problem's multipliers.
+
+    Parameters
+    ----------
+    max_age : int, optional
+        Half-spaces whose multipliers have been zero for more iterations than this are dropped; by default
+        none is. Few rows make the reduced problem cheap; a half-space dropped too early is found again.
 
     Raises
     ------
@@ -42,6 +49,12 @@ class Kelley(Method):
     OPTIMAL 1.0 [0.5 0.5]
     """
 
+    max_age: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_age is not None:
+            as_count("max_age", self.max_age)
+
     def check(self, problem: Problem) -> None:
         """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
@@ -52,5 +65,8 @@ class Kelley(Method):
 
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, query its minimiser."""
-        run.query(run.reduced().x)
+        x = run.reduced().x
+        if self.max_age is not None:
+            run.forget(self.max_age)
+        run.query(x)
         return Step("cut")

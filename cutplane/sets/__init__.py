@@ -1,7 +1,7 @@
 """Feasible sets: closed convex sets, intersected with ``&``."""
 
 from cutplane.sets.ball import L1Ball, L2Ball
-from cutplane.sets.base import FeasibleSet, HalfSpace
+from cutplane.sets.base import FeasibleSet, HalfSpace, HalfSpaces
 from cutplane.sets.box import Box, LinfBall, NonnegativeOrthant
 from cutplane.sets.cvxpy import CvxpySet
 from cutplane.sets.intersection import Intersection
@@ -17,6 +17,7 @@ __all__ = [
     "CvxpySet",
     "FeasibleSet",
     "HalfSpace",
+    "HalfSpaces",
     "Intersection",
     "L1Ball",
     "L2Ball",

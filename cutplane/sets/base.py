@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.validation import Array, as_scalar, as_vector
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,81 @@ class HalfSpace:
         object.__setattr__(self, "offset", as_scalar("HalfSpace.offset", self.offset))
 
 
+@dataclass(frozen=True, eq=False)
+class HalfSpaces(Sequence[HalfSpace]):
+    """Many half-spaces {x : <normals_i, x> <= offsets_i} in one object, which may be sparse.
+
+    Parameters
+    ----------
+    normals : ndarray or csr_array of shape (n, dim)
+        Sparse normals stay sparse throughout: thousands of cuts of a few variables each cost little.
+    offsets : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from cutplane.sets import HalfSpaces
+    >>> pairs = HalfSpaces(sparse.csr_array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]), np.ones(2))
+    >>> print(len(pairs), pairs.violations(np.array([1.0, 0.5, 0.0])))
+    2 [ 0.5 -0.5]
+    """
+
+    normals: Any
+    offsets: Array
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.offsets) != 1 or self.normals.shape[:1] != np.shape(self.offsets):
+            raise InvalidInputError(
+                f"HalfSpaces needs an offset per normal, got normals of shape {self.normals.shape} and "
+                f"offsets of shape {np.shape(self.offsets)}."
+            )
+
+    @classmethod
+    def of(cls, half_spaces: Sequence[HalfSpace], dim: int) -> HalfSpaces:
+        """Collect half-spaces of this dimension."""
+        if isinstance(half_spaces, HalfSpaces):
+            return half_spaces
+        normals = np.array([half_space.normal for half_space in half_spaces]).reshape(-1, dim)
+        return cls(normals, np.array([half_space.offset for half_space in half_spaces]))
+
+    @classmethod
+    def stack(cls, parts: Sequence[HalfSpaces], dim: int) -> HalfSpaces:
+        """Return all half-spaces of several such objects; sparse if one of them is."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) < 2:
+            return parts[0] if parts else cls(np.empty((0, dim)), np.empty(0))
+        normals = [part.normals for part in parts]
+        stacked: Any = sparse.vstack if any(sparse.issparse(normal) for normal in normals) else np.vstack
+        if stacked is sparse.vstack:
+            normals = [sparse.csr_array(normal) for normal in normals]
+        return cls(stacked(normals), np.concatenate([part.offsets for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return HalfSpaces(self.normals[index], self.offsets[index])
+        row = self.normals[[range(len(self))[index]]]
+        dense = row.toarray() if sparse.issparse(row) else row
+        return HalfSpace(dense[0], float(self.offsets[index]))
+
+    def violations(self, x: Array) -> Array:
+        """Return <normals_i, x> - offsets_i, shape (n,)."""
+        return self.normals @ x - self.offsets
+
+    def sizes(self, x: Array) -> Array:
+        """Return the sizes of the terms that the violations are sums of, shape (n,), for rounding errors."""
+        return abs(self.normals) @ (1.0 + np.abs(x)) + np.abs(self.offsets)
+
+
 class Separator(Protocol):
-    """Anything that can say "inside" or cut a point off."""
+    """Anything that can say "inside" or cut a point off.
+
+    It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None: the engine
+    then takes that point for the upper bound, and does not look for one on the segment to the best point.
+    """
 
     def separate(self, x: Array) -> Sequence[HalfSpace]:
         """Return no half-space if x is inside, else half-spaces that hold on the set and that x violates."""

@@ -21,16 +21,16 @@ class Polyhedron(FeasibleSet):
 
     Parameters
     ----------
-    A : array_like or scipy sparse matrix of shape (n_rows, dim)
-        Kept as it is: a sparse matrix stays sparse, a float64 array is not copied.
-    b : array_like of shape (n_rows,)
+    A : array_like or scipy sparse matrix of shape (n_rows, dim), optional
+        Kept as it is: a sparse matrix stays sparse, a float64 array is not copied. Default: no inequality.
+    b : array_like of shape (n_rows,), optional
     A_eq : array_like or scipy sparse matrix of shape (n_equations, dim), optional
     b_eq : array_like of shape (n_equations,), optional
 
     Raises
     ------
     InvalidInputError
-        If the shapes do not agree or an entry is not finite.
+        If the shapes do not agree, an entry is not finite, or neither A nor A_eq is given.
 
     Examples
     --------
@@ -38,27 +38,34 @@ class Polyhedron(FeasibleSet):
     >>> from cutplane.sets import Polyhedron
     >>> Polyhedron([[1.0, 1.0]], [1.0]).violation(np.array([2.0, 0.5]))
     1.5
+    >>> Polyhedron(A_eq=[[1.0, 1.0]], b_eq=[2.0]).violation(np.array([2.0, 0.5]))
+    0.5
     """
 
-    A: Any
-    b: Any
+    A: Any = None
+    b: Any = None
     A_eq: Any = None
     b_eq: Any = None
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        A = as_matrix("Polyhedron.A", self.A)
-        dim = A.shape[1]
-        if (self.A_eq is None) != (self.b_eq is None):
-            raise InvalidInputError("Polyhedron needs both A_eq and b_eq, or neither.")
+        if self.A is None and self.A_eq is None:
+            raise InvalidInputError("Polyhedron needs inequalities or equations; use WholeSpace() for none.")
+        dim = None
+        for left, right in (("A", "b"), ("A_eq", "b_eq")):
+            matrix, vector = getattr(self, left), getattr(self, right)
+            if (matrix is None) != (vector is None):
+                raise InvalidInputError(f"Polyhedron needs both {left} and {right}, or neither.")
+            if matrix is not None:
+                rows = as_matrix(f"Polyhedron.{left}", matrix, columns=dim)
+                dim = rows.shape[1]
+                object.__setattr__(self, left, rows)
+                object.__setattr__(self, right, _right_side(right, vector, rows.shape[0]))
+        if self.A is None:
+            object.__setattr__(self, "A", sparse.csr_array((0, dim)))
+            object.__setattr__(self, "b", np.empty(0))
         object.__setattr__(self, "dim", dim)
-        object.__setattr__(self, "A", A)
-        object.__setattr__(self, "b", _right_side("b", self.b, A.shape[0]))
-        if self.A_eq is not None:
-            A_eq = as_matrix("Polyhedron.A_eq", self.A_eq, columns=dim)
-            object.__setattr__(self, "A_eq", A_eq)
-            object.__setattr__(self, "b_eq", _right_side("b_eq", self.b_eq, A_eq.shape[0]))
 
     def violation(self, x: Array) -> float:
         """Return the largest entry of A x - b and |A_eq x - b_eq|."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.parameters import brief, common_dim, read_only
-from cutplane.sets.base import FeasibleSet, HalfSpace, Separator
+from cutplane.sets.base import FeasibleSet, HalfSpace, HalfSpaces, Separator
 from cutplane.sets.whole import WholeSpace
 from cutplane.validation import Array
 
@@ -21,8 +21,8 @@ class SeparationOracle(FeasibleSet):
     ----------
     function : callable
         ``function(x)``, with x a read-only ndarray of shape (dim,), returns None or an empty list if x is
-        inside, else a `HalfSpace` or an iterable of them, each of which holds on the whole set and is
-        violated by x.
+        inside, else a `HalfSpace`, an iterable of them or a `HalfSpaces`, each of which holds on the whole
+        set and is violated by x.
     dim : int, optional
         Dimension; by default that of the set it is intersected with.
 
@@ -65,11 +65,13 @@ class SeparationOracle(FeasibleSet):
         super().resolve(dim)
         return self if self.dim == dim else replace(self, dim=dim)
 
-    def separate(self, x: Array) -> tuple[HalfSpace, ...]:
+    def separate(self, x: Array) -> Sequence[HalfSpace]:
         """Return the half-spaces the function answers with; none if x is inside."""
         answer = self.function(read_only(x))
         if answer is None:
             return ()
+        if isinstance(answer, HalfSpaces):
+            return answer
         if not isinstance(answer, HalfSpace) and not isinstance(answer, Iterable):
             raise OracleError(
                 f"{self!r} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
@@ -81,7 +83,7 @@ class SeparationOracle(FeasibleSet):
 
     def violation(self, x: Array) -> float:
         """Return the largest violation among the half-spaces the oracle returns for x."""
-        return max((float(h.normal @ x) - h.offset for h in self.separate(x)), default=0.0)
+        return float(HalfSpaces.of(self.separate(x), x.size).violations(x).max(initial=0.0))
 
     def _check(self, half_space: Any, x: Array) -> None:
         if not isinstance(half_space, HalfSpace):

@@ -1,0 +1,166 @@
+"""The slopes of a bundle's rows: a dense array, or sparse rows from the first sparse one on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.validation import Array
+
+
+class DenseSlopes:
+    """Rows in an array that doubles.
+
+    Parameters
+    ----------
+    dim : int
+    """
+
+    def __init__(self, dim: int):
+        self.count = 0
+        self._rows = np.empty((16, dim))
+
+    @property
+    def matrix(self) -> Array:
+        """Shape (count, dim)."""
+        return self._rows[: self.count]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self._rows.nbytes
+
+    def key(self, slope: Array) -> int:
+        """Return a number that equal slopes have in common."""
+        return hash((slope + 0.0).tobytes())  # 0.0 and -0.0 are equal
+
+    def holds(self, row: int, slope: Array) -> bool:
+        """Tell whether this row has this slope."""
+        return np.array_equal(self._rows[row], slope)
+
+    def append(self, slope: Array) -> None:
+        """Add a row."""
+        if self.count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self.count] = slope
+        self.count += 1
+
+    def keep(self, mask: Array) -> None:
+        """Drop the other rows."""
+        left = int(mask.sum())
+        self._rows[:left] = self._rows[: self.count][mask]
+        self.count = left
+
+
+class SparseSlopes:
+    """Compressed sparse rows in arrays that double.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (count, dim)
+        The rows so far.
+    """
+
+    def __init__(self, matrix: Array):
+        rows: Any = sparse.csr_array(matrix)
+        self.count, self.dim = rows.shape
+        self._starts = np.append(rows.indptr, np.zeros(16, dtype=np.int64)).astype(np.int64)
+        self._indices = np.append(rows.indices, np.zeros(16, dtype=np.int64)).astype(np.int32)
+        self._values = np.append(rows.data, np.zeros(16))
+        self._matrix: Any = rows
+
+    @property
+    def matrix(self) -> Any:
+        """A csr_array of shape (count, dim)."""
+        if self._matrix is None:
+            end = self._starts[self.count]
+            parts = self._values[:end], self._indices[:end], self._starts[: self.count + 1]
+            self._matrix = sparse.csr_array(parts, shape=(self.count, self.dim))
+        return self._matrix
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self._starts.nbytes + self._indices.nbytes + self._values.nbytes
+
+    def key(self, slope: Any) -> int:
+        """Return a number that equal slopes have in common."""
+        indices, values = _entries(slope)
+        return hash((indices.tobytes(), values.tobytes()))
+
+    def holds(self, row: int, slope: Any) -> bool:
+        """Tell whether this row has this slope."""
+        indices, values = _entries(slope)
+        mine = slice(self._starts[row], self._starts[row + 1])
+        return np.array_equal(self._indices[mine], indices) and np.array_equal(self._values[mine], values)
+
+    def append(self, slope: Any) -> None:
+        """Add a row."""
+        indices, values = _entries(slope)
+        begin = self._starts[self.count]
+        end = begin + indices.size
+        while end > self._values.size:
+            self._indices = np.concatenate([self._indices, np.empty_like(self._indices)])
+            self._values = np.concatenate([self._values, np.empty_like(self._values)])
+        if self.count + 1 == self._starts.size:
+            self._starts = np.concatenate([self._starts, np.empty_like(self._starts)])
+        self._indices[begin:end] = indices
+        self._values[begin:end] = values
+        self.count += 1
+        self._starts[self.count] = end
+        self._matrix = None
+
+    def keep(self, mask: Array) -> None:
+        """Drop the other rows."""
+        self.__init__(self.matrix[mask])
+
+
+Slopes = DenseSlopes | SparseSlopes
+
+
+def stacked(above: Any, below: Any) -> Any:
+    """Return the rows of two matrices; sparse if one of them is."""
+    if sparse.issparse(above) or sparse.issparse(below):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(above), sparse.csr_array(below)]))
+    return np.concatenate([above, below])
+
+
+def dense(matrix: Any) -> Array:
+    """Return a matrix, dense or sparse, as an ndarray."""
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+class SparseRow:
+    """One row of a csr_array in canonical form.
+
+    Parameters
+    ----------
+    indices, values : ndarray of shape (nnz,)
+    """
+
+    __slots__ = ("indices", "values")
+
+    def __init__(self, indices: Array, values: Array):
+        self.indices = indices
+        self.values = values
+
+
+def rows_of(slopes: Any) -> list[Any]:
+    """Return the rows of a matrix, dense or sparse."""
+    if not sparse.issparse(slopes):
+        return list(slopes)
+    canonical = sparse.csr_array(slopes, copy=not slopes.has_canonical_format)
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    starts, indices, values = canonical.indptr, canonical.indices.astype(np.int32), canonical.data
+    return [SparseRow(indices[a:b], values[a:b]) for a, b in pairwise(starts)]
+
+
+def _entries(slope: Any) -> tuple[Array, Array]:
+    if isinstance(slope, SparseRow):
+        return slope.indices, slope.values
+    indices = np.flatnonzero(slope).astype(np.int32)
+    return indices, slope[indices]

@@ -1,0 +1,70 @@
+"""The minimum of a linear function over a polyhedron, certified by the multipliers of its rows."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import highspy
+import numpy as np
+
+from cutplane.forms import LinearForm
+from cutplane.masters.base import MasterStatus
+from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.regularizers.base import Minimum
+from cutplane.validation import Array
+
+
+class LinearMinimum:
+    """v -> a lower bound of min over x of <v, x> subject to a linear form without costs or auxiliaries.
+
+    Any multipliers y of the rows give the bound
+
+        sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i + min over lower <= x <= upper of <v - rows' y, x>,
+
+    which is the minimum for those of an optimal basis. They are found by HiGHS unless they are given.
+
+    Parameters
+    ----------
+    form : LinearForm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.masters.linear_minimum import LinearMinimum
+    >>> from cutplane.sets import Box, Polyhedron
+    >>> corner = Polyhedron([[-1.0, -1.0]], [-1.0]) & Box(0, 1, dim=2)
+    >>> LinearMinimum(corner.linear_form(2))(np.array([2.0, 1.0])).value
+    1.0
+    """
+
+    def __init__(self, form: LinearForm):
+        self.form = form
+        self._transposed = form.rows.T.tocsr()
+
+    def __call__(self, v: Array, multipliers: Array | None = None) -> Minimum:
+        """Evaluate; the value is -inf if no finite bound is found."""
+        if multipliers is not None:
+            value = self._bound(v, multipliers)
+            if value > -math.inf:
+                return Minimum(value, None)
+        scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
+        set_costs(self._model, scale * v)
+        status, _ = rerun(self._model)
+        if status is not MasterStatus.SOLVED:
+            return Minimum(math.inf if status is MasterStatus.INFEASIBLE else -math.inf, None)
+        solution = self._model.getSolution()
+        return Minimum(self._bound(v, np.array(solution.row_dual) / scale), np.array(solution.col_value))
+
+    @cached_property
+    def _model(self) -> highspy.Highs:
+        return living_model(self.form, PRIMAL_SIMPLEX)
+
+    def _bound(self, v: Array, y: Array) -> float:
+        form = self.form
+        y = np.where(y > 0.0, np.where(np.isfinite(form.row_lower), y, 0.0), y)
+        y = np.where(y < 0.0, np.where(np.isfinite(form.row_upper), y, 0.0), y)
+        rest = v - self._transposed @ y
+        rows = np.where(y > 0.0, form.row_lower, form.row_upper)[y != 0.0] @ y[y != 0.0]
+        sides = np.where(rest > 0.0, form.lower, form.upper)[rest != 0.0] @ rest[rest != 0.0]
+        return float(rows + sides)
