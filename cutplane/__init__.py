@@ -1,6 +1,6 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import boosting, datasets, kernels, losses, mkl, plotting, stopping, testing
+from cutplane import boosting, datasets, graphical, kernels, losses, mkl, plotting, stopping, testing
 from cutplane.callbacks import Log
 from cutplane.compare import Comparison, compare
 from cutplane.exceptions import (
@@ -49,6 +49,7 @@ from cutplane.sets import (
     CvxpySet,
     FeasibleSet,
     HalfSpace,
+    HalfSpaces,
     L1Ball,
     L2Ball,
     LinfBall,
@@ -82,6 +83,7 @@ __all__ = [
     "FeasibleSet",
     "FrankWolfe",
     "HalfSpace",
+    "HalfSpaces",
     "ImagedRisk",
     "InvalidInputError",
     "Kelley",
@@ -124,6 +126,7 @@ __all__ = [
     "compare",
     "datasets",
     "get_threads",
+    "graphical",
     "kernels",
     "load",
     "losses",

@@ -27,11 +27,8 @@ class Packing:
         rows = self.A[worst]
         return HalfSpaces(sparse.csr_array(rows) if self.kind == "sparse" else rows, self.b[worst])
 
-
-class WithNearby(cut.SeparationOracle):
-    def nearby(self, x):
-        A, b = self.function.A, self.function.b
-        return x * (b / np.maximum(A @ x, b)).min()
+    def scaled_down(self, x):
+        return x * (self.b / np.maximum(self.A @ x, self.b)).min()
 
 
 def packing(seed, dim=12, rows=30):
@@ -41,8 +38,10 @@ def packing(seed, dim=12, rows=30):
     return rng.normal(size=dim) - 0.5, A, rng.integers(1, 6, rows).astype(float)
 
 
-def solve(c, A, b, kind, method=None, oracle=cut.SeparationOracle, **options):
-    feasible = cut.Box(0, 3, dim=c.size) & oracle(Packing(A, b, kind))
+def solve(c, A, b, kind, method=None, nearby=None, **options):
+    rows = Packing(A, b, kind)
+    oracle = cut.separation_oracle(rows, nearby=rows.scaled_down if nearby is True else nearby)
+    feasible = cut.Box(0, 3, dim=c.size) & oracle
     problem = cut.Problem(cut.LinearObjective(c), feasible_set=feasible)
     return problem, problem.solve(method or cut.Kelley(), tol=1e-9, tol_abs=1e-9, **options)
 
@@ -73,22 +72,18 @@ def test_old_half_spaces_are_dropped_and_the_certificate_holds(max_age):
 
 def test_a_nearby_point_is_the_upper_bound():
     c, A, b = packing(2)
-    _, early = solve(c, A, b, "sparse", oracle=WithNearby, max_iter=3)
+    _, early = solve(c, A, b, "sparse", nearby=True, max_iter=3)
     assert early.objective < 0.0 and early.status is cut.Status.MAX_ITER
     assert (A @ early.x <= b + 1e-9).all()
-    _, result = solve(c, A, b, "sparse", oracle=WithNearby)
+    _, result = solve(c, A, b, "sparse", nearby=True)
     assert result.status is cut.Status.OPTIMAL
     assert result.objective == pytest.approx(linprog(c, A, b, bounds=(0, 3)).fun, abs=1e-7)
     assert result.history[-1].separations <= 2 * len(result.history)
 
 
 def test_a_nearby_point_of_another_shape_is_refused():
-    class Wrong(cut.SeparationOracle):
-        def nearby(self, x):
-            return np.zeros(x.size + 1)
-
     c, A, b = packing(2)
-    _, result = solve(c, A, b, "sparse", oracle=Wrong)
+    _, result = solve(c, A, b, "sparse", nearby=lambda x: np.zeros(x.size + 1))
     assert result.status is cut.Status.INVALID_ORACLE
     assert "nearby must return a point of shape (12,)" in result.reason
 

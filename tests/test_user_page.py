@@ -22,6 +22,7 @@ GUIDE = (
     "estimators",
     "boosting",
     "mkl",
+    "graphical",
     "certificates",
     "statuses",
 )
@@ -59,7 +60,7 @@ def _away(tmp_path, monkeypatch):
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
     learning, built_in, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
-    whole_path, boosted, many_kernels = rest
+    whole_path, boosted, many_kernels, inference = rest
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
     result = names["result"]
@@ -103,6 +104,12 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     fit = value_of(many_kernels, names)
     assert fit.status is cut.Status.OPTIMAL and fit.gap <= 1e-3 and fit.certificate.verify().valid
 
+    model = cut.graphical.spin_glass(4, 4, field=0.5)
+    cut.graphical.write_uai(model, "grid.uai")
+    found = value_of(inference, names)
+    assert found.status is cut.Status.OPTIMAL and found.gap <= 1e-6
+    assert model.energy(found.labelling) == pytest.approx(model.brute_force()[1])
+
 
 def minimum(expression, constraints=()):
     return cp.Problem(cp.Minimize(expression), list(constraints)).solve(solver=cp.CLARABEL)
@@ -127,6 +134,7 @@ def test_the_guide_runs_as_written(page, capsys):
 
 PUBLIC = {
     "cutplane": [name for name in vars(cut) if not name.startswith("_")],
+    "cutplane.graphical": cut.graphical.__all__,
     "cutplane.losses": cut.losses.__all__,
     "cutplane.testing": import_module("cutplane.testing").__all__,
 }

@@ -40,7 +40,7 @@ class Bounds:
         self.lower = -math.inf
         self.proof = Proof()
         self.slack = 0.0
-        """What the tolerance of a separation oracle may change in the objective, before `TOLERANCE`."""
+        """What the tolerance of an oracle or a set may change in the objective, before `TOLERANCE`."""
         self._magnitude = 0.0
 
     @property

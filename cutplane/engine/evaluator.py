@@ -151,14 +151,15 @@ class Evaluator:
     @property
     def knows_nearby(self) -> bool:
         """Whether a separation oracle can move a point into its set."""
-        return any(hasattr(separator, "nearby") for separator in self.problem.separators)
+        return any(_nearby(separator) is not None for separator in self.problem.separators)
 
     def nearby(self, x: Array) -> Array | None:
         """Return a point of X close to x, as the separation oracles that can propose one do; or None."""
         for separator in self.problem.separators:
-            if not hasattr(separator, "nearby"):
+            function = _nearby(separator)
+            if function is None:
                 continue
-            found = self._call(getattr(separator, "nearby"), x)  # noqa: B009
+            found = self._call(function, x)
             if found is not None and np.shape(found) != x.shape:
                 raise OracleError(
                     f"{name_of(separator)}.nearby must return a point of shape {x.shape} or None, got "
@@ -244,6 +245,10 @@ class Evaluator:
                     f"{name_of(separator)} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
                     f"the problem has dimension {x.shape[0]}."
                 )
+
+
+def _nearby(separator: Separator) -> Any:
+    return getattr(separator, "nearby", None)
 
 
 def _as_floats(value: Any) -> Array | None:

@@ -318,7 +318,7 @@ class Run:
     def add_cut(self, point: Point) -> None:
         """Add the cut of the risk at an evaluated point, one per block."""
         slopes, offsets = self.evaluator.cut(point)
-        if self.problem.separators:
+        if self.problem.separators or not offers(self.problem.simple_set, Capability.PROJECTION):
             self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
             check_cut(self.problem, slopes, offsets, point, self.best, self._size)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model
+from cutplane.parameters import short_repr
 from cutplane.validation import as_count
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from cutplane.problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kelley(Method):
     """Cutting planes: query where the model is least.
 
@@ -25,8 +26,9 @@ class Kelley(Method):
     Parameters
     ----------
     max_age : int, optional
-        Half-spaces whose multipliers have been zero for more iterations than this are dropped; by default
-        none is. Few rows make the reduced problem cheap; a half-space dropped too early is found again.
+        Half-spaces whose multipliers have been zero for more iterations than this are dropped when the lower
+        bound rises; by default none is. Few rows make the reduced problem cheap; a half-space dropped too
+        early is found again.
 
     Raises
     ------
@@ -51,6 +53,8 @@ class Kelley(Method):
 
     max_age: int | None = None
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         if self.max_age is not None:
             as_count("max_age", self.max_age)
@@ -66,7 +70,7 @@ class Kelley(Method):
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, query its minimiser."""
         x = run.reduced().x
-        if self.max_age is not None:
+        if self.max_age is not None and run.moved:  # else the same rows might come and go for ever
             run.forget(self.max_age)
         run.query(x)
         return Step("cut")

@@ -25,6 +25,10 @@ class SeparationOracle(FeasibleSet):
         set and is violated by x.
     dim : int, optional
         Dimension; by default that of the set it is intersected with.
+    nearby : callable, optional
+        ``nearby(x)`` returns a point of the set close to x, or None: a rounding heuristic, say. Upper bounds
+        then come from there; without, from the segment between x and the best point, which takes a dozen
+        calls of ``function`` per iteration.
 
     Raises
     ------
@@ -45,10 +49,13 @@ class SeparationOracle(FeasibleSet):
 
     function: Callable[[Array], Any]
     dim: int | None = None
+    nearby: Callable[[Array], Array | None] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InvalidInputError(f"SeparationOracle.function must be callable, got {self.function!r}.")
+        if self.nearby is not None and not callable(self.nearby):
+            raise InvalidInputError(f"SeparationOracle.nearby must be callable, got {self.nearby!r}.")
         common_dim("SeparationOracle", self.dim)
 
     def __repr__(self) -> str:
@@ -99,15 +106,20 @@ class SeparationOracle(FeasibleSet):
             raise OracleError(f"{self!r} returned a HalfSpace whose normal is zero, which cuts nothing off.")
 
 
-def separation_oracle(function: Callable[[Array], Any] | None = None, *, dim: int | None = None) -> Any:
-    """Turn a function into a `SeparationOracle`; to be used as a decorator, with or without ``dim``.
+def separation_oracle(
+    function: Callable[[Array], Any] | None = None,
+    *,
+    dim: int | None = None,
+    nearby: Callable[[Array], Array | None] | None = None,
+) -> Any:
+    """Turn a function into a `SeparationOracle`; to be used as a decorator, with or without options.
 
     Parameters
     ----------
     function : callable
         See `SeparationOracle`.
-    dim : int, optional
-        Dimension; by default that of the set it is intersected with.
+    dim, nearby : optional
+        See `SeparationOracle`.
 
     Examples
     --------
@@ -119,5 +131,5 @@ def separation_oracle(function: Callable[[Array], Any] | None = None, *, dim: in
     SeparationOracle(everything, dim=2)
     """
     if function is None:
-        return lambda function: SeparationOracle(function, dim)
-    return SeparationOracle(function, dim)
+        return lambda function: SeparationOracle(function, dim, nearby)
+    return SeparationOracle(function, dim, nearby)

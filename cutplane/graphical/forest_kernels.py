@@ -1,0 +1,80 @@
+"""Dynamic programming over the trees of a forest, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**_OPTIONS)
+def solve(cardinalities, starts, unaries, near_starts, near, near_factors, table_starts, tables):
+    """Return a labelling of least energy; its first entry is -1 if there is none of finite energy.
+
+    The neighbours of u are ``near[near_starts[u]:near_starts[u + 1]]``, each through a table that has the
+    smaller of the two variables by rows.
+    """
+    n = cardinalities.shape[0]
+    order, parents, factors = _breadth_first(near_starts, near, near_factors)
+    costs = unaries.copy()
+    choice_starts = np.zeros(n + 1, dtype=np.int64)
+    for u in range(n):
+        choice_starts[u + 1] = choice_starts[u] + (cardinalities[parents[u]] if parents[u] >= 0 else 0)
+    choices = np.empty(choice_starts[n], dtype=np.int32)
+    for i in range(n - 1, -1, -1):
+        u = order[i]
+        p = parents[u]
+        if p < 0:
+            continue
+        mine = costs[starts[u] : starts[u + 1]]
+        sums = costs[starts[p] : starts[p + 1]]
+        choice = choices[choice_starts[u] : choice_starts[u + 1]]
+        table = table_starts[factors[u]]
+        step, stride = (cardinalities[p], 1) if u < p else (1, cardinalities[u])
+        for y in range(sums.shape[0]):
+            place = table + y * stride
+            best, state = mine[0] + tables[place], 0
+            for x in range(1, mine.shape[0]):
+                cost = mine[x] + tables[place + x * step]
+                if cost < best:
+                    best, state = cost, x
+            sums[y] += best
+            choice[y] = state
+    labelling = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        u = order[i]
+        if parents[u] >= 0:
+            labelling[u] = choices[choice_starts[u] + labelling[parents[u]]]
+            continue
+        labelling[u] = np.argmin(costs[starts[u] : starts[u + 1]])
+        if costs[starts[u] + labelling[u]] == np.inf:
+            labelling[0] = -1
+            break
+    return labelling
+
+
+@njit(**_OPTIONS)
+def _breadth_first(near_starts, near, near_factors):
+    """Return the variables, parents before children, and the parent of each (-1: none) and its factor."""
+    n = near_starts.shape[0] - 1
+    order = np.empty(n, dtype=np.int64)
+    parents = np.full(n, -2, dtype=np.int64)
+    factors = np.full(n, -1, dtype=np.int64)
+    head = tail = 0
+    for root in range(n):
+        if parents[root] != -2:
+            continue
+        parents[root] = -1
+        order[tail] = root
+        tail += 1
+        while head < tail:
+            u = order[head]
+            head += 1
+            for i in range(near_starts[u], near_starts[u + 1]):
+                if parents[near[i]] == -2:
+                    parents[near[i]] = u
+                    factors[near[i]] = near_factors[i]
+                    order[tail] = near[i]
+                    tail += 1
+    return order, parents, factors

@@ -1,0 +1,244 @@
+"""Cycles of two-group projections whose preferences contradict each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cutplane.validation import Array
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**_OPTIONS)
+def projected_preferences(
+    pairs: Array,
+    node_starts: Array,
+    shares: Array,
+    cardinalities: Array,
+    unary_starts: Array,
+    unaries: Array,
+    table_starts: Array,
+    tables: Array,
+    least: float,
+) -> tuple[Array, Array]:
+    """Return the edges (node, node) of the projection graph whose preference exceeds `least`, and these.
+
+    A node (u, a) splits the states of u into a and the others; a variable of two states has one node. The
+    preference is what it costs the pair to disagree, less what it costs to agree. `shares` is the
+    part of its unary costs that a variable lends to each of its pairs.
+    """
+    count = 0
+    ends = np.empty((1024, 2), dtype=np.int64)
+    preferences = np.empty(1024)
+    widest = cardinalities.max()
+    costs, without = np.empty((widest, widest)), np.empty((widest, widest))
+    for e in range(pairs.shape[0]):
+        u, v = pairs[e, 0], pairs[e, 1]
+        rows, columns = cardinalities[u], cardinalities[v]
+        for i in range(rows):
+            own = shares[u] * unaries[unary_starts[u] + i]
+            for j in range(columns):
+                other = shares[v] * unaries[unary_starts[v] + j]
+                costs[i, j] = tables[table_starts[e] + i * columns + j] + own + other
+        _row_minima_without_one(costs, rows, columns, without)
+        for b in range(node_starts[v + 1] - node_starts[v]):
+            least_row, first, second = -1, np.inf, np.inf
+            column_row, column_first, column_second = -1, np.inf, np.inf
+            for i in range(rows):
+                if without[i, b] < first:
+                    least_row, first, second = i, without[i, b], first
+                elif without[i, b] < second:
+                    second = without[i, b]
+                if costs[i, b] < column_first:
+                    column_row, column_first, column_second = i, costs[i, b], column_first
+                elif costs[i, b] < column_second:
+                    column_second = costs[i, b]
+            for a in range(node_starts[u + 1] - node_starts[u]):
+                agree = min(costs[a, b], second if a == least_row else first)
+                differ = min(without[a, b], column_second if a == column_row else column_first)
+                if agree == differ or abs(differ - agree) <= least:
+                    continue
+                if count == preferences.size:
+                    more = np.empty((2 * count, 2), dtype=np.int64)
+                    more[:count] = ends
+                    ends = more
+                    longer = np.empty(2 * count)
+                    longer[:count] = preferences
+                    preferences = longer
+                ends[count, 0], ends[count, 1] = node_starts[u] + a, node_starts[v] + b
+                preferences[count] = differ - agree
+                count += 1
+    return ends[:count], preferences[:count]
+
+
+@njit(**_OPTIONS)
+def _row_minima_without_one(costs, rows, columns, without):
+    for i in range(rows):
+        place, first, second = -1, np.inf, np.inf
+        for j in range(columns):
+            if costs[i, j] < first:
+                place, first, second = j, costs[i, j], first
+            elif costs[i, j] < second:
+                second = costs[i, j]
+        for j in range(columns):
+            without[i, j] = second if j == place else first
+
+
+@njit(**_OPTIONS)
+def frustrated_walks(
+    n_nodes: int, ends: Array, negative: Array, strengths: Array, limit: int, reach: int
+) -> tuple[Array, Array]:
+    """Return (starts, links) of at most `limit` closed walks with an odd number of negative edges.
+
+    The edges are sorted by falling strength; a walk is the numbers of its edges. Each edge that contradicts
+    stronger ones is closed to the shortest such walk among the edges at least as strong; searches that visit
+    more than `reach` nodes are left.
+    """
+    m = ends.shape[0]
+    closing = _contradictions(n_nodes, ends, negative, limit)
+    starts = np.zeros(n_nodes + 1, dtype=np.int64)
+    for e in range(m):
+        starts[ends[e, 0] + 1] += 1
+        starts[ends[e, 1] + 1] += 1
+    starts = np.cumsum(starts)
+    fill = starts[:-1].copy()
+    links = np.empty(2 * m, dtype=np.int64)
+    for e in range(m):
+        for side in range(2):
+            links[fill[ends[e, side]]] = e
+            fill[ends[e, side]] += 1
+    reached = np.zeros(2 * n_nodes, dtype=np.int64)
+    arrival = np.empty(2 * n_nodes, dtype=np.int64)
+    queue = np.empty(2 * n_nodes, dtype=np.int64)
+    walk_starts = np.zeros(closing.size + 1, dtype=np.int64)
+    walks = np.empty(1024, dtype=np.int64)
+    count, used = 0, 0
+    for search in range(closing.size):
+        e = closing[search]
+        source, target = 2 * ends[e, 0], 2 * ends[e, 1] + 1 - negative[e]
+        head, tail = 0, 1
+        queue[0] = source
+        reached[source] = search + 1
+        while head < tail and tail < reach and reached[target] != search + 1:
+            node = queue[head]
+            head += 1
+            for place in range(starts[node // 2], starts[node // 2 + 1]):
+                link = links[place]
+                if strengths[link] < strengths[e]:
+                    break
+                after = _across(ends, negative, link, node)
+                if reached[after] != search + 1:
+                    reached[after] = search + 1
+                    arrival[after] = link
+                    queue[tail] = after
+                    tail += 1
+        if reached[target] != search + 1:
+            continue
+        node, link = target, e
+        while True:
+            if used == walks.size:
+                longer = np.empty(2 * used, dtype=np.int64)
+                longer[:used] = walks
+                walks = longer
+            walks[used] = link
+            used += 1
+            if node == source:
+                break
+            link = arrival[node]
+            node = _across(ends, negative, link, node)
+        count += 1
+        walk_starts[count] = used
+    return walk_starts[: count + 1], walks[:used]
+
+
+@njit(**_OPTIONS)
+def _across(ends: Array, negative: Array, link: int, node: int) -> int:
+    """Return where an edge leads from a node with a parity; the way back is the same."""
+    return 2 * (ends[link, 0] + ends[link, 1] - node // 2) + ((node + negative[link]) & 1)
+
+
+@njit(**_OPTIONS)
+def walked_nodes(walk_starts: Array, walks: Array, ends: Array) -> Array:
+    """Return the nodes of walks of edges: the one that each edge shares with the next."""
+    nodes = np.empty(walks.size, dtype=np.int64)
+    for w in range(walk_starts.size - 1):
+        first, last = walk_starts[w], walk_starts[w + 1]
+        node = ends[walks[first], 1]
+        for place in range(first, last):
+            nodes[place] = node
+            following = walks[place + 1] if place + 1 < last else walks[first]
+            node = ends[following, 0] + ends[following, 1] - node
+    return nodes
+
+
+@njit(**_OPTIONS)
+def spend(walk_starts: Array, walks: Array, strengths: Array) -> None:
+    """Take from the edges of each walk the strength of its weakest one: what the walk is worth."""
+    for w in range(walk_starts.size - 1):
+        least = np.inf
+        for place in range(walk_starts[w], walk_starts[w + 1]):
+            least = min(least, strengths[walks[place]])
+        for place in range(walk_starts[w], walk_starts[w + 1]):
+            strengths[walks[place]] -= least
+
+
+@njit(**_OPTIONS)
+def _contradictions(n_nodes: int, ends: Array, negative: Array, limit: int) -> Array:
+    """Return the first `limit` edges that contradict the ones before them: union-find with parities."""
+    root = np.arange(n_nodes)
+    parity = np.zeros(n_nodes, dtype=np.int64)
+    found = np.empty(min(limit, ends.shape[0]), dtype=np.int64)
+    count = 0
+    for e in range(ends.shape[0]):
+        tops, odd = np.empty(2, dtype=np.int64), 0
+        for side in range(2):
+            node = ends[e, side]
+            while root[node] != node:
+                above = root[node]
+                if root[above] != above:
+                    parity[node] ^= parity[above]
+                    root[node] = root[above]
+                    above = root[node]
+                odd ^= parity[node]
+                node = above
+            tops[side] = node
+        if tops[0] != tops[1]:
+            root[tops[0]] = tops[1]
+            parity[tops[0]] = odd ^ negative[e]
+        elif odd != negative[e]:
+            found[count] = e
+            count += 1
+            if count == found.size:
+                break
+    return found[:count]
+
+
+@njit(**_OPTIONS)
+def simple_cycles(walk_starts: Array, variables: Array, n_variables: int) -> tuple[Array, Array]:
+    """Split closed walks of variables at those that they pass twice into cycles of at least three."""
+    starts = np.zeros(variables.size // 3 + 1, dtype=np.int64)
+    cycles = np.empty(variables.size, dtype=np.int64)
+    stack = np.empty(variables.size, dtype=np.int64)
+    place = np.full(n_variables, -1, dtype=np.int64)
+    count, used = 0, 0
+    for w in range(walk_starts.size - 1):
+        height = 0
+        for step in range(walk_starts[w], walk_starts[w + 1] + 1):
+            closing = step == walk_starts[w + 1]
+            base = 0 if closing else max(0, place[variables[step]])
+            if closing or place[variables[step]] >= 0:
+                if height - base >= 3:
+                    for level in range(base, height):
+                        cycles[used] = stack[level]
+                        used += 1
+                    count += 1
+                    starts[count] = used
+                for level in range(base, height):
+                    place[stack[level]] = -1
+                height = base
+            if not closing:
+                place[variables[step]] = height
+                stack[height] = variables[step]
+                height += 1
+    return starts[: count + 1], cycles[:used]

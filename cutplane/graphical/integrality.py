@@ -1,0 +1,49 @@
+"""Whether all energies of a model are multiples of a unit, so that a bound may be rounded up to one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutplane.graphical.model import GraphicalModel
+
+_FINEST = 1e-6
+_MANY = 2**14
+
+
+def energy_unit(model: GraphicalModel) -> float:
+    """Return the largest number of which all finite costs of a model are multiples, in exact arithmetic.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+
+    Returns
+    -------
+    float
+        0 if there is none of use: if it is less than a millionth of the largest cost.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import GraphicalModel
+    >>> energy_unit(GraphicalModel([2, 2], [((0, 1), [[0, 1.5], [3, float("inf")]])]))
+    1.5
+    """
+    costs = np.unique(np.abs(np.concatenate([[model.constant], model.unaries, model.tables])))
+    costs = costs[(costs > 0.0) & (costs < np.inf)]
+    if costs.size == 0 or costs.size > _MANY or costs[0] < _FINEST * costs[-1]:
+        return 0.0
+    ratios = [cost.as_integer_ratio() for cost in costs.tolist()]
+    denominator = max(below for _, below in ratios)
+    unit, least = 0, _FINEST * costs[-1] * denominator
+    for above, below in ratios:
+        unit = math.gcd(unit, above * (denominator // below))
+        if unit < least:
+            return 0.0
+    return unit / denominator
+
+
+def rounded_up(bound: float, unit: float) -> float:
+    """Return the least multiple of `unit` that is at least `bound`; the bound itself if `unit` is 0."""
+    return math.ceil(bound / unit) * unit if unit > 0.0 and math.isfinite(bound) else bound

@@ -1,0 +1,138 @@
+"""Compiled search for better labellings, one or two variables at a time.
+
+A cost is a pair of numbers: how many of its terms are inf, and the sum of the others. Less of the first comes
+first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+_TOLERANCE = 1e-12
+_PASSES = 10_000  # only the rounding errors of costs that cancel could need as many
+_ALL, _APART, _SHARED = 0, 1, 2
+
+
+@njit(**OPTIONS)
+def improve(layout, strides, tables, unaries, labelling):
+    """Change the labelling until no variable, and no pair of a factor of two, can be improved."""
+    k = 1
+    for cardinality in layout.cardinalities:
+        k = max(k, cardinality)
+    broken, finite = np.empty((3, k)), np.empty((3, k))
+    active = np.ones(layout.cardinalities.size, np.bool_)
+    paired = np.ones(layout.cardinalities.size, np.bool_)
+    for _ in range(_PASSES):
+        if _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+            continue
+        if not _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+            return
+
+
+@njit(**OPTIONS)
+def _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+    """Set each variable around which something has changed to its best state."""
+    changed = False
+    for u in range(active.size):
+        if not active[u]:
+            continue
+        active[u] = False
+        _costs(layout, strides, tables, unaries, labelling, u, -1, _ALL, broken[0], finite[0])
+        best = labelling[u]
+        for x in range(layout.cardinalities[u]):
+            if _is_better(broken[0, x], finite[0, x], broken[0, best], finite[0, best]):
+                best = x
+        if best != labelling[u]:
+            labelling[u] = best
+            changed = True
+            _wake(layout, u, active, paired)
+    return changed
+
+
+@njit(**OPTIONS)
+def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+    """Make the best joint change of each pair around which something has changed."""
+    changed = False
+    pending = paired.copy()
+    paired[:] = False
+    for a in range(layout.table_starts.size):
+        first = layout.scope_starts[a]
+        if layout.scope_starts[a + 1] != first + 2:
+            continue
+        u, v = layout.scopes[first], layout.scopes[first + 1]
+        if not (pending[u] or pending[v] or paired[u] or paired[v]):
+            continue
+        old_u, old_v = labelling[u], labelling[v]
+        _costs(layout, strides, tables, unaries, labelling, u, v, _APART, broken[0], finite[0])
+        _costs(layout, strides, tables, unaries, labelling, v, u, _APART, broken[1], finite[1])
+        _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+        best_u, best_v = old_u, old_v
+        best_broken = broken[0, old_u] + broken[1, old_v] + broken[2, old_u]
+        best_finite = finite[0, old_u] + finite[1, old_v] + finite[2, old_u]
+        for y in range(layout.cardinalities[v]):
+            labelling[v] = y
+            _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+            for x in range(layout.cardinalities[u]):
+                number = broken[0, x] + broken[1, y] + broken[2, x]
+                cost = finite[0, x] + finite[1, y] + finite[2, x]
+                if _is_better(number, cost, best_broken, best_finite):
+                    best_u, best_v, best_broken, best_finite = x, y, number, cost
+        labelling[u], labelling[v] = best_u, best_v
+        if best_u != old_u or best_v != old_v:
+            changed = True
+            _wake(layout, u, active, paired)
+            _wake(layout, v, active, paired)
+    return changed
+
+
+@njit(**OPTIONS)
+def _is_better(broken, finite, best_broken, best_finite):
+    if broken != best_broken:
+        return broken < best_broken
+    return finite < best_finite - _TOLERANCE * (1.0 + abs(best_finite))
+
+
+@njit(**OPTIONS)
+def _wake(layout, u, active, paired):
+    """Mark the variables whose best state may have changed with that of u."""
+    paired[u] = True
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        a = layout.link_factors[layout.variable_links[j]]
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            v = layout.scopes[i]
+            paired[v] = True
+            if v != u:
+                active[v] = True
+
+
+@njit(**OPTIONS)
+def _costs(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
+    """Set the cost of each state of u given the states of the others.
+
+    It is that of all factors, or of those without `other` (_APART), or of those with it (_SHARED).
+    """
+    k, begin = layout.cardinalities[u], layout.unary_starts[u]
+    for x in range(k):
+        cost = unaries[begin + x] if which != _SHARED else 0.0
+        broken[x] = cost == np.inf
+        finite[x] = 0.0 if cost == np.inf else cost
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        link = layout.variable_links[j]
+        a = layout.link_factors[link]
+        place = layout.table_starts[a]
+        is_shared = False
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            v = layout.scopes[i]
+            is_shared |= v == other
+            if i != link:
+                place += labelling[v] * strides[i]
+        if which != _ALL and is_shared != (which == _SHARED):
+            continue
+        for x in range(k):
+            cost = tables[place + x * strides[link]]
+            if cost == np.inf:
+                broken[x] += 1.0
+            else:
+                finite[x] += cost

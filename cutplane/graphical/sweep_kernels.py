@@ -1,0 +1,228 @@
+"""Compiled passes over the variables of a reparametrised model.
+
+The costs of a factor are its table plus the messages of its links, which are kept apart: a message is all
+that changes when costs move between a factor and a variable, so no pass writes to a table, and tables can be
+shared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}
+
+
+@njit(**OPTIONS)
+def sweep_pass(layout, tables, unaries, messages, forward):
+    """Visit all variables in order, or in reverse; return the rise of the bound (inf: infeasible).
+
+    A visit pulls the min-marginals of the factors that earlier visits of this pass have changed, takes their
+    minimum out, and pushes the rest in equal parts to the factors that have variables still to be visited.
+    """
+    cardinalities, unary_starts, scope_starts, _, table_starts, starts, factors, places, links = layout
+    buffer, index = scratch(layout)
+    n = cardinalities.size
+    raised = 0.0
+    for i in range(n):
+        u = i if forward else n - 1 - i
+        begin, k = unary_starts[u], cardinalities[u]
+        first, last = places[u], places[u + 1]
+        n_sources, n_targets = 0, 0
+        for j in range(first, last):
+            link = links[j]
+            a = factors[link]
+            head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
+            is_source, is_target = _roles(head, link, head + arity - 1, forward)
+            n_targets += is_target
+            if is_source:
+                n_sources += 1
+                if arity == 2:
+                    m0, m1, end = starts[head], starts[head + 1], starts[head + 2]
+                    marginal_of_pair(tables, table_starts[a], messages, m0, m1, end, link == head, buffer)
+                else:
+                    marginal_of_any(
+                        tables, table_starts[a], messages, starts, head, arity, link - head, index, buffer
+                    )
+                _pull(unaries, begin, messages, starts[link], k, buffer)
+        low = _take_minimum(unaries, begin, k)
+        if low == np.inf:
+            return np.inf
+        raised += low
+        weight = 1.0 / max(n_sources, n_targets, 1)
+        for j in range(first, last):
+            link = links[j]
+            a = factors[link]
+            if _roles(scope_starts[a], link, scope_starts[a + 1] - 1, forward)[1]:
+                _push(unaries, begin, messages, starts[link], k, weight)
+        if n_targets:
+            _scale(unaries, begin, k, 1.0 - n_targets * weight if n_targets < n_sources else 0.0)
+    return raised
+
+
+@njit(**OPTIONS)
+def diffusion_pass(layout, tables, unaries, messages):
+    """Even out every link in turn: its variable and its factor end with half of what they have together."""
+    scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
+    buffer, index = scratch(layout)
+    for link in range(layout.scopes.size):
+        u, a, start = layout.scopes[link], layout.link_factors[link], starts[link]
+        begin, k = layout.unary_starts[u], layout.cardinalities[u]
+        head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
+        min_marginal(tables, table_starts[a], messages, starts, head, arity, link, index, buffer)
+        _pull(unaries, begin, messages, start, k, buffer)
+        _scale(unaries, begin, k, 0.5)
+        _push(unaries, begin, messages, start, k, 1.0)
+
+
+@njit(**OPTIONS)
+def lowest_costs(layout, tables, messages):
+    """Return the least cost of each factor."""
+    scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
+    buffer, index = scratch(layout)
+    lowest = np.full(layout.table_starts.size, np.inf)
+    for a in range(lowest.size):
+        link = layout.scope_starts[a]
+        head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
+        min_marginal(tables, table_starts[a], messages, starts, head, arity, link, index, buffer)
+        for x in range(starts[link + 1] - starts[link]):
+            lowest[a] = min(lowest[a], buffer[x])
+    return lowest
+
+
+@njit(**OPTIONS)
+def scratch(layout):
+    """Return room for the states of one variable, and for the positions in one factor."""
+    widest = 1
+    for a in range(layout.table_starts.size):
+        widest = max(widest, layout.scope_starts[a + 1] - layout.scope_starts[a])
+    most = 1
+    for k in layout.cardinalities:
+        most = max(most, k)
+    return np.empty(most), np.empty(widest, np.int64)
+
+
+@njit(**OPTIONS)
+def _roles(first, link, last, forward):
+    """Return whether earlier visits of the pass change the factor of a link, and whether later ones do."""
+    return (link > first, link < last) if forward else (link < last, link > first)
+
+
+# Unsigned numbers spare the test for negative ones at every access, which keeps loops from being vectorised.
+
+
+@njit(**OPTIONS)
+def _pull(unaries, begin, messages, start, k, marginal):
+    """Move a min-marginal from a factor to its variable; inf is copied instead."""
+    begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
+    for x in range(k):
+        unaries[begin + x] += marginal[x]
+        messages[start + x] -= marginal[x] if marginal[x] < np.inf else 0.0
+
+
+@njit(**OPTIONS)
+def _push(unaries, begin, messages, start, k, weight):
+    """Add a part of the costs of a variable to one of its factors."""
+    begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
+    for x in range(k):
+        messages[start + x] += weight * unaries[begin + x]
+
+
+@njit(**OPTIONS)
+def _take_minimum(unaries, begin, k):
+    """Take the minimum out of the costs of a variable, and return it."""
+    begin, k = np.uint64(begin), np.uint64(k)
+    low = np.inf
+    for x in range(k):
+        low = unaries[begin + x] if unaries[begin + x] < low else low
+    if low < np.inf:
+        for x in range(k):
+            unaries[begin + x] -= low
+    return low
+
+
+@njit(**OPTIONS)
+def _scale(unaries, begin, k, kept):
+    """Multiply the costs of a variable by the part that it keeps."""
+    begin, k = np.uint64(begin), np.uint64(k)
+    for x in range(k):
+        cost = unaries[begin + x]
+        unaries[begin + x] = kept * cost if cost < np.inf else np.inf
+
+
+@njit(**OPTIONS)
+def min_marginal(tables, t, messages, starts, first, arity, link, index, out):
+    """Set out[x] to the least cost of a factor when the variable of the link is in state x."""
+    if arity == 2:
+        marginal_of_pair(
+            tables, t, messages, starts[first], starts[first + 1], starts[first + 2], link == first, out
+        )
+    else:
+        marginal_of_any(tables, t, messages, starts, first, arity, link - first, index, out)
+
+
+@njit(**OPTIONS)
+def marginal_of_pair(tables, t, messages, m0, m1, end, is_first, out):
+    """Do the same for a factor of two variables, whose messages begin at m0 and m1, and end before `end`."""
+    entry, rows, columns = np.uint64(t), np.uint64(m0), np.uint64(m1)
+    k0, k1 = np.uint64(m1 - m0), np.uint64(end - m1)
+    if is_first:
+        for x in range(k0):
+            low = np.inf
+            for y in range(k1):
+                cost = tables[entry + y] + messages[columns + y]
+                low = cost if cost < low else low
+            out[x] = low + messages[rows + x]
+            entry += k1
+        return
+    for y in range(k1):
+        out[y] = np.inf
+    for x in range(k0):
+        extra = messages[rows + x]
+        for y in range(k1):
+            cost = tables[entry + y] + extra
+            out[y] = cost if cost < out[y] else out[y]
+        entry += k1
+    for y in range(k1):
+        out[y] += messages[columns + y]
+
+
+@njit(**OPTIONS)
+def marginal_of_any(tables, t, messages, starts, first, arity, position, index, out):
+    """Do the same for a factor of any arity, row after row of its last variable."""
+    last = arity - 1
+    columns = np.uint64(starts[first + last])
+    k = np.uint64(starts[first + arity] - starts[first + last])
+    entry = np.uint64(t)
+    for x in range(starts[first + position + 1] - starts[first + position]):
+        out[x] = np.inf
+    for p in range(last):
+        index[p] = 0
+    while True:
+        extra = 0.0
+        for p in range(last):
+            extra += messages[starts[first + p] + index[p]]
+        if position == last:
+            for y in range(k):
+                cost = tables[entry + y] + extra
+                out[y] = cost if cost < out[y] else out[y]
+        else:
+            low = np.inf
+            for y in range(k):
+                cost = tables[entry + y] + messages[columns + y]
+                low = cost if cost < low else low
+            x = index[position]
+            out[x] = min(out[x], low + extra)
+        entry += k
+        p = last - 1
+        while p >= 0:
+            index[p] += 1
+            if index[p] < starts[first + p + 1] - starts[first + p]:
+                break
+            index[p] = 0
+            p -= 1
+        if p < 0:
+            break
+    if position == last:
+        for y in range(k):
+            out[y] += messages[columns + y]

@@ -1,0 +1,172 @@
+"""The words of a text file of a model, and errors that name the file and the line."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import zlib
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.validation import Array
+
+PathOrFile = str | os.PathLike[str] | IO[Any]
+
+_MAX_ARITY = 64
+"""The largest arity of a factor: numpy's arrays have no more axes."""
+MAX_ENTRIES = 2**27
+"""The most entries of all the tables of a model together: 1 GB."""
+
+
+class Tokens:
+    """The words of a file, separated by white space, and how many of them have been read.
+
+    Parameters
+    ----------
+    path_or_file : str, Path, or file object
+        A file object may be open for text or for bytes. Contents compressed by gzip are recognised.
+
+    Attributes
+    ----------
+    words : list of bytes
+    position : int
+        How many words have been read.
+    """
+
+    def __init__(self, path_or_file: PathOrFile) -> None:
+        self.name, self._text = _contents(path_or_file)
+        self.words = self._text.split()
+        self.position = 0
+
+    @property
+    def n_left(self) -> int:
+        """Number of words that have not been read."""
+        return len(self.words) - self.position
+
+    def word(self, what: str) -> str:
+        """Read one word; `what` says in an error what was expected."""
+        self.expect(1, what)
+        self.position += 1
+        return _shown(self.words[self.position - 1])
+
+    def integer(self, what: str, low: float = 0, high: float = math.inf) -> int:
+        """Read an integer of at least `low` and less than `high`."""
+        self.expect(1, what)
+        try:
+            value = int(self.words[self.position])
+        except ValueError:
+            self.fail(f"expected {what}, an integer, got {_shown(self.words[self.position])!r}")
+        if not low <= value < high:
+            below = "" if high == math.inf else f" and less than {high}"
+            self.fail(f"{what} is {value}, but must be at least {low}{below}")
+        self.position += 1
+        return value
+
+    def integers(self, count: int, what: str) -> Array:
+        """Read integers into an array of shape (count,)."""
+        self.expect(count, what)
+        words = self.words[self.position : self.position + count]
+        try:
+            values = np.array(list(map(int, words)), dtype=np.int64)
+        except (ValueError, OverflowError):
+            self.position += next(i for i, word in enumerate(words) if not _is_int64(word))
+            wrong = _shown(self.words[self.position])
+            self.fail(f"expected {what}, integers of at most 64 bits, got {wrong!r}")
+        self.position += count
+        return values
+
+    def cardinalities(self, n_variables: int) -> Array:
+        """Read the numbers of states of the variables."""
+        values = self.integers(n_variables, "the numbers of states of the variables")
+        for u in np.flatnonzero(values < 1).tolist():
+            self.fail(f"variable {u} has {values[u]} states, but must have at least 1", u - n_variables)
+        total = values.sum(dtype=np.float64)
+        if total > MAX_ENTRIES:
+            self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", -1)
+        return values
+
+    def scope(self, arity: int, n_variables: int) -> tuple[int, ...]:
+        """Read the variables of a factor."""
+        if arity > _MAX_ARITY:
+            self.fail(
+                f"a factor of {arity} variables is too large for a table; {_MAX_ARITY} are possible", -1
+            )
+        variables = tuple(self.integer("a variable", high=n_variables) for _ in range(arity))
+        for i in range(1, arity):
+            if variables[i] in variables[:i]:
+                self.fail(f"the factor names the variable {variables[i]} twice", i - arity)
+        return variables
+
+    def numbers(self, count: int, what: str) -> Array:
+        """Return the next `count` words as floats, without reading on; `what` says what they are."""
+        words = self.words[self.position : self.position + count]
+        try:
+            return np.array(list(map(float, words)))
+        except ValueError:
+            wrong = next(i for i, word in enumerate(words) if not _is_number(word))
+            self.fail(f"expected {what}, got {_shown(words[wrong])!r}", wrong)
+
+    def expect(self, count: int, what: str) -> None:
+        """Raise `InvalidInputError` if fewer than `count` words are left."""
+        if count > self.n_left:
+            missing = f"{what} should follow" if count == 1 else f"{count} words should follow: {what}"
+            self.position = len(self.words)
+            self.fail(f"the file ends too early; {missing}", -1)
+
+    def finish(self, what: str) -> None:
+        """Raise `InvalidInputError` if there are words left; `what` says what ought to have been the last."""
+        if self.n_left:
+            self.fail(f"{_shown(self.words[self.position])!r} follows {what}, where the file should end")
+
+    def fail(self, reason: str, offset: int = 0) -> NoReturn:
+        """Raise `InvalidInputError` about the word that is `offset` words from here."""
+        read = np.cumsum([len(line.split()) for line in self._text.split(b"\n")])
+        line = min(int(np.searchsorted(read, self.position + offset, side="right")) + 1, read.size)
+        raise InvalidInputError(f"{self.name}, line {line}: {reason}.")
+
+
+def _contents(path_or_file: PathOrFile) -> tuple[str, bytes]:
+    """Return a name for messages, and the text."""
+    if isinstance(path_or_file, str | os.PathLike):
+        name = os.fspath(path_or_file)
+        data = Path(path_or_file).read_bytes()
+    elif callable(getattr(path_or_file, "read", None)):
+        name = getattr(path_or_file, "name", None)
+        name = name if isinstance(name, str) else "the file"
+        data = path_or_file.read()
+    else:
+        raise InvalidInputError(f"Expected a path or a file object, got {type(path_or_file).__name__}.")
+    if isinstance(data, str):
+        data = data.encode()
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
+    if b"_" in data:  # which Python takes for a separator of digits
+        data = data.replace(b"_", b"\xff")
+    return name, data
+
+
+def _is_int64(word: bytes) -> bool:
+    try:
+        return -(2**63) <= int(word) < 2**63
+    except ValueError:
+        return False
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(word: bytes) -> str:
+    text = word[:40].replace(b"\xff", b"_").decode(errors="replace")
+    return text if len(word) <= 40 else text + "..."

@@ -1,0 +1,207 @@
+"""Forests of factors in flat arrays: which factors close no cycle, how they hang, their least labelling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+_NO_NAN = {**_OPTIONS, "fastmath": {"nnan", "nsz"}}
+
+
+@njit(**_OPTIONS)
+def greedy_forest(scope_starts, scopes, order, n_variables):
+    """Tell which factors are taken, in this order, if those that would close a cycle are not."""
+    above = np.arange(n_variables)
+    taken = np.ones(order.size, dtype=np.bool_)
+    for number, a in enumerate(order):
+        scope = scopes[scope_starts[a] : scope_starts[a + 1]]
+        for i in range(scope.size):
+            root = _root(above, scope[i])
+            for j in range(i):
+                taken[number] &= _root(above, scope[j]) != root
+        if taken[number]:
+            for u in scope:
+                above[_root(above, u)] = _root(above, scope[0])
+    return taken
+
+
+@njit(**_OPTIONS)
+def _root(above, u):
+    while above[u] != u:
+        above[u] = above[above[u]]
+        u = above[u]
+    return u
+
+
+@njit(**_OPTIONS)
+def hang(scope_starts, scopes, factors, starters, n_variables):
+    """Hang the trees of a forest from their roots, the first of `starters` in each.
+
+    Returns
+    -------
+    order : ndarray
+        The factors from the roots to the leaves.
+    positions : ndarray
+        Where in the scope of each of these the variable is from which it hangs.
+    variables, trees : ndarray
+        The variables that are reached, and the tree of each.
+    roots : ndarray
+    """
+    first = np.zeros(n_variables + 1, dtype=np.int64)
+    for a in factors:
+        for u in scopes[scope_starts[a] : scope_starts[a + 1]]:
+            first[u + 1] += 1
+    first = np.cumsum(first)
+    filled = first.copy()
+    incident = np.empty(first[-1], dtype=np.int64)
+    for a in factors:
+        for u in scopes[scope_starts[a] : scope_starts[a + 1]]:
+            incident[filled[u]] = a
+            filled[u] += 1
+    order = np.empty(factors.size, dtype=np.int64)
+    positions = np.empty(factors.size, dtype=np.int64)
+    trees = np.full(n_variables, -1, dtype=np.int64)
+    variables = np.empty(n_variables, dtype=np.int64)
+    roots = np.empty(starters.size, dtype=np.int64)
+    by = np.full(n_variables, -1, dtype=np.int64)
+    n_roots = n_found = n_seen = 0
+    for root in starters:
+        if trees[root] >= 0:
+            continue
+        trees[root] = n_roots
+        roots[n_roots] = root
+        n_roots += 1
+        variables[n_seen] = root
+        n_seen += 1
+        next_one = n_seen - 1
+        while next_one < n_seen:
+            u = variables[next_one]
+            next_one += 1
+            for a in incident[first[u] : first[u + 1]]:
+                if a == by[u]:
+                    continue
+                order[n_found] = a
+                scope = scopes[scope_starts[a] : scope_starts[a + 1]]
+                for position in range(scope.size):
+                    v = scope[position]
+                    if v == u:
+                        positions[n_found] = position
+                    else:
+                        trees[v] = n_roots - 1
+                        by[v] = a
+                        variables[n_seen] = v
+                        n_seen += 1
+                n_found += 1
+    variables = variables[:n_seen].copy()
+    return order, positions, variables, trees[variables], roots[:n_roots].copy()
+
+
+@njit(**_NO_NAN)
+def minimise_trees(node_starts, link_starts, links, positions, table_starts, tables, costs):
+    """Give each node, from the leaves to the roots, the least cost of what hangs from it, in place.
+
+    Factor f joins the nodes ``links[link_starts[f]:link_starts[f + 1]]`` and hangs from that at
+    ``positions[f]``; its table, in C order, begins at ``table_starts[f]``.
+    """
+    scratch = np.empty(node_starts[-1])
+    for f in range(positions.size - 1, -1, -1):
+        nodes = links[link_starts[f] : link_starts[f + 1]]
+        position, start = positions[f], table_starts[f]
+        top = nodes[position]
+        above = costs[node_starts[top] : node_starts[top + 1]]
+        if nodes.size > 2:
+            _message(node_starts, nodes, position, tables[start:], costs, above)
+            continue
+        other = nodes[1 - position]
+        below = costs[node_starts[other] : node_starts[other + 1]]
+        if position == 0:
+            for i in range(above.size):
+                row = tables[start + i * below.size : start + (i + 1) * below.size]
+                value = np.inf
+                for j in range(below.size):
+                    value = min(value, row[j] + below[j])
+                above[i] += value
+        else:
+            least = scratch[: above.size]
+            least[:] = np.inf
+            for i in range(below.size):
+                row = tables[start + i * above.size : start + (i + 1) * above.size]
+                for j in range(above.size):
+                    least[j] = min(least[j], row[j] + below[i])
+            for j in range(above.size):
+                above[j] += least[j]
+
+
+@njit(**_OPTIONS)
+def _message(node_starts, nodes, position, table, costs, above):
+    least = np.full(above.size, np.inf)
+    tuple_of = np.zeros(nodes.size, dtype=np.int64)
+    entry, more = 0, True
+    while more:
+        value = table[entry]
+        for i in range(nodes.size):
+            if i != position:
+                value += costs[node_starts[nodes[i]] + tuple_of[i]]
+        state = tuple_of[position]
+        least[state] = min(least[state], value)
+        entry += 1
+        more = advance(node_starts, nodes, tuple_of)
+    for state in range(above.size):
+        above[state] += least[state]
+
+
+@njit(**_OPTIONS)
+def advance(node_starts, nodes, tuple_of):
+    """Go to the next entry of a table; tell whether there is one."""
+    for i in range(nodes.size - 1, -1, -1):
+        tuple_of[i] += 1
+        if tuple_of[i] < node_starts[nodes[i] + 1] - node_starts[nodes[i]]:
+            return True
+        tuple_of[i] = 0
+    return False
+
+
+@njit(**_OPTIONS)
+def label_trees(node_starts, link_starts, links, positions, table_starts, tables, roots, costs):
+    """Return a state of each node in a least labelling of its tree, from the costs of `minimise_trees`."""
+    states = np.zeros(node_starts.size - 1, dtype=np.int64)
+    for root in roots:
+        states[root] = np.argmin(costs[node_starts[root] : node_starts[root + 1]])
+    for f in range(positions.size):
+        nodes = links[link_starts[f] : link_starts[f + 1]]
+        position, start = positions[f], table_starts[f]
+        state = states[nodes[position]]
+        if nodes.size > 2:
+            _label(node_starts, nodes, position, state, tables[start:], costs, states)
+            continue
+        other = nodes[1 - position]
+        below = costs[node_starts[other] : node_starts[other + 1]]
+        size = node_starts[nodes[1] + 1] - node_starts[nodes[1]]
+        least = np.inf
+        for j in range(below.size):
+            entry = state * size + j if position == 0 else j * size + state
+            value = tables[start + entry] + below[j]
+            if value < least:
+                least = value
+                states[other] = j
+    return states
+
+
+@njit(**_OPTIONS)
+def _label(node_starts, nodes, position, state, table, costs, states):
+    least = np.inf
+    tuple_of = np.zeros(nodes.size, dtype=np.int64)
+    entry, more = 0, True
+    while more:
+        if tuple_of[position] == state:
+            value = table[entry]
+            for i in range(nodes.size):
+                if i != position:
+                    value += costs[node_starts[nodes[i]] + tuple_of[i]]
+            if value < least:
+                least = value
+                for i in range(nodes.size):
+                    states[nodes[i]] = tuple_of[i]
+        entry += 1
+        more = advance(node_starts, nodes, tuple_of)

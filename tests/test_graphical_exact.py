@@ -1,0 +1,394 @@
+"""Forests, elimination, reduction and branch and bound against looking at all labellings."""
+
+import time
+
+import numpy as np
+import pytest
+from graphical_models import SPECIAL, frustrated_cycle, random_binary, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical import GraphicalModel, branching, chain, potts, remainders, spin_glass
+from cutplane.graphical.branching import Branching
+from cutplane.graphical.elimination import eliminate, elimination_order
+from cutplane.graphical.forest import is_forest, solve_forest
+from cutplane.graphical.reduction import reduce_model
+from cutplane.graphical.reparametrization import Reparametrization
+from cutplane.graphical.search import search, search_steps
+from cutplane.graphical.search_kernels import cheapest, propagate, restrict, root, undo
+
+HARD = [0.0, 0.1, 0.3, 0.6]
+
+
+def random_forest(rng, n=8, hard=0.0):
+    """A random forest; a third of the variables begin a tree."""
+    cardinalities = rng.integers(1, 5, n)
+    names = rng.permutation(n)
+    factors = [((u,), rng.normal(size=cardinalities[u])) for u in range(n)]
+    for i in range(1, n):
+        if rng.random() < 0.7:
+            pair = (names[i], names[rng.integers(i)])
+            table = rng.normal(size=cardinalities[list(pair)])
+            factors.append((pair, np.where(rng.random(table.shape) < hard, np.inf, table)))
+    return GraphicalModel(cardinalities, factors, constant=rng.normal())
+
+
+def assert_solves(model, labelling, energy):
+    """The answer is a labelling of the least energy, found by looking at all of them."""
+    least = model.brute_force()[1]
+    if least == np.inf:
+        assert labelling is None and energy == np.inf
+    else:
+        assert labelling.shape == (model.n_variables,)
+        assert energy == model.energy(labelling)
+        assert energy == pytest.approx(least, abs=1e-8)
+
+
+def dense(integers=False, n=16):
+    """Binary variables, all pairs with random costs: the local polytope is far from tight."""
+    rng = np.random.default_rng(11)
+    edges = np.stack(np.triu_indices(n, 1), axis=1)
+    tables = (
+        rng.integers(-9, 10, (len(edges), 2, 2)).astype(float)
+        if integers
+        else rng.normal(size=(len(edges), 2, 2))
+    )
+    return GraphicalModel.pairwise(np.zeros((n, 2)), edges, tables)
+
+
+def small_models():
+    rng = np.random.default_rng(7)
+    yield from SPECIAL.items()
+    for seed in range(200):
+        yield f"random {seed}", random_model(rng, hard=HARD[seed % 4], integers=seed % 3 == 0)
+    for seed in range(20):
+        yield f"binary {seed}", random_binary(rng)
+    wide = rng.normal(size=(1, 2, *[1] * 8, 3))
+    yield (
+        "many variables of one state",
+        GraphicalModel(wide.shape, [(range(wide.ndim), wide), ((1, 10), wide.squeeze())]),
+    )
+    yield "no labelling", GraphicalModel([2, 3], [((0,), [np.inf, np.inf])])
+    yield "infinite constant", GraphicalModel([2, 3], constant=np.inf)
+
+
+SMALL = dict(small_models())
+
+
+@pytest.mark.parametrize("hard", HARD)
+def test_forest_against_brute_force(hard):
+    rng = np.random.default_rng(int(10 * hard))
+    for _ in range(60):
+        model = random_forest(rng, hard=hard)
+        assert is_forest(model)
+        assert_solves(model, *solve_forest(model))
+
+
+def test_special_forests():
+    for model in SPECIAL.values():
+        if is_forest(model):
+            assert_solves(model, *solve_forest(model))
+    assert not is_forest(frustrated_cycle(4))
+    with pytest.raises(InvalidInputError, match="has a cycle"):
+        solve_forest(frustrated_cycle(3))
+    with pytest.raises(InvalidInputError, match="more than two variables"):
+        solve_forest(GraphicalModel([2, 2, 2], [((0, 1, 2), np.zeros((2, 2, 2)))]))
+
+
+def test_long_chain_and_star_against_elimination():
+    rng = np.random.default_rng(0)
+    long = chain(rng.normal(size=(3000, 4)), rng.normal(size=(2999, 4, 4)))
+    star = GraphicalModel.pairwise(
+        rng.normal(size=(2000, 3)),
+        np.stack([np.full(1999, 1000), np.delete(np.arange(2000), 1000)], axis=1),
+        rng.normal(size=(1999, 3, 3)),
+    )
+    for model in (long, star):
+        assert solve_forest(model)[1] == pytest.approx(eliminate(model)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_elimination_against_brute_force(name):
+    model = SMALL[name]
+    assert_solves(model, *eliminate(model))
+
+
+def test_elimination_with_many_states():
+    rng = np.random.default_rng(1)
+    shapes = [300, 2, 260]
+    factors = [((0, 1), rng.normal(size=(300, 2))), ((1, 2), rng.normal(size=(2, 260)))]
+    model = GraphicalModel(shapes, [*factors, ((0, 2), rng.normal(size=(300, 260)))])
+    assert_solves(model, *eliminate(model))
+
+
+@pytest.mark.parametrize("h, w, width", [(1, 9, 2), (3, 50, 4), (6, 6, 7), (12, 5, 6)])
+def test_width_of_grids(h, w, width):
+    order, found = elimination_order(spin_glass(h, w, field=1.0, seed=0))
+    assert found == width
+    assert sorted(order.tolist()) == list(range(h * w))
+
+
+def test_width_is_that_of_the_tables():
+    """The largest table in the order returned, by simulation on sets."""
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        model = random_model(rng, n=8)
+        order, width = elimination_order(model)
+        scopes = [{u} for u in range(8)] + [set(model.factor(a).variables) for a in range(model.n_factors)]
+        scopes = [{u for u in scope if model.cardinalities[u] > 1} for scope in scopes]
+        largest = 0.0
+        for u in order:
+            union = {u}.union(*(scope for scope in scopes if u in scope))
+            largest = max(largest, np.log2(model.cardinalities[list(union)]).sum())
+            scopes = [scope for scope in scopes if u not in scope] + [union - {u}]
+        assert width == pytest.approx(largest)
+
+
+def test_observed_variables_cost_no_width():
+    model = spin_glass(6, 6, field=1.0, seed=0)
+    assert elimination_order(model.condition({u: 0 for u in range(6, 36)}))[1] == 2
+    assert elimination_order(GraphicalModel([2], [((0,), [np.inf, np.inf])]))[1] == np.inf
+
+
+def test_elimination_refuses_what_is_too_large():
+    model = spin_glass(12, 12, seed=0)
+    with pytest.raises(InvalidInputError, match=r"2\^1[0-9]\.0 entries or more, beyond max_entries = 1000;"):
+        eliminate(model, max_entries=1000)
+    huge = spin_glass(200, 200, seed=0)
+    start = time.perf_counter()
+    with pytest.raises(InvalidInputError, match="max_entries"):
+        eliminate(huge)
+    assert time.perf_counter() - start < 20.0
+    with pytest.raises(TimeoutError):
+        eliminate(model, deadline=time.perf_counter() - 1.0)
+
+
+def test_elimination_refuses_too_much_memory():
+    """A thousand tables of choices of 2^12 entries are more than 64 bytes per entry of the largest table."""
+    model = potts(4, 300, 8, seed=0)
+    with pytest.raises(InvalidInputError, match=r"MiB; raise max_entries, now 32768, to \d+") as error:
+        eliminate(model, max_entries=2**15)
+    enough = int(str(error.value).split(" to ")[-1].rstrip("."))
+    assert eliminate(model, max_entries=enough)[1] < np.inf
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_reduction_keeps_the_least_energy(name):
+    model = SMALL[name]
+    finite = np.add.reduceat(np.isfinite(model.unaries), model.unary_starts[:-1]) if model.n_variables else 1
+    if np.min(finite) == 0:
+        return
+    reduction = reduce_model(model)
+    labelling, energy = reduction.model.brute_force()
+    least = model.brute_force()[1]
+    assert energy == pytest.approx(least, abs=1e-9)
+    if least < np.inf:
+        assert model.energy(reduction.expand(labelling)) == pytest.approx(least, abs=1e-9)
+
+
+def test_reduction_merges_what_determines_each_other():
+    """A permutation between two variables of 5 states leaves one of them; the rest is dense."""
+    rng = np.random.default_rng(5)
+    tables = {
+        pair: rng.normal(size=(5, 5))
+        for pair in [(0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (3, 4)]
+    }
+    tables[0, 1] = np.where(np.eye(5)[rng.permutation(5)] > 0, rng.normal(size=(5, 5)), np.inf)
+    model = GraphicalModel([5] * 5, tables.items())
+    reduction = reduce_model(model)
+    assert reduction.model.n_variables == 4
+    labelling, energy = reduction.model.brute_force()
+    assert energy == pytest.approx(model.brute_force()[1])
+    assert model.energy(reduction.expand(labelling)) == pytest.approx(energy)
+
+
+@pytest.fixture
+def no_elimination(monkeypatch):
+    monkeypatch.setattr(branching, "_NARROW", -1.0)
+
+
+class Incumbent:
+    """The best labelling, and the limit below which one is sought."""
+
+    def __init__(self, model):
+        self.model, self.energy, self.labelling = model, np.inf, None
+
+    @property
+    def limit(self):
+        return self.energy - 1e-9
+
+    def offer(self, labelling):
+        energy = self.model.energy(labelling)
+        if energy < self.energy:
+            self.energy, self.labelling = energy, labelling.copy()
+
+
+def nonnegative(model):
+    """The model with its negative costs moved to the constant."""
+    factors = [model.factor(a) for a in range(model.n_factors)]
+    factors += [((u,), model.unary(u)) for u in range(model.n_variables)]
+    lows = [np.min(table[np.isfinite(table)], initial=np.inf) for _, table in factors]
+    lows = [low if low < np.inf else 0.0 for low in lows]
+    tables = [(scope, table - low) for (scope, table), low in zip(factors, lows, strict=True)]
+    return GraphicalModel(model.cardinalities, tables, constant=model.constant + sum(lows))
+
+
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("name", SMALL)
+def test_branching_against_brute_force(name):
+    """The tree alone: neither reduced before, nor handed over to elimination."""
+    model = nonnegative(SMALL[name])
+    best = Incumbent(model)
+    tree = Branching(model)
+    tree.run(best)
+    assert tree.finished and tree.lower_bound() == np.inf
+    assert_solves(model, best.labelling, best.energy)
+
+
+@pytest.mark.parametrize("narrow", [-1.0, 4.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_branching_on_trees_of_some_depth(seed, narrow, monkeypatch):
+    monkeypatch.setattr(branching, "_NARROW", narrow)
+    rng = np.random.default_rng(seed)
+    model = nonnegative(
+        random_binary(rng, n=16, density=0.5) if seed % 2 else random_model(rng, 12, 3, 3, n_factors=20)
+    )
+    best, optimum = Incumbent(model), eliminate(model)[1]
+    tree = Branching(model)
+    bounds = []
+    while not tree.finished:
+        tree.run(best, max_nodes=tree.nodes + 1)
+        bounds.append(min(tree.lower_bound(), best.energy))
+        assert bounds[-1] <= optimum + 1e-9 <= best.energy + 2e-9
+    assert best.energy == pytest.approx(optimum)
+    assert np.all(np.diff(bounds) >= -1e-9)
+    assert len(bounds) > 3 or narrow > 0
+
+
+def test_nodes_whose_tables_are_too_large_together_are_split(monkeypatch):
+    model = nonnegative(dense())
+    best, tree = Incumbent(model), Branching(model)
+    tree.run(best)
+    assert tree.nodes == 1
+    monkeypatch.setattr(remainders, "_TOTAL", 2**12)
+    split_best, split = Incumbent(model), Branching(model)
+    split.run(split_best)
+    assert split.nodes > 1 and split_best.energy == pytest.approx(best.energy)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), hard=st.sampled_from([0.0, 0.2]), steps=st.integers(1, 4))
+def test_a_node_has_the_energies_of_the_model_and_is_undone(seed, hard, steps):
+    rng = np.random.default_rng(seed)
+    model = nonnegative(random_model(rng, n=5, max_states=3, hard=hard))
+    network, node = root(model)
+    bound = propagate(network, node, model.constant, np.inf, 2, 0.0)
+    if bound == np.inf:
+        assert model.brute_force()[1] == np.inf
+        return
+    before = [array.copy() for array in (node.values, node.alive, node.counts)]
+    top, root_bound = int(node.tops[1]), bound
+    node.tops[2] += 1
+    for _ in range(steps):
+        u = int(rng.integers(5))
+        keep = rng.random(model.cardinalities[u]) < 0.6
+        states = node.alive[network.block_starts[u] :][: node.counts[u]]
+        if not keep[states].any():
+            continue
+        restrict(network, node, u, keep)
+        new = propagate(network, node, bound, np.inf, 3, 0.0)
+        assert new >= bound - 1e-12
+        bound = new
+        if bound == np.inf:
+            break
+    allowed = [set(node.alive[network.block_starts[u] :][: node.counts[u]].tolist()) for u in range(5)]
+    messages = node.values[model.unaries.size :]
+    starts = np.concatenate([[0], np.cumsum(model.cardinalities[model.scopes])])
+    for labelling in np.ndindex(*model.cardinalities):
+        energy = model.energy(labelling)
+        if bound == np.inf or energy == np.inf or any(x not in allowed[u] for u, x in enumerate(labelling)):
+            continue
+        moved = sum(messages[starts[link] + labelling[u]] for link, u in enumerate(model.scopes))
+        tables = energy - model.constant - sum(model.unary(u)[x] for u, x in enumerate(labelling))
+        costs = sum(node.values[model.unary_starts[u] + x] for u, x in enumerate(labelling))
+        assert bound + costs + tables + moved == pytest.approx(energy, abs=1e-9)
+        assert energy >= bound - 1e-9
+    undo(network, node, top)
+    for array, old in zip((node.values, node.counts), (before[0], before[2]), strict=True):
+        np.testing.assert_array_equal(array, old)
+    for u in range(5):
+        begin = network.block_starts[u]
+        kept = slice(begin, begin + node.counts[u])
+        assert sorted(node.alive[kept]) == sorted(before[1][kept])
+    labelling = np.zeros(5, dtype=np.int64)
+    cheapest(network, node, labelling)
+    assert root_bound <= model.energy(labelling) + 1e-9
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_search_against_brute_force(name):
+    model = SMALL[name]
+    result = search(model)
+    assert result.finished and not result.interrupted
+    assert_solves(model, result.labelling, result.energy)
+    assert result.bound <= result.energy
+    assert result.energy == np.inf or result.bound >= result.energy - 2e-9 * max(1.0, abs(result.energy))
+
+
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("integers", [False, True])
+def test_a_stopped_search_encloses_the_optimum(integers):
+    model = dense(integers)
+    optimum = eliminate(model)[1]
+    full = search(model)
+    assert full.finished and full.energy == pytest.approx(optimum, abs=1e-8) and full.nodes > 5
+    assert full.bound == (full.energy if integers else pytest.approx(full.energy, abs=1e-7))
+    stops = range(0, full.nodes, max(1, full.nodes // 10))
+    results = [search(model, max_nodes=n) for n in stops]
+    for n, result in zip(stops, results, strict=True):
+        assert result.nodes == n and not result.finished
+        assert result.bound <= optimum + 1e-9 <= result.energy + 2e-9
+        assert model.energy(result.labelling) == result.energy
+    assert np.all(np.diff([result.bound for result in results]) >= -1e-9)
+    steps = list(search_steps(model))
+    assert (steps[-1].energy, steps[-1].bound, steps[-1].nodes) == (full.energy, full.bound, full.nodes)
+    assert all(step.bound <= optimum + 1e-9 and step.energy >= optimum - 1e-9 for step in steps)
+    late = search(model, deadline=time.perf_counter() - 1.0)
+    assert not late.finished and late.bound <= optimum <= late.energy
+
+
+@pytest.mark.usefixtures("no_elimination")
+def test_search_is_repeatable_and_takes_what_it_is_given():
+    model = dense()
+    first, second = search(model), search(model)
+    assert (first.nodes, first.energy, first.bound) == (second.nodes, second.energy, second.bound)
+    np.testing.assert_array_equal(first.labelling, second.labelling)
+    given_best = search(model, labelling=first.labelling)
+    assert given_best.energy == first.energy and given_best.nodes <= first.nodes
+    rep = Reparametrization(model)
+    rep.sweep(20)
+    for a in range(6):
+        for b in range(a + 1, 7):
+            rep.add_cluster((a, b, 10))
+    rep.sweep(30)
+    tightened = search(model, reparametrization=rep)
+    assert tightened.finished and tightened.energy == pytest.approx(first.energy)
+    with pytest.raises(InvalidInputError, match="one of this model"):
+        search(spin_glass(2, 2, seed=0), reparametrization=rep)
+
+
+@pytest.mark.usefixtures("no_elimination")
+def test_ctrl_c_returns_what_has_been_found(monkeypatch):
+    model = dense()
+    run = Branching.run
+
+    def interrupted(tree, incumbent, deadline, max_nodes):
+        if tree.nodes:
+            raise KeyboardInterrupt
+        run(tree, incumbent, deadline, 4)
+
+    monkeypatch.setattr(Branching, "run", interrupted)
+    result = search(model)
+    assert result.interrupted and not result.finished and result.nodes == 4
+    assert result.bound <= eliminate(model)[1] <= result.energy < np.inf

@@ -1,0 +1,165 @@
+"""MAP inference from the front: every method, on models whose optimum is known."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from graphical_models import SPECIAL, random_binary, random_model
+
+import cutplane as cut
+from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
+from cutplane.graphical.map import METHODS
+
+inf = np.inf
+EXACT = ("auto", "elimination", "search")
+
+
+def check(model, result, optimum, tol=1e-6):
+    """Everything that holds of a result, whatever the method and however it ended."""
+    size = 1.0 + abs(optimum) if np.isfinite(optimum) else 1.0
+    assert result.bound <= optimum + 1e-7 * size and result.energy >= optimum - 1e-9 * size
+    if result.labelling is None:
+        assert result.energy == inf
+    else:
+        assert model.energy(result.labelling) == result.energy < inf
+    lower, upper = result.history.column("lower_bound"), result.history.column("upper_bound")
+    assert (lower[1:] >= lower[:-1]).all() and (upper[1:] <= upper[:-1]).all()
+    assert lower[-1] == result.bound and upper[-1] == result.energy
+    if result.status is cut.Status.OPTIMAL:
+        assert result.energy - result.bound <= max(tol * abs(result.energy), 1e-7)
+    assert (result.status is cut.Status.INFEASIBLE) == (result.bound == inf)
+    if result.bound == inf:
+        assert optimum == inf and result.gap == result.gap_abs == 0.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("block", range(10))
+def test_bounds_enclose_the_optimum_of_random_models(method, block):
+    for seed in range(30 * block, 30 * block + 30):
+        rng = np.random.default_rng(seed)
+        model = random_model(rng, n=5, max_arity=4, hard=(0.0, 0.1, 0.3)[seed % 3], integers=seed % 2 == 0)
+        optimum = model.brute_force()[1]
+        result = model.map(method=method, max_iter=200)
+        check(model, result, optimum)
+        if method in EXACT:
+            assert result.status is (cut.Status.INFEASIBLE if optimum == inf else cut.Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("tighten", [True, False])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_models(method, tighten, name):
+    model = SPECIAL[name]
+    result = model.map(method=method, tighten=tighten)
+    check(model, result, model.brute_force()[1])
+    if tighten or method in ("elimination", "search"):
+        assert result.status in (cut.Status.OPTIMAL, cut.Status.INFEASIBLE)
+
+
+@pytest.mark.parametrize("method", ["primal", "auto"])
+@pytest.mark.parametrize("shape", [(4, 5), (3, 6)])
+@pytest.mark.parametrize("seed", range(5))
+def test_planar_glasses_without_field_are_solved_by_cycle_cuts(method, shape, seed):
+    model = spin_glass(*shape, seed=seed)
+    result = model.map(method=method)
+    assert result.status is cut.Status.OPTIMAL
+    assert result.energy == pytest.approx(model.brute_force()[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_both_ways_meet_at_the_local_polytope_of_binary_pairs(seed):
+    model = random_binary(np.random.default_rng(seed))
+    primal = model.map(method="primal", tighten=False)
+    dual = model.map(method="dual", tighten=False)
+    assert dual.bound == pytest.approx(primal.bound, abs=1e-5 * (1 + abs(primal.bound)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_are_exact_and_fast(seed):
+    rng = np.random.default_rng(seed)
+    model = chain(rng.normal(size=(8, 4)), rng.normal(size=(7, 4, 4)))
+    result = model.map()
+    assert result.method == "dynamic programming" and result.gap <= 1e-12
+    assert result.energy == pytest.approx(model.brute_force()[1])
+
+
+def test_a_gap_that_remains_is_reported():
+    model = SPECIAL["frustrated triangle"]
+    result = model.map(method="dual", tighten=False)
+    assert result.status is cut.Status.STALLED and result.gap == pytest.approx(1.0)
+    assert "tighten" in repr(result) and "tighten" in result._repr_html_()
+
+
+def test_limits_end_a_run_with_valid_bounds():
+    model = potts(12, 12, 6, mixed=True, seed=0)
+    optimum = model.map().energy
+    for options, status in (
+        ({"max_iter": 1}, cut.Status.MAX_ITER),
+        ({"time_limit": 0.0}, cut.Status.TIME_LIMIT),
+        ({"callback": lambda state: True}, cut.Status.INTERRUPTED),
+    ):
+        result = model.map(method="dual", **options)
+        assert result.status is status and len(result.history) <= 2
+        check(model, result, optimum)
+
+
+def test_a_labelling_at_hand_is_used():
+    model = potts(6, 6, 3, mixed=True, seed=2)
+    best = model.map()
+    again = model.map(method="dual", labelling=best.labelling, max_iter=1)
+    assert again.energy == best.energy
+
+
+def test_results_repeat_exactly():
+    for model in (spin_glass(8, 8, field=0.5), potts(8, 8, 4, mixed=True)):
+        first, second = model.map(), model.map()
+        assert np.array_equal(first.labelling, second.labelling)
+        assert first.history.column("lower_bound").tolist() == second.history.column("lower_bound").tolist()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_returns_the_best_so_far():
+    model = potts(20, 20, 8, mixed=True, seed=0)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    seen = []
+
+    def slowly(state):
+        seen.append(state)
+        if len(seen) == 2:
+            timer.start()
+        while len(seen) >= 2 and timer.is_alive():
+            pass
+
+    result = model.map(method="dual", callback=slowly, tol=0.0)
+    assert result.status is cut.Status.INTERRUPTED and "keyboard" in result.reason
+    assert model.energy(result.labelling) == result.energy >= result.bound
+
+
+def test_log_progress_and_plot(capsys):
+    result = potts(6, 6, 4, mixed=True, seed=1).map(method="dual", log=True)
+    assert len(capsys.readouterr().out.splitlines()) > len(result.history)
+    assert result.plot().get_ylabel() == "energy"
+    assert "OPTIMAL" in repr(result) and "OPTIMAL" in result._repr_html_()
+    assert list(result.history.to_frame()["upper_bound"])[-1] == result.energy
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"tol": -1.0}, "tol must be in"),
+        ({"max_iter": -1}, "max_iter must be at least 0"),
+        ({"time_limit": -1.0}, "time_limit must be in"),
+        ({"labelling": [0]}, "has shape"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(cut.InvalidInputError, match=message):
+        GraphicalModel([2, 2], [((0, 1), np.eye(2))]).map(**options)
+
+
+def test_an_elimination_that_does_not_fit_is_refused():
+    with pytest.raises(cut.InvalidInputError, match="max_entries"):
+        potts(12, 12, 10).map(method="elimination")

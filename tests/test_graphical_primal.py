@@ -1,0 +1,389 @@
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from graphical_models import SPECIAL, frustrated_cycle, random_binary, random_model
+from scipy.optimize import linprog
+
+import cutplane as cut
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical import GraphicalModel, grid, primal, spin_glass
+from cutplane.graphical.cycle_graph import CycleGraph
+from cutplane.graphical.disagreement import Disagreements
+from cutplane.graphical.local_cuts import separate_local_cuts
+from cutplane.graphical.local_polytope import LocalPolytope
+from cutplane.graphical.marginal_cuts import CycleInequalities
+from cutplane.graphical.primal import solve_primal
+from cutplane.graphical.rounding import Rounding
+from cutplane.graphical.spanning_tree import two_sides
+from cutplane.status import Status
+
+
+def states(model, scope):
+    return itertools.product(*(range(model.cardinalities[u]) for u in scope))
+
+
+def reference_bound(model, clusters=()):
+    """The least value of the linear programme over marginals, written row by row, none left out."""
+    tables = {(u,): model.unary(u) for u in range(model.n_variables)}
+    links = []
+    for a in range(model.n_factors):
+        scope, table = model.factor(a)
+        tables[scope] = table
+        links += [(scope, (u,)) for u in scope]
+    for cluster in clusters:
+        scope = tuple(sorted(cluster))
+        for pair in itertools.combinations(scope, 2):
+            if pair not in tables:
+                tables[pair] = np.zeros(model.cardinalities[list(pair)])
+                links += [(pair, (u,)) for u in pair]
+            links.append((scope, pair))
+        tables.setdefault(scope, np.zeros(model.cardinalities[list(scope)]))
+    columns = {(scope, x): None for scope in tables for x in states(model, scope)}
+    columns = {key: number for number, key in enumerate(columns)}
+    costs = np.array([tables[scope][x] for scope, x in columns])
+    rows, right = [], []
+    for scope in tables:
+        rows.append([float(s == scope) for s, _ in columns])
+        right.append(1.0)
+    for scope, part in links:
+        axes = [scope.index(u) for u in part]
+        for y in states(model, part):
+            row = [
+                float(s == scope and all(x[a] == i for a, i in zip(axes, y, strict=True))) for s, x in columns
+            ]
+            row[columns[part, y]] -= 1.0
+            rows.append(row)
+            right.append(0.0)
+    allowed = np.isfinite(costs)
+    answer = linprog(
+        np.where(allowed, costs, 0.0), A_eq=rows, b_eq=right, bounds=[(0, float(free)) for free in allowed]
+    )
+    assert answer.status in (0, 2)
+    return answer.fun + model.constant if answer.status == 0 else math.inf
+
+
+def labellings(model):
+    return [np.array(x, dtype=int) for x in states(model, range(model.n_variables))]
+
+
+def same(a, b):
+    return a == b or abs(a - b) <= 1e-7 * max(1.0, abs(b))
+
+
+def hard_binary(rng, hard=0.2, fields=0.5):
+    cardinalities = np.where(rng.random(6) < 0.1, 1, 2)
+    factors = []
+    for u in np.flatnonzero(rng.random(6) < fields):
+        factors.append(((u,), np.where(rng.random(cardinalities[u]) < hard / 2, np.inf, rng.normal())))
+    for _ in range(8):
+        scope = rng.permutation(6)[:2]
+        shape = tuple(cardinalities[scope])
+        even = np.array([[1.0, -1.0], [-1.0, 1.0]])[: shape[0], : shape[1]]
+        table = rng.normal(size=shape) if rng.random() < fields else rng.normal() * even
+        factors.append((scope, np.where(rng.random(shape) < hard, np.inf, table)))
+    return GraphicalModel(cardinalities, factors, constant=rng.normal())
+
+
+BINARY = {
+    **{f"random {seed}": random_binary(np.random.default_rng(seed)) for seed in range(3)},
+    **{f"hard {seed}": hard_binary(np.random.default_rng(seed)) for seed in range(12)},
+    **{f"without fields {seed}": hard_binary(np.random.default_rng(seed), 0.1, 0.0) for seed in range(3)},
+    **{name: model for name, model in SPECIAL.items() if model.is_binary and model.is_pairwise},
+}
+ANY = {
+    **{
+        f"random {seed}": random_model(np.random.default_rng(seed), hard=0.1 * (seed % 2))
+        for seed in range(8)
+    },
+    "unequal": random_model(np.random.default_rng(9), n=5, max_states=5, max_arity=3),
+    **SPECIAL,
+}
+
+
+@pytest.mark.parametrize("clusters", [(), [(0, 2, 1)], [(0, 1, 2), (3, 1, 0), (0, 1, 2, 4)]])
+@pytest.mark.parametrize("name", ANY)
+def test_the_local_polytope_is_the_one_written_row_by_row(name, clusters):
+    model = ANY[name]
+    if any(max(cluster) >= model.n_variables for cluster in clusters) or not model.n_variables:
+        return
+    polytope = LocalPolytope(model, clusters)
+    answer = linprog(
+        polytope.cost,
+        A_eq=polytope.rows,
+        b_eq=polytope.right,
+        bounds=np.column_stack([np.zeros(polytope.dim), polytope.upper]),
+    )
+    bound = answer.fun + polytope.constant if answer.status == 0 else math.inf
+    assert same(bound, reference_bound(model, clusters))
+    assert bound <= model.brute_force()[1] + 1e-9
+    if not clusters:
+        assert np.linalg.matrix_rank(polytope.rows.toarray()) == polytope.rows.shape[0]
+
+
+@pytest.mark.parametrize("kind", [LocalPolytope, Disagreements])
+@pytest.mark.parametrize("name", BINARY)
+def test_labellings_are_points_of_the_relaxation(kind, name):
+    model = BINARY[name]
+    relaxation = kind(model)
+    for labelling in labellings(model):
+        energy, x = model.energy(labelling), relaxation.embed(labelling)
+        if math.isfinite(energy):
+            assert relaxation.violation(x) == 0.0
+            assert relaxation.cost @ x + relaxation.constant == pytest.approx(energy, abs=1e-12)
+            assert model.energy(relaxation.read(x)) == pytest.approx(energy, abs=1e-12)
+        elif math.isfinite(relaxation.constant) and kind is LocalPolytope:
+            assert relaxation.violation(x) == 1.0
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_disagreements_leave_out_exactly_what_is_forbidden(name):
+    model = BINARY[name]
+    relaxation = Disagreements(model)
+    allowed = [labelling for labelling in labellings(model) if math.isfinite(model.energy(labelling))]
+    if relaxation.constant == math.inf:
+        assert not allowed
+        return
+    points = {tuple(relaxation.embed(labelling)) for labelling in allowed}
+    for labelling in labellings(model):
+        x = relaxation.embed(labelling)
+        if tuple(x) not in points:
+            implied = np.array_equal(relaxation.read(x), labelling)  # no state of it was ruled out beforehand
+            assert relaxation.violation(x) >= 1.0 or not implied
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_cycle_inequalities_bound_both_forms_alike(name):
+    model = BINARY[name]
+    labelling, optimum = model.brute_force()
+    bounds = []
+    for kind in (LocalPolytope, Disagreements) if math.isfinite(optimum) else ():
+        relaxation = kind(model)
+        if not relaxation.dim:
+            bounds.append(relaxation.constant)
+            continue
+        feasible_set = relaxation & CycleInequalities(relaxation, tol=1e-8)
+        problem = cut.Problem(cut.LinearObjective(relaxation.cost), feasible_set=feasible_set)
+        result = problem.solve(cut.Kelley(), x0=relaxation.embed(labelling), tol=1e-9)
+        bounds.append(result.lower_bound + relaxation.constant)
+    assert len(bounds) == 0 or bounds[0] == pytest.approx(bounds[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("tighten", [False, True])
+@pytest.mark.parametrize("name", ANY | BINARY)
+def test_the_bounds_enclose_the_least_energy(name, tighten):
+    model = (ANY | BINARY)[name]
+    _, optimum = model.brute_force()
+    solution = solve_primal(model, tighten=tighten)
+    assert solution.bound <= optimum + 1e-9 * max(1.0, abs(optimum))
+    if solution.bound == math.inf:
+        assert solution.status is Status.INFEASIBLE and solution.labelling is None
+        return
+    assert solution.status is Status.OPTIMAL
+    assert solution.energy >= optimum - 1e-9
+    if solution.labelling is not None:
+        assert model.energy(solution.labelling) == solution.energy
+    if not tighten and model.n_variables:
+        assert same(solution.bound, reference_bound(model))
+    if solution.result is not None:
+        verification = solution.result.certificate.verify()
+        assert verification.valid, verification.problems
+
+
+@pytest.mark.parametrize("tighten", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_energies_that_cancel_to_zero_are_proven(seed, tighten):
+    model = random_model(np.random.default_rng(seed), max_states=3, integers=True)
+    lift = np.full(model.cardinalities[0], model.constant - model.brute_force()[1])
+    factors = [model.factor(a) for a in range(model.n_factors)]
+    unaries = [((u,), model.unary(u)) for u in range(model.n_variables)]
+    solution = solve_primal(
+        GraphicalModel(model.cardinalities, [*factors, *unaries, ((0,), lift)]), tighten=tighten
+    )
+    assert solution.status is Status.OPTIMAL
+    assert solution.bound <= 1e-9 and solution.energy >= -1e-9
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (1, 6)])
+@pytest.mark.parametrize("seed", range(4))
+def test_cycle_inequalities_solve_planar_glasses_without_a_field(shape, seed):
+    model = spin_glass(*shape, seed=seed)
+    solution = solve_primal(model, tol=1e-9)
+    energy = model.brute_force()[1]
+    assert solution.energy == pytest.approx(energy, abs=1e-9)
+    assert solution.bound == pytest.approx(energy, abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"field": 0.5}, {"wrap": True}])
+def test_larger_glasses_are_proven(options):
+    model = spin_glass(10, 10, seed=1, **options)
+    solution = solve_primal(model)
+    assert solution.status is Status.OPTIMAL and solution.energy - solution.bound <= 1e-6 * abs(
+        solution.energy
+    )
+    again = model.map("primal")
+    assert again.status is Status.OPTIMAL and again.energy == pytest.approx(solution.energy)
+    bounds = [record.lower_bound for record in again.history]
+    assert bounds == sorted(bounds) and again.bound == bounds[-1]
+
+
+@pytest.mark.parametrize("integral", [0.0, 0.4])
+@pytest.mark.parametrize("seed", range(10))
+def test_local_cuts_hold_for_all_cuts(seed, integral):
+    rng = np.random.default_rng(seed)
+    edges = np.array([pair for pair in itertools.combinations(range(8), 2) if rng.random() < 0.7])
+    sides = np.array(list(itertools.product([0, 1], repeat=8)))
+    cuts = (sides[:, edges[:, 0]] != sides[:, edges[:, 1]]).astype(float)
+    for _ in range(5):
+        c = cuts[rng.integers(len(cuts))]
+        c = np.where(rng.random(len(edges)) < integral, c, rng.random(len(edges)))
+        normals, offsets = separate_local_cuts(CycleGraph(8, edges), c, max_nodes=7)
+        assert (cuts @ normals.T <= offsets + 1e-9).all()
+        assert (normals @ c > offsets + 1e-5).all()
+        assert np.linalg.norm(normals.toarray(), axis=1) == pytest.approx(1.0)
+        inside = rng.dirichlet(np.ones(len(cuts))) @ cuts
+        assert not separate_local_cuts(CycleGraph(8, edges), inside)[1].size
+
+
+def test_local_cuts_reach_across_edges_that_are_contracted():
+    pairs = list(itertools.combinations(range(5), 2))
+    edges = [(5 * u + v, 5 * v + u) for u, v in pairs] + [
+        (6 * u, 5 * u + v) for u in range(5) for v in range(5) if u != v
+    ]
+    c = np.array([2 / 3] * len(pairs) + [0.0] * 20)
+    normals, offsets = separate_local_cuts(CycleGraph(25, edges), c)
+    assert normals.shape == (1, 30) and (normals @ c > offsets).all()
+    rng = np.random.default_rng(0)
+    sides = rng.integers(0, 2, (5, 1, 2000)) ^ (rng.random((5, 5, 2000)) < 0.1)
+    cuts = np.array([sides[u // 5, u % 5] != sides[v // 5, v % 5] for u, v in edges])
+    assert (normals @ cuts <= offsets[:, None] + 1e-9).all()
+    assert (normals @ cuts).max() == pytest.approx(offsets[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_all_facets_of_few_variables_leave_no_gap(seed):
+    model = random_binary(np.random.default_rng(seed), n=8, density=1.0)
+    solution = solve_primal(model, tol=1e-9)
+    assert solution.bound == pytest.approx(model.brute_force()[1], abs=1e-6)
+    assert solution.result.certificate.verify().valid
+
+
+def test_cycle_inequalities_of_states_against_the_rest_close_the_gap_of_three_labels():
+    model = frustrated_cycle(4, 3)
+    plain, tight = solve_primal(model, tighten=False), solve_primal(model)
+    assert plain.bound <= tight.bound + 1e-9 <= model.brute_force()[1] + 2e-9
+    mixed = grid(np.zeros((3, 3, 3)), 1.0 - np.eye(3), np.eye(3))
+    assert solve_primal(mixed).bound <= mixed.brute_force()[1] + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clusters_tighten_the_bound(seed):
+    model = random_binary(np.random.default_rng(seed), n=5, density=1.0)
+    triplets = list(itertools.combinations(range(5), 3))
+    plain = solve_primal(model, tighten=False).bound
+    tight = solve_primal(model, tighten=False, clusters=triplets).bound
+    assert same(tight, reference_bound(model, triplets))
+    assert plain <= tight + 1e-9 <= model.brute_force()[1] + 2e-9
+    assert same(solve_primal(model, clusters=[range(5)]).bound, model.brute_force()[1])
+
+
+def test_cycles_that_cannot_be_satisfied_are_found_infeasible():
+    solution = solve_primal(SPECIAL["infeasible cycle"])
+    assert (solution.status, solution.bound, solution.labelling) == (Status.INFEASIBLE, math.inf, None)
+
+
+def test_a_labelling_that_is_known_is_used():
+    model = spin_glass(6, 6, seed=2)
+    first = solve_primal(model)
+    again = solve_primal(model, labelling=first.labelling, max_iter=1)
+    assert again.energy == first.energy
+    assert again.result.history[0].upper_bound + again.relaxation.constant == pytest.approx(first.energy)
+
+
+@pytest.mark.parametrize("cluster", [(0, 1), (0, 1, 1), (0, 1, 9), (-1, 0, 1)])
+def test_wrong_clusters_are_refused(cluster):
+    with pytest.raises(InvalidInputError, match="at least three of the variables 0 to 2"):
+        LocalPolytope(frustrated_cycle(3), [cluster])
+
+
+@pytest.mark.parametrize("kind", [LocalPolytope, Disagreements])
+@pytest.mark.parametrize("labelling", [[0, 1], [0, 1, 2], [0.5, 0, 1]])
+def test_wrong_labellings_are_refused(kind, labelling):
+    with pytest.raises(InvalidInputError, match="labelling"):
+        kind(frustrated_cycle(3)).embed(labelling)
+
+
+def test_disagreements_are_for_binary_pairs():
+    with pytest.raises(InvalidInputError, match="use LocalPolytope"):
+        Disagreements(frustrated_cycle(3, 3))
+
+
+def test_a_million_marginals_are_set_up_at_once():
+    model = grid(np.zeros((60, 60, 6)), np.eye(6))
+    polytope = LocalPolytope(model)
+    assert polytope.dim == 60 * 60 * 6 + 2 * 60 * 59 * 36
+    assert polytope.rows.nnz == 60 * 60 * 6 + 2 * 60 * 59 * (36 + 6 + 30 + 5)
+    assert polytope.violation(polytope.embed(np.zeros(3600, dtype=int))) == 0.0
+    uniform = np.concatenate([np.full(60 * 60 * 6, 1 / 6), np.full(2 * 60 * 59 * 36, 1 / 36)])
+    assert polytope.violation(uniform) <= 1e-12
+
+
+def test_the_likeliest_states_are_read_off_the_first_of_several():
+    model = GraphicalModel([3, 1, 2])
+    assert LocalPolytope(model).read(np.array([0.2, 0.4, 0.4, 1.0, 0.1, 0.9])).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_two_sides_agree_with_a_cut_whatever_was_made_unsure(seed):
+    rng = np.random.default_rng(seed)
+    sides = rng.integers(0, 2, 12)
+    edges = np.array([pair for pair in itertools.combinations(range(12), 2) if rng.random() < 0.25])
+    c = (sides[edges[:, 0]] != sides[edges[:, 1]]).astype(float)
+    found = two_sides(edges, c, 12)
+    assert np.array_equal(found[edges[:, 0]] != found[edges[:, 1]], c > 0.5)
+    assert two_sides(np.array([[0, 1], [1, 2], [0, 2]]), np.array([1.0, 0.0, 0.6]), 4).tolist() == [
+        1,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_rounding_keeps_the_best():
+    model = spin_glass(3, 3, seed=0)
+    relaxation = Disagreements(model)
+    rounding = Rounding(model, relaxation)
+    best, energy = model.brute_force()
+    assert relaxation.cost @ rounding(relaxation.embed(best)) + relaxation.constant == pytest.approx(energy)
+    rounding(np.full(relaxation.dim, 0.5))
+    assert rounding.energy == energy and model.energy(rounding.labelling) == energy
+
+
+def test_half_spaces_are_not_dropped_and_found_again_for_ever():
+    angles = np.linspace(0.1, 6.3, 12, endpoint=False)
+    normals = np.column_stack([np.zeros(12), np.cos(angles), np.sin(angles)])
+    offsets = 0.1 + 0.3 * normals[:, 1:].sum(axis=1)
+
+    @cut.separation_oracle
+    def prism(x):
+        worst = int(np.argmax(normals @ x - offsets))
+        found = cut.HalfSpace(normals[worst], offsets[worst])
+        return found if normals[worst] @ x > offsets[worst] + 1e-9 else None
+
+    # the objective does not see the sides of the prism, whose multipliers are always zero
+    problem = cut.Problem(
+        cut.LinearObjective(np.array([1.0, 0.0, 0.0])), feasible_set=cut.Box(-1, 1, dim=3) & prism
+    )
+    result = problem.solve(cut.Kelley(max_age=1), max_iter=100)
+    assert result.status is Status.OPTIMAL and result.objective == -1.0
+
+
+def test_rounds_that_raise_nothing_are_given_up(monkeypatch):
+    monkeypatch.setattr(primal, "_PATIENCE", 2)
+    bounds = [-math.inf, -3.0, -2.0, -2.0, -1.0, -1.0, -1.0 + 1e-12, 0.0]
+    rule = primal._NoRise(1e-9)
+    stops = [rule(SimpleNamespace(lower_bound=bound)) for bound in bounds]
+    assert [stop is not None for stop in stops] == [False] * 6 + [True, False]
+    assert stops[6].status is Status.STALLED and "2 rounds" in stops[6].reason
