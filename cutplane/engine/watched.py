@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.state import State
 from cutplane.status import Status
 from cutplane.stopping import Stop
 
-if TYPE_CHECKING:
-    from cutplane.engine.loop import Loop
-    from cutplane.result import Result
-    from cutplane.state import State
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Watchable(Protocol[Answer]):
+    """A loop that yields a state after each iteration and can be stopped from outside."""
+
+    stop: Stop | None
+
+    def __iter__(self) -> Iterator[State]: ...
+
+    @property
+    def started(self) -> bool:
+        """Whether there is something to return."""
+        ...
+
+    def result(self) -> Answer:
+        """Return the result so far."""
+        ...
 
 
 def run(
-    loop: Loop,
+    loop: Watchable[Answer],
     callback: Callback | None,
     progress: bool,
     log: bool,
     view: Callable[[State], State] = lambda state: state,
-) -> Result:
+) -> Answer:
     """Iterate until a rule, the callback or Ctrl-C stops the loop; the audience sees `view` of each state."""
     with progress_display(progress) as display:
         watchers = [watcher for watcher in (callback, Log() if log else None, display) if watcher is not None]

@@ -42,7 +42,8 @@ class DualAscent:
     tighten : bool, default True
         Whether to add clusters; without, the bound is at most that of the local polytope.
     reparametrization : Reparametrization, optional
-        Where to continue from; it is changed.
+        Where to continue from; it is changed. If states are forbidden in it because a labelling is known that
+        they cannot improve on, give that labelling too.
     labelling : ndarray of shape (n_variables,), optional
         The best labelling that is known.
 
@@ -125,9 +126,8 @@ class DualAscent:
 
     def _is_slow(self) -> bool:
         """Tell whether to look for clusters: later, if the last time none was found."""
-        return self._rise <= (
-            self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
-        )
+        slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
+        return self._rise <= slow
 
     def _share(self, fraction: float, far: float = _FAR) -> float:
         """Return a fraction of the gap, or of a part of the bound if the energy is still far away."""

@@ -9,7 +9,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.forms import DiagonalQuadratic
 from cutplane.masters.base import (
@@ -17,7 +16,6 @@ from cutplane.masters.base import (
     Level,
     MasterSolution,
     MasterStatus,
-    Prox,
     ReducedProblem,
     Rows,
     Stabilization,
@@ -26,6 +24,7 @@ from cutplane.masters.changes import is_finite
 from cutplane.masters.cvxpy_call import SLOPE_SIZES, call
 from cutplane.masters.cvxpy_dual import DualForm
 from cutplane.masters.cvxpy_primal import PrimalForm
+from cutplane.masters.cvxpy_refusal import refusal
 from cutplane.validation import Array
 
 _FEASIBLE = 1e-4
@@ -84,13 +83,7 @@ class CvxpyMaster:
         self.primal = PrimalForm(reduced, solver, SLOPE_SIZES.get(installed[0], 1.0))
         self.dual = DualForm(reduced, solver)
 
-    @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
-        """Return None if both pieces describe themselves to cvxpy, else why not."""
-        for piece in (reduced.regularizer, reduced.simple_set):
-            if not offers(piece, Capability.CVXPY):
-                return f"{piece!r} has no cvxpy form"
-        return None
+    refusal = staticmethod(refusal)
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `accuracy` is not used.

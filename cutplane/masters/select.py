@@ -8,6 +8,7 @@ from typing import Any
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
+from cutplane.masters.cvxpy_refusal import refusal as cvxpy_refusal
 
 OWN_MASTERS = ("simplex_qp", "smoothed_lp", "highs", "entropy_dual")
 _NOT_IN_CVXPY = ("auto", "simplex_qp", "smoothed_lp", "entropy_dual")
@@ -73,14 +74,18 @@ def candidates(
     reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
 ) -> list[Candidate]:
     """Return the masters that accept the problem, the chosen one first, the others as fallbacks."""
-    from cutplane.masters.cvxpy import CvxpyMaster
     from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
     from cutplane.masters.smoothed_lp import SmoothedLP
 
     def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
-        return Candidate(name, lambda: CvxpyMaster(reduced, name, dict(options)))
+        def build() -> Master:
+            from cutplane.masters.cvxpy import CvxpyMaster
+
+            return CvxpyMaster(reduced, name, dict(options))
+
+        return Candidate(name, build)
 
     own = [
         Candidate(name, lambda kind=kind: kind(reduced))
@@ -93,7 +98,7 @@ def candidates(
         if kind.refusal(reduced, stabilization) is None
     ]
     found = [candidate for candidate in own if candidate.name == backend.name]
-    if CvxpyMaster.refusal(reduced, stabilization) is None:
+    if cvxpy_refusal(reduced, stabilization) is None:
         if backend.name not in _NOT_IN_CVXPY and not found:
             found.append(through_cvxpy(backend.name, backend.options))
         found += [candidate for candidate in own if candidate not in found]
@@ -123,7 +128,6 @@ def _describe(stabilization: type[Prox] | type[Level] | None) -> str:
 
 
 def _reasons(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str:
-    from cutplane.masters.cvxpy import CvxpyMaster
     from cutplane.masters.entropy_dual import EntropyMaster
     from cutplane.masters.highs import HighsMaster
     from cutplane.masters.simplex_qp import SimplexQP
@@ -134,7 +138,7 @@ def _reasons(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | 
         "smoothed_lp": SmoothedLP,
         "highs": HighsMaster,
         "entropy_dual": EntropyMaster,
-        "cvxpy": CvxpyMaster,
     }
     refusals = {name: kind.refusal(reduced, stabilization) for name, kind in masters.items()}
+    refusals["cvxpy"] = cvxpy_refusal(reduced, stabilization)
     return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."
