@@ -18,7 +18,7 @@ from time import process_time
 import numpy as np
 
 from cutplane.graphical import Reparametrization, potts
-from cutplane.graphical.decoding import decode
+from cutplane.graphical.sweeps.decoding import decode
 
 NAMES = ("edges", "build", "sweep", "decode", "memory")
 SWEEPS = 10

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.graphical import GraphicalModel
-from cutplane.graphical.candidate_kernels import squares, triangles
-from cutplane.graphical.candidates import frustrated_cycles, grown_sets, triplets_of
-from cutplane.graphical.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
-from cutplane.graphical.dual import DualAscent
-from cutplane.graphical.elimination import eliminate
+from cutplane.graphical.dual.ascent import DualAscent
+from cutplane.graphical.dual.candidate_kernels import squares, triangles
+from cutplane.graphical.dual.candidates import frustrated_cycles, grown_sets, triplets_of
+from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
+from cutplane.graphical.dual.state_fixing import states_to_forbid
+from cutplane.graphical.exact.elimination import eliminate
 from cutplane.graphical.grids import potts, spin_glass
 from cutplane.graphical.integrality import energy_unit, rounded_up
-from cutplane.graphical.reparametrization import Reparametrization
-from cutplane.graphical.state_fixing import states_to_forbid
+from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 SEEDS = st.integers(0, 2**31)
 

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical import GraphicalModel, branching, chain, potts, remainders, spin_glass
-from cutplane.graphical.branching import Branching
-from cutplane.graphical.elimination import eliminate, elimination_order
-from cutplane.graphical.forest import is_forest, solve_forest
-from cutplane.graphical.reduction import reduce_model
-from cutplane.graphical.reparametrization import Reparametrization
-from cutplane.graphical.search import search, search_steps
-from cutplane.graphical.search_kernels import cheapest, propagate, restrict, root, undo
+from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
+from cutplane.graphical.exact import branching, remainders
+from cutplane.graphical.exact.branching import Branching
+from cutplane.graphical.exact.elimination import eliminate, elimination_order
+from cutplane.graphical.exact.forest import is_forest, solve_forest
+from cutplane.graphical.exact.reduction import reduce_model
+from cutplane.graphical.exact.search import search, search_steps
+from cutplane.graphical.exact.search_kernels import cheapest, propagate, restrict, root, undo
+from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 HARD = [0.0, 0.1, 0.3, 0.6]
 

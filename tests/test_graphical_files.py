@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.files.uai import read_uai
+from cutplane.graphical.files.uai_writer import write_uai
+from cutplane.graphical.files.wcsp import read_wcsp
 from cutplane.graphical.model import GraphicalModel
-from cutplane.graphical.uai import read_uai
-from cutplane.graphical.uai_writer import write_uai
-from cutplane.graphical.wcsp import read_wcsp
 
 INF = math.inf
 UAI = "MARKOV\n2\n2 3\n2\n2 1 0\n1 1\n\n6\n1 2  0 1\n1 8\n3\n.5 1e0 2.\n"

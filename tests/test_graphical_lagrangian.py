@@ -10,11 +10,11 @@ from scipy.optimize import linprog
 
 import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.elimination import eliminate
-from cutplane.graphical.lagrangian import InfeasibleModelError, TreeLagrangian
-from cutplane.graphical.lagrangian_ascent import solve_lagrangian
-from cutplane.graphical.reparametrization import Reparametrization
-from cutplane.graphical.trees import Trees, cover
+from cutplane.graphical.exact.elimination import eliminate
+from cutplane.graphical.lagrangian.ascent import solve_lagrangian
+from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
+from cutplane.graphical.lagrangian.trees import Trees, cover
+from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 FEASIBLE = {name: model for name, model in SPECIAL.items() if name != "infeasible"}
 

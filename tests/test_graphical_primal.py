@@ -9,15 +9,16 @@ from scipy.optimize import linprog
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical import GraphicalModel, grid, primal, spin_glass
-from cutplane.graphical.cycle_graph import CycleGraph
-from cutplane.graphical.disagreement import Disagreements
-from cutplane.graphical.local_cuts import separate_local_cuts
-from cutplane.graphical.local_polytope import LocalPolytope
-from cutplane.graphical.marginal_cuts import CycleInequalities
-from cutplane.graphical.primal import solve_primal
-from cutplane.graphical.rounding import Rounding
-from cutplane.graphical.spanning_tree import two_sides
+from cutplane.graphical import GraphicalModel, grid, spin_glass
+from cutplane.graphical.cycles.cycle_graph import CycleGraph
+from cutplane.graphical.primal import programme as primal
+from cutplane.graphical.primal.disagreement import Disagreements
+from cutplane.graphical.primal.local_cuts import separate_local_cuts
+from cutplane.graphical.primal.local_polytope import LocalPolytope
+from cutplane.graphical.primal.marginal_cuts import CycleInequalities
+from cutplane.graphical.primal.programme import solve_primal
+from cutplane.graphical.primal.rounding import Rounding
+from cutplane.graphical.primal.spanning_tree import two_sides
 from cutplane.status import Status
 
 

@@ -1,17 +1,17 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
-from cutplane.graphical.disagreement import Disagreements
+from cutplane.graphical.files.uai import read_uai
+from cutplane.graphical.files.uai_writer import write_uai
+from cutplane.graphical.files.wcsp import read_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
-from cutplane.graphical.lagrangian import TreeLagrangian
-from cutplane.graphical.lagrangian_ascent import LagrangianResult, solve_lagrangian
-from cutplane.graphical.local_polytope import LocalPolytope
-from cutplane.graphical.marginal_cuts import CycleInequalities
+from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
+from cutplane.graphical.lagrangian.risk import TreeLagrangian
 from cutplane.graphical.model import Factor, GraphicalModel
-from cutplane.graphical.reparametrization import Reparametrization
+from cutplane.graphical.primal.disagreement import Disagreements
+from cutplane.graphical.primal.local_polytope import LocalPolytope
+from cutplane.graphical.primal.marginal_cuts import CycleInequalities
 from cutplane.graphical.result import MAPResult
-from cutplane.graphical.uai import read_uai
-from cutplane.graphical.uai_writer import write_uai
-from cutplane.graphical.wcsp import read_wcsp
+from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 __all__ = [
     "CycleInequalities",

@@ -21,7 +21,7 @@ from cutplane.stopping import Stop, StoppingRule
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.graphical.reparametrization import Reparametrization
+    from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 _DONE = "nothing is left to try"
 
@@ -67,7 +67,7 @@ class Job:
     @property
     def reparametrization(self) -> Reparametrization:
         """The costs as the sweeps have left them."""
-        from cutplane.graphical.reparametrization import Reparametrization
+        from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
         if self._rep is None:
             self._rep = Reparametrization(self.model)

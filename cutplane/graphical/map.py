@@ -11,12 +11,12 @@ import numpy as np
 
 from cutplane.engine.watched import run
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical import exact_ways as exact
-from cutplane.graphical.dual_ways import dual_cutting_planes, sweeps
-from cutplane.graphical.forest import is_forest
+from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
+from cutplane.graphical.exact import ways as exact
+from cutplane.graphical.exact.forest import is_forest
 from cutplane.graphical.inference import Job, MapLoop, Way
 from cutplane.graphical.model import GraphicalModel
-from cutplane.graphical.primal_ways import primal_cutting_planes
+from cutplane.graphical.primal.ways import primal_cutting_planes
 from cutplane.graphical.result import MAPResult
 from cutplane.stopping import AbsoluteGap, MaxIter, RelativeGap, TimeLimit
 from cutplane.validation import Array, as_scalar

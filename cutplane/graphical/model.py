@@ -369,9 +369,7 @@ class GraphicalModel:
         """
         from cutplane.graphical.map import solve_map
 
-        return solve_map(
-            self, method, tighten, tol, max_iter, time_limit, labelling, callback, progress, log
-        )
+        return solve_map(self, method, tighten, tol, max_iter, time_limit, labelling, callback, progress, log)
 
     def _as_labellings(self, labellings: Any) -> Array:
         array = np.asarray(labellings)

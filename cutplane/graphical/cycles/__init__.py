@@ -1,0 +1,1 @@
+"""Violated cycle inequalities, found by shortest paths."""

@@ -1,0 +1,124 @@
+"""Violated odd cycles in compiled code; only modules that need numba anyway import this one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cutplane.graphical.cycles.chord_kernels import cut_chords, cut_loops, turn, weigh
+from cutplane.graphical.cycles.contraction_kernels import join
+from cutplane.graphical.cycles.odd_walk_kernels import clear, new_ball, shortest_odd_walk
+from cutplane.graphical.cycles.walk_scratch import OPTIONS, new_scratch
+
+
+@njit(**OPTIONS)
+def odd_cycles(first, last, loops, graph, net, c, tol):
+    """Return violated odd cycles, at most one for each given source and loop.
+
+    Parameters
+    ----------
+    first, last : int
+        Components of the contracted graph `net`; through each, and no lower one, a shortest walk is sought.
+    loops : ndarray of int32
+        Arcs within components; each is closed by the path of fewest integral edges.
+
+    Returns
+    -------
+    lengths : ndarray of shape (t,)
+    edges, odd : ndarray
+    violations : ndarray of shape (t,)
+    """
+    n = graph.starts.shape[0] - 1
+    ball, scratch = new_ball(net.starts.shape[0] - 1), new_scratch(n)
+    most = last - first + loops.shape[0]
+    lengths, violations = np.empty(most, np.int64), np.empty(most)
+    edges = np.empty(16 * most + 16, np.int64)
+    odd = np.empty(edges.shape[0], np.bool_)
+    count, begin = 0, 0
+    for i in range(most):
+        if i < loops.shape[0]:
+            size = _close(loops[i], graph, net, c, scratch)
+        else:
+            size = _search(first + i - loops.shape[0], graph, net, c, 1.0 - tol, ball, scratch)
+        if size == 0:
+            continue
+        size = turn(cut_loops(size, scratch), graph, scratch)
+        size = cut_chords(size, graph, c, 1.0 - tol, scratch)
+        weight = weigh(size, c, scratch)
+        if weight >= 1.0 - tol:
+            continue
+        end = begin + size
+        while end > edges.shape[0]:
+            edges, odd = _twice(edges), _twice(odd)
+        for j in range(size):
+            edges[begin + j], odd[begin + j] = scratch.cycle.edges[j], scratch.cycle.odd[j]
+        lengths[count], violations[count] = size, 1.0 - weight
+        count, begin = count + 1, end
+    return lengths[:count], edges[:begin], odd[:begin], violations[:count]
+
+
+@njit(**OPTIONS)
+def _close(arc, graph, net, c, scratch):
+    """Write the walk through an arc within a component and back over integral edges; return its size."""
+    tail, head = np.int64(graph.tails[arc]), np.int64(graph.heads[arc])
+    walk = scratch.walk
+    walk.nodes[0], walk.edges[0] = tail, graph.edges[arc]
+    walk.odd[0] = net.parity[tail] == net.parity[head]
+    return join(head, tail, np.int64(1), graph, net, c, scratch)
+
+
+@njit(**OPTIONS)
+def _search(source, graph, net, c, bound, ball, scratch):
+    """Write the shortest odd walk through a component if it is below `bound`; return its size, else 0."""
+    first, arc, second, n_reached = shortest_odd_walk(source, net.starts, net.heads, net.weights, bound, ball)
+    size = 0
+    if arc >= 0:
+        trail = scratch.trail
+        there = _path(first, 0, ball, trail, 0)
+        for i in range(there // 2):
+            trail[i], trail[there - 1 - i] = trail[there - 1 - i], trail[i]
+        trail[there] = 4 * arc + ((first ^ second ^ 1) & 1)
+        size = _expand(_path(second, 2, ball, trail, there + 1), graph, net, c, scratch)
+    clear(ball, n_reached)
+    return size
+
+
+@njit(**OPTIONS)
+def _path(node, direction, ball, trail, size):
+    """Append the steps from `node` back to the source to the trail; return its size."""
+    while ball.parents[node] >= 0:
+        above = ball.parents[node]
+        trail[size] = 4 * np.int64(ball.arcs[node]) + direction + ((node ^ above) & 1)
+        size += 1
+        node = above
+    return size
+
+
+@njit(**OPTIONS)
+def _expand(n_steps, graph, net, c, scratch):
+    """Write the walk in the graph that the trail in the contracted graph stands for; return its size."""
+    walk, trail = scratch.walk, scratch.trail
+    size = np.int64(0)
+    start = at = np.int64(-1)
+    for i in range(n_steps):
+        arc = net.arcs[trail[i] >> 2]
+        leave, enter = np.int64(graph.tails[arc]), np.int64(graph.heads[arc])
+        if trail[i] & 2:
+            leave, enter = enter, leave
+        if i == 0:
+            start, at = leave, leave
+        size = join(at, leave, size, graph, net, c, scratch)
+        walk.nodes[size], walk.edges[size] = leave, graph.edges[arc]
+        walk.odd[size] = (trail[i] & 1) ^ net.parity[leave] ^ net.parity[enter]
+        size += 1
+        at = enter
+    return join(at, start, size, graph, net, c, scratch)
+
+
+@njit(**OPTIONS)
+def _twice(array):
+    """Return a copy with as much room again."""
+    copy = np.empty(2 * array.shape[0], array.dtype)
+    for i in range(array.shape[0]):
+        copy[i] = array[i]
+    return copy

@@ -1,0 +1,1 @@
+"""Dual cutting planes: which clusters to add to a reparametrised model."""

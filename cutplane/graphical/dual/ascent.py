@@ -1,0 +1,174 @@
+"""Dual cutting planes: sweeps over the model, larger clusters where they get stuck, until the bounds meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from cutplane.graphical.dual.cluster_scores import PairCosts
+from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
+from cutplane.graphical.dual.tightening import Tightener
+from cutplane.graphical.integrality import energy_unit, rounded_up
+from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.sweeps.decoding import decode
+from cutplane.graphical.sweeps.reparametrization import Reparametrization
+from cutplane.validation import Array
+
+_SWEEPS = 5
+_WORTHWHILE = 0.03
+_STILL = 0.01
+_NOTICEABLE = 1e-4
+_CERTAIN = 1e-7
+_ROUNDING = 1e-10
+_PATIENCE = 5
+_GUESSED = 0.03
+_DECODING = 4
+_FAR = 0.03
+
+
+class DualAscent:
+    """Raises the lower bound by sweeps and clusters, and decodes labellings; iterating does it step by step.
+
+    A step is five sweeps. If the last one has raised the bound by less than three percent of the gap,
+    clusters are added before: those that are certain to raise it or, when it stands still, those that may.
+    States that no better labelling can have are forbidden. The iteration yields the kind of the clusters, or
+    "sweep"; it ends when the bounds meet, or when nothing is left to try.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    tighten : bool, default True
+        Whether to add clusters; without, the bound is at most that of the local polytope.
+    reparametrization : Reparametrization, optional
+        Where to continue from; it is changed. If states are forbidden in it because a labelling is known that
+        they cannot improve on, give that labelling too.
+    labelling : ndarray of shape (n_variables,), optional
+        The best labelling that is known.
+
+    Attributes
+    ----------
+    labelling : ndarray of shape (n_variables,) or None
+        The best labelling.
+    energy : float
+        Its energy; inf if there is none.
+    bound : float
+        The certified lower bound; inf if it is proven that no labelling has finite energy.
+    reason : str
+        Why the iteration has ended.
+    n_clusters, n_sweeps, n_searches : int
+        Clusters added, sweeps made, searches for clusters.
+
+    Examples
+    --------
+    The local polytope relaxation of three variables that all want to differ is loose; one cluster closes it:
+
+    >>> from cutplane.graphical import GraphicalModel
+    >>> differ = [[1.0, 0.0], [0.0, 1.0]]
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> ascent = DualAscent(model)
+    >>> for step in ascent:
+    ...     pass
+    >>> ascent.bound, ascent.energy, ascent.n_clusters
+    (1.0, 1.0, 1)
+
+    References
+    ----------
+    Sontag, Meltzer, Globerson, Jaakkola, Weiss (2008). Tightening LP relaxations for MAP using message
+    passing. UAI. https://arxiv.org/abs/1206.3288
+
+    Werner (2010). Revisiting the linear programming relaxation approach to Gibbs energy minimization and
+    weighted constraint satisfaction. IEEE TPAMI 32(8). https://doi.org/10.1109/TPAMI.2009.134
+    """
+
+    def __init__(
+        self,
+        model: GraphicalModel,
+        *,
+        tighten: bool = True,
+        reparametrization: Reparametrization | None = None,
+        labelling: Array | None = None,
+    ):
+        self.model = model
+        self.tighten = tighten
+        self.reparametrization = Reparametrization(model) if reparametrization is None else reparametrization
+        self.labelling = labelling
+        self.energy = math.inf if labelling is None else model.energy(labelling)
+        self.bound = -math.inf
+        self.reason = "the iteration has not ended"
+        self.n_clusters = self.n_sweeps = self.n_searches = 0
+        self._unit = energy_unit(model)
+        self._tightener = Tightener(model)
+        self._floor = -math.inf
+        self._rise = math.inf
+        self._is_fruitless = False
+        self._fixed_at = math.inf
+
+    def __iter__(self) -> Iterator[str]:
+        idle = 0
+        while True:
+            kind = self._tightened() if self.tighten and self._is_slow() else "sweep"
+            self._sweep()
+            yield kind
+            if self.bound >= self.energy - self._share(0.0):
+                self.reason = (
+                    "the bound meets the energy"
+                    if self.energy < math.inf
+                    else "no labelling has finite energy"
+                )
+                return
+            idle = 0 if kind != "sweep" or self._rise > self._share(0.01 * _STILL) else idle + 1
+            if idle == _PATIENCE:
+                means = "no cluster is left to add" if self.tighten else "tighten=True may raise it"
+                self.reason = f"the sweeps no longer raise the bound, and {means}"
+                return
+
+    def _is_slow(self) -> bool:
+        """Tell whether to look for clusters: later, if the last time none was found."""
+        slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
+        return self._rise <= slow
+
+    def _share(self, fraction: float, far: float = _FAR) -> float:
+        """Return a fraction of the gap, or of a part of the bound if the energy is still far away."""
+        scale = max(1.0, abs(self.bound)) if abs(self.bound) < math.inf else 1.0
+        return max(_ROUNDING * scale, fraction * min(self.energy - self.bound, far * scale))
+
+    def _sweep(self) -> None:
+        self.reparametrization.sweep(_SWEEPS)
+        floor = self.reparametrization.certified_bound()
+        self.n_sweeps += _SWEEPS
+        self._rise, self._floor = floor - self._floor, max(floor, self._floor)
+        if self._floor < math.inf and self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS:
+            self._improve()
+        self.bound = max(self.bound, min(rounded_up(self._floor, self._unit), self.energy))
+
+    def _tightened(self) -> str:
+        """Add clusters and return what they are, "sweep" if there are none."""
+        self._improve()
+        costs = PairCosts.of(self.reparametrization)
+        least = max(_CERTAIN * max(1.0, abs(self.bound)), self._share(_NOTICEABLE))
+        found, kind = self._tightener.propose(costs, least, costs.tables.size)
+        if not found and self._rise <= self._share(_STILL):
+            beyond = np.zeros(self.model.n_variables)
+            if self.labelling is not None:
+                beyond = excesses(costs, self.labelling)
+            found, kind = self._tightener.guess(costs, beyond, least, int(_GUESSED * costs.tables.size))
+        for scope in found:
+            self.n_clusters += self.reparametrization.add_cluster(scope)
+        self.n_searches += 1
+        self._is_fruitless = not found
+        return kind if found else "sweep"
+
+    def _improve(self) -> None:
+        """Decode a labelling, and forbid the states that no better one has."""
+        labelling = decode(self.reparametrization)
+        energy = self.model.energy(labelling)
+        if energy < self.energy:
+            self.labelling, self.energy = labelling, energy
+        room = self.energy - self._floor
+        if room <= self._fixed_at:
+            self._fixed_at = 0.9 * room
+            room += 1e-9 * max(1.0, abs(self.energy)) - 0.999 * self._unit
+            for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
+                self.reparametrization.forbid(u, state)

@@ -1,0 +1,1 @@
+"""Exact inference: dynamic programming, elimination, branch and bound."""

@@ -1,0 +1,142 @@
+"""Depth-first branch and bound over the states of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+
+from cutplane.graphical.exact import search_kernels as kernels
+from cutplane.graphical.exact.remainders import Remainders
+from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array
+
+_PASSES = 8
+_PROGRESS = 0.03
+_NARROW = 18.0
+
+
+class Incumbent(Protocol):
+    """The best labelling so far; a node whose bound has reached `limit` cannot improve on it."""
+
+    @property
+    def limit(self) -> float:
+        """The energy that a labelling must stay below to be of interest."""
+        ...
+
+    def offer(self, labelling: Array) -> None:
+        """Take the labelling if it is better."""
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A node still to be looked at: the trail undone to `top`, the variable keeping the states of `keep`."""
+
+    top: int
+    parent_bound: float
+    bound: float
+    variable: int
+    keep: Array
+
+
+class Branching:
+    """A depth-first search that can be stopped at any node, and be continued.
+
+    A node whose bound is below the limit is solved by elimination if tables of 2^18 entries suffice for that;
+    else it is split: the cheapest state of a variable first, then all others.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+        All its unary costs and tables are >= 0: its constant is a lower bound.
+
+    Attributes
+    ----------
+    nodes : int
+        Number of nodes looked at.
+    finished : bool
+    """
+
+    def __init__(self, model: GraphicalModel) -> None:
+        self.model = model
+        self.nodes = 0
+        self.finished = False
+        self._network, self._node = kernels.root(model)
+        self._remainders = Remainders(model, self._node.counts)
+        self._open: list[_Open] = []
+        self._here = self._expected = model.constant
+
+    def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
+        """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
+        labelling = np.zeros(self.model.n_variables, dtype=np.int64)
+        while not self.finished:
+            if self.nodes >= max_nodes or perf_counter() > deadline:
+                break
+            self.nodes += 1
+            network, node = self._network, self._with_room()
+            bound = kernels.propagate(network, node, self._here, incumbent.limit, _PASSES, _PROGRESS)
+            if bound < incumbent.limit:
+                is_leaf = kernels.cheapest(network, node, labelling)
+                energy = self.model.constant + kernels.energy(network, self.model.unaries, labelling)
+                if energy < incumbent.limit:
+                    incumbent.offer(labelling)
+                if not is_leaf:
+                    excess = self._remainders.excess(node.counts, _NARROW)
+                    if excess.any():
+                        self._branch(bound, excess)
+                        continue
+                    self._eliminate(incumbent)
+            while self._open and self._open[-1].bound >= incumbent.limit:
+                self._open.pop()
+            if self._open:
+                self._resume()
+            else:
+                self.finished = True
+
+    def lower_bound(self) -> float:
+        """Return a bound on the energies of the labellings not ruled out yet; inf if none is left."""
+        return np.inf if self.finished else min([self._expected, *(node.bound for node in self._open)])
+
+    def _eliminate(self, incumbent: Incumbent) -> None:
+        """Solve what is left."""
+        starts, node = self.model.unary_starts, self._node
+        states = [node.alive[starts[u] : starts[u] + count] for u, count in enumerate(node.counts)]
+        labelling = self._remainders.solve(states)
+        if labelling is not None:
+            incumbent.offer(labelling)
+
+    def _branch(self, bound: float, excess: Array) -> None:
+        """Go on with the cheapest state of a variable, and leave the others for later."""
+        network, node = self._network, self._node
+        u = kernels.branching_variable(network, node, excess)
+        begin = network.block_starts[u]
+        alive = node.alive[begin : begin + node.counts[u]]
+        costs = node.values[begin + alive]
+        first, second = np.argsort(costs, kind="stable")[:2]
+        keep = np.zeros(self.model.cardinalities[u], dtype=bool)
+        keep[alive[first]] = True
+        self._open.append(_Open(int(node.tops[1]), bound, bound + float(costs[second]), u, ~keep))
+        node.tops[2] += 1
+        kernels.restrict(network, self._with_room(), u, keep)
+        self._here = self._expected = bound
+
+    def _resume(self) -> None:
+        """Go back to the node that was left last."""
+        last = self._open.pop()
+        kernels.undo(self._network, self._node, last.top)
+        kernels.restrict(self._network, self._with_room(), last.variable, last.keep)
+        self._here, self._expected = last.parent_bound, last.bound
+
+    def _with_room(self) -> kernels.Node:
+        """Have room in the trail for all blocks."""
+        node = self._node
+        values, blocks = node.values.size, node.stamps.size
+        if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
+            trail = np.concatenate([node.trail, np.empty(node.trail.size + values)])
+            trail_blocks = np.concatenate(
+                [node.trail_blocks, np.empty(node.trail_blocks.size + blocks, dtype=np.int64)]
+            )
+            self._node = node._replace(trail=trail, trail_blocks=trail_blocks)
+        return self._node

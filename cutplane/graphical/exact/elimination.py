@@ -1,0 +1,323 @@
+"""Exact minimisation by eliminating one variable after the other, for factors of any arity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from time import perf_counter
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
+from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array, as_count
+
+_BYTES_PER_ENTRY = 64
+_SMALL = 2**12
+
+
+def elimination_order(model: GraphicalModel) -> tuple[Array, float]:
+    """Return an order for `eliminate`, and the log2 of the number of entries of the largest table it needs.
+
+    States that cost +inf are left out, and so are variables with one state left, which come first.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+
+    Returns
+    -------
+    order : ndarray of int, shape (n_variables,)
+    width : float
+        0 if all variables have one state; inf if a variable has none.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import spin_glass
+    >>> from cutplane.graphical.exact.elimination import elimination_order
+    >>> elimination_order(spin_glass(4, 100, seed=0))[1]
+    5.0
+    """
+    counts = [kept.size for kept in _finite_states(model)]
+    if 0 in counts:
+        return np.arange(model.n_variables), np.inf
+    order, width = _order(counts, _open_scopes(model, counts), np.inf)
+    return np.array(order, dtype=np.int64), width
+
+
+def eliminate(
+    model: GraphicalModel, *, max_entries: int = 2**24, deadline: float | None = None
+) -> tuple[Array | None, float]:
+    r"""Return a labelling of least energy, and that energy, by variable elimination.
+
+    Minimising out u replaces the tables that contain u by one on its neighbours,
+
+    .. math:: m_u(x_N) = \min_{x_u} \sum_{A \ni u} \theta_A(x_A),
+
+    which is exact, and exponential in the size of the neighbourhoods: a grid of h by w binary variables,
+    h <= w, needs tables of 2^(h + 1) entries.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    max_entries : int, default 2**24
+        The most entries of the tables that are minimised; memory is at most 64 bytes times that.
+    deadline : float, optional
+        The time, as `time.perf_counter` tells it, at which to give up.
+
+    Returns
+    -------
+    labelling : ndarray of int, shape (n_variables,), or None
+        None if no labelling has a finite energy.
+    energy : float
+
+    Raises
+    ------
+    InvalidInputError
+        If no order was found that needs tables of `max_entries` entries only.
+    TimeoutError
+        If the deadline has passed.
+
+    References
+    ----------
+    Dechter, Bucket elimination: a unifying framework for reasoning, Artificial Intelligence 113 (1999),
+    doi:10.1016/S0004-3702(99)00059-4.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical.exact.elimination import eliminate
+    >>> differ = [[1, 0], [0, 1]]
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> eliminate(model)[1]
+    1.0
+    """
+    limit = float(np.log2(as_count("max_entries", max_entries)))
+    states = _finite_states(model)
+    counts = [kept.size for kept in states]
+    if 0 in counts:
+        return None, np.inf
+    scopes = _open_scopes(model, counts)
+    order, width = _order(counts, scopes, limit)
+    if width > limit:
+        raise InvalidInputError(
+            f"Every order tried for {model!r} needs a table of 2^{width:.1f} entries or more, beyond "
+            f"max_entries = {max_entries}; use map, or raise max_entries."
+        )
+    memory = _memory(counts, scopes, order)
+    if memory > _BYTES_PER_ENTRY * max_entries:
+        raise InvalidInputError(
+            f"The tables of {model!r}, of up to 2^{width:.1f} entries, need {memory / 2**20:.0f} MiB; raise "
+            f"max_entries, now {max_entries}, to {int(memory // _BYTES_PER_ENTRY) + 1}."
+        )
+    labelling = least_labelling(model, states, order, deadline)
+    energy = np.inf if labelling is None else model.energy(labelling)
+    return (labelling, energy) if energy < np.inf else (None, np.inf)
+
+
+def least_labelling(
+    model: GraphicalModel, states: list[Array], order: Sequence[int], deadline: float | None = None
+) -> Array | None:
+    """Return the best labelling that takes its states from `states`, by elimination in this order.
+
+    None if all have infinite energy. The tables may be as large as the order makes them.
+    """
+    counts = [kept.size for kept in states]
+    tables = _sliced(model, states, _open_scopes(model, counts))
+    steps = _minimise(counts, tables, order, deadline)
+    if steps is None:
+        return None
+    labelling = np.zeros(model.n_variables, dtype=np.int64)
+    for step in reversed(steps):
+        labelling[step.variable] = step.choice(labelling)
+    return np.array([kept[x] for kept, x in zip(states, labelling, strict=True)], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Entries over the variables of `scope`: those of x begin at the sum of strides times states."""
+
+    scope: tuple[int, ...]
+    strides: tuple[int, ...]
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The best states of a variable, given those of `scope`, in C order; packed if there are two."""
+
+    variable: int
+    scope: tuple[int, ...]
+    shape: tuple[int, ...]
+    choices: Array
+    packed: bool
+
+    def choice(self, labelling: Array) -> int:
+        place = 0
+        for u, k in zip(self.scope, self.shape, strict=True):
+            place = place * k + int(labelling[u])
+        if self.packed:
+            return int(self.choices[place // 8]) >> (7 - place % 8) & 1
+        return int(self.choices[place])
+
+
+def _finite_states(model: GraphicalModel) -> list[Array]:
+    """Return the states of each variable that have a finite cost."""
+    starts = model.unary_starts
+    owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
+    finite = np.flatnonzero(np.isfinite(model.unaries))
+    states = np.split(finite - starts[owners[finite]], np.searchsorted(finite, starts[1:-1]))
+    return states[: model.n_variables]
+
+
+def _open_scopes(model: GraphicalModel, counts: list[int]) -> list[tuple[int, ...]]:
+    """Return the scope of each factor without the variables that have one state."""
+    starts, scopes = model.scope_starts.tolist(), model.scopes.tolist()
+    return [tuple(u for u in scopes[begin:end] if counts[u] != 1) for begin, end in pairwise(starts)]
+
+
+def _sliced(model: GraphicalModel, states: list[Array], scopes: list[tuple[int, ...]]) -> list[_Table]:
+    """Return the tables on these states; those of variables with one state are numbers of an empty scope."""
+    counts = [kept.size for kept in states]
+    tables = [
+        _Table((u,) if counts[u] > 1 else (), (1,) if counts[u] > 1 else (), model.unary(u)[kept])
+        for u, kept in enumerate(states)
+    ]
+    whole = np.array(counts) == model.cardinalities
+    for a, scope in enumerate(scopes):
+        variables, values = model.factor(a)
+        if not whole[list(variables)].all():
+            values = values[np.ix_(*[states[u] for u in variables])]
+        tables.append(_Table(scope, _strides([counts[u] for u in scope]), np.ravel(values)))
+    return tables
+
+
+def _strides(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _order(counts: list[int], scopes: list[tuple[int, ...]], limit: float) -> tuple[list[int], float]:
+    sizes = np.array(counts, dtype=np.float64)
+    single = np.flatnonzero(sizes == 1).tolist()
+    free = np.flatnonzero(sizes > 1)
+    number = {u: i for i, u in enumerate(free.tolist())}
+    near = neighbourhoods(free.size, [tuple(number[u] for u in scope) for scope in scopes])
+    order, width = best_order(near, np.log2(sizes[free]), limit)
+    return single + [int(free[i]) for i in order], width
+
+
+def _memory(counts: list[int], scopes: list[tuple[int, ...]], order: Sequence[int]) -> float:
+    """Return the bytes that the messages and the choices take at most at the same time."""
+    position = {u: i for i, u in enumerate(order)}
+    messages = message_scopes(order, neighbourhoods(len(counts), scopes))
+    received = [0.0] * len(counts)
+    live = kept = peak = 0.0
+    for u in order:
+        k, scope = counts[u], messages[u]
+        entries = prod([float(counts[v]) for v in scope])
+        kept += entries * (1 / 8 if k <= 2 else 1 if k <= 256 else 4)
+        peak = max(peak, live + kept + 24 * entries)
+        live += 8 * entries - received[u]
+        if scope:
+            received[min(scope, key=position.__getitem__)] += 8 * entries
+    return peak
+
+
+def _minimise(
+    counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float | None
+) -> list[_Step] | None:
+    """Minimise out all variables; None if no sum of the tables is finite."""
+    position = {u: i for i, u in enumerate(order)}
+    buckets: list[list[_Table]] = [[] for _ in order]
+
+    def put(table: _Table) -> bool:
+        """File the table under its first variable; False if it is a number that is not finite."""
+        if not table.scope:
+            return bool(np.isfinite(table.values[0]))
+        buckets[min(position[u] for u in table.scope)].append(table)
+        return True
+
+    if not all([put(table) for table in tables]):
+        return None
+    steps = []
+    for i, u in enumerate(order):
+        if not buckets[i]:
+            continue
+        if deadline is not None and perf_counter() > deadline:
+            raise TimeoutError("eliminate gave up at its deadline.")
+        scope = sorted({v for table in buckets[i] for v in table.scope} - {u}, key=position.__getitem__)
+        message, step = _minimise_out(u, buckets[i], scope, counts)
+        buckets[i] = []
+        steps.append(step)
+        if not put(message):
+            return None
+    return steps
+
+
+def _minimise_out(
+    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int]
+) -> tuple[_Table, _Step]:
+    """Minimise the sum of the tables over u; `scope` holds their other variables."""
+    from cutplane.graphical.exact import elimination_kernels
+
+    shape = tuple(counts[v] for v in scope)
+    entries = prod(shape)
+    operands = _fold(tables, [u, *scope], counts)
+    best = np.empty(entries)
+    total = best if counts[u] == 1 else np.empty(entries)
+    choices = np.zeros(entries, dtype=np.uint8 if counts[u] <= 256 else np.int32)
+    for state in range(counts[u]):
+        target = best if state == 0 else total
+        target.fill(0.0)
+        for table in operands:
+            strides = dict(zip(table.scope, table.strides, strict=True))
+            _add(target, table.values, scope, counts, strides, state * strides.get(u, 0))
+        if state:
+            elimination_kernels.keep_least(best, choices, total, state)
+    packed = counts[u] <= 2
+    step = _Step(u, tuple(scope), shape, np.packbits(choices) if packed else choices, packed)
+    return _Table(tuple(scope), _strides(shape), best), step
+
+
+def _fold(tables: list[_Table], scope: Sequence[int], counts: list[int]) -> list[_Table]:
+    """Sum the small tables up into one, as long as it is small."""
+    folded = [table for table in tables if table.values.size > _SMALL]
+    small = [table for table in tables if table.values.size <= _SMALL]
+    while small:
+        group, union, left = [], set(), []
+        for table in small:
+            if prod([float(counts[u]) for u in union.union(table.scope)]) <= _SMALL:
+                union.update(table.scope)
+                group.append(table)
+            else:
+                left.append(table)
+        axes = [u for u in scope if u in union]
+        shape = [counts[u] for u in axes]
+        total = np.zeros(prod(shape))
+        for table in group:
+            _add(total, table.values, axes, counts, dict(zip(table.scope, table.strides, strict=True)), 0)
+        folded.append(_Table(tuple(axes), _strides(shape), total))
+        small = left
+    return folded
+
+
+def _add(
+    total: Array, values: Array, axes: Sequence[int], counts: list[int], strides: dict[int, int], start: int
+) -> None:
+    """Add a table to a C-ordered total, neighbouring axes merged where the table allows it."""
+    from cutplane.graphical.exact import elimination_kernels
+
+    shape, steps = [1, 1], [0, 0]
+    for u in axes:
+        k, stride = counts[u], strides.get(u, 0)
+        if steps[-1] == stride * k:
+            shape[-1], steps[-1] = shape[-1] * k, stride
+        else:
+            shape.append(k)
+            steps.append(stride)
+    elimination_kernels.add(
+        total, np.array(shape, dtype=np.int64), values, start, np.array(steps, dtype=np.int64)
+    )

@@ -1,0 +1,252 @@
+"""Exact branch and bound, on reparametrised costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.exact.reduction import Reduction, reduce_model
+from cutplane.graphical.integrality import energy_unit
+from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array, as_count
+
+if TYPE_CHECKING:
+    from cutplane.graphical.sweeps.reparametrization import Reparametrization
+
+_ACCURACY, _ROUNDING = 1e-9, 1e-14
+_SWEEPS = 5
+_ROUNDS = 40
+_PROGRESS = 1e-4
+_PAUSE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What `search` has found.
+
+    Attributes
+    ----------
+    labelling : ndarray of int, shape (n_variables,), or None
+        The best one; None if none of finite energy was found.
+    energy : float
+        Its energy.
+    bound : float
+        No labelling has a lower energy, be the search finished or not.
+    nodes : int
+        Number of nodes of the search tree that were looked at.
+    finished : bool
+        Whether it is proven that no labelling is better (by more than 1e-9 of the energy, or 1e-14 of the
+        largest finite cost).
+    interrupted : bool
+        Whether the search was stopped from the keyboard.
+    """
+
+    labelling: Array | None
+    energy: float
+    bound: float
+    nodes: int
+    finished: bool
+    interrupted: bool = False
+
+
+def search(
+    model: GraphicalModel,
+    *,
+    labelling: Array | None = None,
+    deadline: float | None = None,
+    max_nodes: int | None = None,
+    reparametrization: Reparametrization | None = None,
+) -> SearchResult:
+    r"""Return a labelling of least energy, with a proof, by branch and bound.
+
+    The reparametrised costs give a bound and, with the energy UB of a labelling, forbid all states with
+
+    .. math:: \text{bound} + \theta'_u(x) - \min \theta'_u \ge UB.
+
+    What is left is made smaller (`reduce_model`) and searched depth-first, the costs being reparametrised
+    at each node. Nodes whose remaining problem is narrow enough are solved by variable elimination.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    labelling : array_like of int, shape (n_variables,), optional
+        One to start from; the better it is, the smaller the tree.
+    deadline : float, optional
+        The time, as `time.perf_counter` tells it, at which to stop.
+    max_nodes : int, optional
+        The most nodes that are looked at.
+    reparametrization : Reparametrization, optional
+        One of this model with a good bound, with clusters or without; by default it is swept here. If it
+        forbids states that cannot improve on a labelling, pass that labelling, too.
+
+    Returns
+    -------
+    SearchResult
+        Also if the deadline or Ctrl-C stops the search: the bound then is that of all nodes left.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical.exact.search import search
+    >>> differ = [[1, 0], [0, 1]]
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> result = search(model)
+    >>> result.energy, result.bound, result.finished
+    (1.0, 1.0, True)
+    """
+    run = _Search(model, labelling, deadline, max_nodes, reparametrization)
+    try:
+        for _ in run.steps():
+            pass
+    except KeyboardInterrupt:
+        return replace(run.result(), interrupted=True)
+    return run.result()
+
+
+def search_steps(
+    model: GraphicalModel,
+    *,
+    labelling: Array | None = None,
+    deadline: float | None = None,
+    max_nodes: int | None = None,
+    reparametrization: Reparametrization | None = None,
+) -> Iterator[SearchResult]:
+    """Do what `search` does, and yield how things stand about twice a second, and at the end."""
+    run = _Search(model, labelling, deadline, max_nodes, reparametrization)
+    for _ in run.steps():
+        yield run.result()
+
+
+class _Best:
+    """The best labelling of the model so far; nodes of bound >= limit cannot improve on it."""
+
+    def __init__(self, model: GraphicalModel) -> None:
+        costs = np.concatenate([model.unaries, model.tables])
+        self.rounding = _ROUNDING * float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
+        unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
+        self.unit = unit if self.rounding < 1e-3 * unit else 0.0
+        self.model = model
+        self.labelling: Array | None = None
+        self.energy = self.limit = np.inf
+
+    def offer(self, labelling: Array) -> None:
+        energy = self.model.energy(labelling)
+        if energy < self.energy:
+            self.labelling, self.energy = np.array(labelling, dtype=np.int64), energy
+            accuracy = max(_ACCURACY * max(1.0, abs(energy)), self.rounding)
+            self.limit = energy - max(0.999 * self.unit, accuracy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Inner:
+    """Offers labellings of a reduced model to the incumbent of the original one."""
+
+    best: _Best
+    reductions: tuple[Reduction, ...] = ()
+
+    @property
+    def limit(self) -> float:
+        return self.best.limit
+
+    def offer(self, labelling: Array) -> None:
+        for reduction in reversed(self.reductions):
+            labelling = reduction.expand(labelling)
+        self.best.offer(labelling)
+
+
+class _Search:
+    """The state of a search: `floor` bounds all labellings, `bound` those of an energy below the limit."""
+
+    def __init__(
+        self,
+        model: GraphicalModel,
+        labelling: Array | None,
+        deadline: float | None,
+        max_nodes: int | None,
+        rep: Reparametrization | None,
+    ) -> None:
+        if rep is not None and rep.model is not model:
+            raise InvalidInputError(
+                "reparametrization must be one of this model; build it from the same object."
+            )
+        self.model, self.rep = model, rep
+        self.deadline = np.inf if deadline is None else float(deadline)
+        self.max_nodes = np.inf if max_nodes is None else as_count("max_nodes", max_nodes, low=0)
+        self.best = _Best(model)
+        if labelling is not None:
+            self.best.offer(np.asarray(labelling))
+        self.floor = self.bound = -np.inf
+        self.nodes = 0
+
+    def result(self) -> SearchResult:
+        best = self.best
+        finished = bool(self.bound >= best.limit)
+        bound = max(self.floor, min(self.bound, best.limit))
+        if finished and best.unit:
+            bound = best.energy
+        return SearchResult(best.labelling, best.energy, float(min(bound, best.energy)), self.nodes, finished)
+
+    def steps(self) -> Iterator[None]:
+        """Reduce the model while that helps, then branch."""
+        from cutplane.graphical.sweeps.decoding import decode
+        from cutplane.graphical.sweeps.reparametrization import Reparametrization
+
+        rep = self.rep
+        if rep is None:
+            rep = Reparametrization(self.model)
+            self.sweep(rep)
+        self.floor = rep.certified_bound()
+        inner = _Inner(self.best)
+        while True:
+            self.bound = max(self.bound, rep.bound)
+            if self.bound < np.inf:
+                inner.offer(decode(rep))
+            yield
+            if self.bound >= self.best.limit or perf_counter() > self.deadline:
+                return
+            reduction = reduce_model(_rewritten(rep, self.best.limit))
+            inner = _Inner(self.best, (*inner.reductions, reduction))
+            if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
+                break
+            rep = Reparametrization(reduction.model)
+            self.sweep(rep)
+        for _ in self.solve(reduction.model, inner):
+            yield
+
+    def sweep(self, rep: Reparametrization) -> None:
+        """Sweep until the bound makes no progress."""
+        before = rep.sweep(_SWEEPS)
+        for _ in range(_ROUNDS):
+            bound = rep.sweep(_SWEEPS)
+            if not bound - before > _PROGRESS * max(1.0, abs(bound)) or perf_counter() > self.deadline:
+                return
+            before = bound
+
+    def solve(self, model: GraphicalModel, inner: _Inner) -> Iterator[None]:
+        """Search a model whose costs are all >= 0."""
+        from cutplane.graphical.exact.branching import Branching
+
+        tree = Branching(model)
+        while not tree.finished and self.nodes < self.max_nodes and perf_counter() <= self.deadline:
+            tree.run(inner, min(self.deadline, perf_counter() + _PAUSE), self.max_nodes)
+            self.nodes = tree.nodes
+            self.bound = max(self.bound, tree.lower_bound())
+            yield
+
+
+def _rewritten(rep: Reparametrization, limit: float) -> GraphicalModel:
+    """Return the model in reparametrised costs, all >= 0, those that lift a labelling to the limit +inf."""
+    tables = [(rep.scopes(a), rep.table(a)) for a in range(rep.n_factors)]
+    tables += [((u,), rep.unary(u)) for u in range(rep.model.n_variables)]
+    bound = rep.bound
+    factors = []
+    for scope, table in tables:
+        costs = table - table.min()
+        if costs.any():
+            factors.append((scope, np.where(bound + costs < limit, costs, np.inf)))
+    return GraphicalModel(rep.model.cardinalities, factors, constant=bound)

@@ -1,0 +1,58 @@
+"""Exact inference as ways of the loop: dynamic programming, elimination, branch and bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.inference import Job, Progress
+
+_FEW_ENTRIES = 2**16
+
+
+def dynamic_programming(job: Job) -> Iterator[Progress]:
+    """Solve a forest."""
+    from cutplane.graphical.exact.forest import solve_forest
+
+    labelling, energy = solve_forest(job.model)
+    job.offer(labelling)
+    yield Progress("dynamic programming", energy)
+
+
+def elimination(job: Job, max_entries: int = 2**24) -> Iterator[Progress]:
+    """Eliminate all variables in tables of at most `max_entries` entries."""
+    from cutplane.graphical.exact.elimination import eliminate
+
+    try:
+        labelling, energy = eliminate(job.model, max_entries=max_entries, deadline=job.finite_deadline)
+    except TimeoutError:
+        job.reason = "the elimination did not end in time"
+        yield Progress("elimination", -math.inf)
+        return
+    job.offer(labelling)
+    yield Progress("elimination", energy)
+
+
+def brief_elimination(job: Job) -> Iterator[Progress]:
+    """Eliminate all variables if small tables do, else do nothing."""
+    try:
+        yield from elimination(job, _FEW_ENTRIES)
+    except InvalidInputError:
+        return
+
+
+def branch_and_bound(job: Job, max_nodes: int | None = None) -> Iterator[Progress]:
+    """Search what the bounds so far leave open."""
+    from cutplane.graphical.exact.search import search_steps
+
+    for result in search_steps(
+        job.model,
+        labelling=job.labelling,
+        deadline=job.finite_deadline,
+        max_nodes=max_nodes,
+        reparametrization=job.reparametrization,
+    ):
+        job.offer(result.labelling)
+        job.reason = f"the search was stopped after {result.nodes} nodes"
+        yield Progress("search", result.bound)

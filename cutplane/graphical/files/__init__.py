@@ -1,0 +1,1 @@
+"""Graphical models in UAI and WCSP files."""

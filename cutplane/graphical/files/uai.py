@@ -1,0 +1,144 @@
+"""Reading models and evidence in the UAI format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from math import prod
+
+import numpy as np
+
+from cutplane.graphical.files.tokens import PathOrFile, Tokens
+from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array
+
+
+def read_uai(
+    path_or_file: PathOrFile, evidence: PathOrFile | Mapping[int, int] | None = None
+) -> GraphicalModel:
+    r"""Read a model from a file in the UAI format [1]_.
+
+    .. math:: E(x) = - \sum_A \ln \varphi_A(x_A)
+
+    The file holds the potentials :math:`\varphi_A \geq 0`; a potential of 0 becomes an energy of +inf. Both
+    kinds of networks, ``MARKOV`` and ``BAYES``, are read in the same way. A labelling of least energy is a
+    most probable one.
+
+    Parameters
+    ----------
+    path_or_file : str, Path, or file object
+        A file object may be open for text or for bytes. Contents compressed by gzip are recognised.
+    evidence : mapping of int to int, str, Path, or file object, optional
+        The states of observed variables, or a file of them (``.evid``): their number, then pairs of a
+        variable and its state, all of it maybe after a 1, the number of samples. The other states of these
+        variables get an energy of +inf.
+
+    Returns
+    -------
+    GraphicalModel
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not in this format; the message names the line.
+
+    See Also
+    --------
+    write_uai : The reverse.
+
+    Notes
+    -----
+    A potential that is too small or too large for a float is still read: its logarithm is not.
+
+    References
+    ----------
+    .. [1] "UAI 2010 approximate inference challenge: file format",
+       https://www.cs.huji.ac.il/project/UAI10/fileFormat.php
+
+    Examples
+    --------
+    >>> import io
+    >>> from cutplane.graphical import read_uai
+    >>> text = '''MARKOV
+    ... 2
+    ... 2 3
+    ... 1
+    ... 2 1 0
+    ... 6
+    ... 1 2  0 1  1 8'''
+    >>> model = read_uai(io.StringIO(text))
+    >>> model.cardinalities.tolist(), model.factor(0).variables
+    ([2, 3], (0, 1))
+    >>> round(model.energy([1, 2]), 6), model.energy([0, 1])
+    (-2.079442, inf)
+    >>> read_uai(io.StringIO(text), evidence=io.StringIO("1 1 0")).energy([1, 2])
+    inf
+    """
+    tokens = Tokens(path_or_file)
+    kind = tokens.word("MARKOV or BAYES")
+    if kind.upper() not in ("MARKOV", "BAYES"):
+        tokens.fail(f"a UAI file begins with MARKOV or BAYES, not with {kind!r}", -1)
+    n = tokens.integer("the number of variables")
+    cardinalities = tokens.cardinalities(n).tolist()
+    count = tokens.integer("the number of factors")
+    tokens.expect(count, "the scopes of the factors")
+    scopes = [tokens.scope(tokens.integer("the arity of a factor"), n) for _ in range(count)]
+    shapes = [tuple(cardinalities[u] for u in scope) for scope in scopes]
+    energies = _energies(tokens, count + sum(map(prod, shapes)))
+    first, tables = tokens.position, []
+    for number, shape in enumerate(shapes):
+        size = tokens.integer(f"the size of the table of factor {number}")
+        if size != prod(shape):
+            tokens.fail(
+                f"the table of factor {number} has {size} entries, its variables need {prod(shape)}", -1
+            )
+        tokens.expect(size, f"the table of factor {number}")
+        start = tokens.position - first
+        tables.append(energies[start : start + size].reshape(shape))
+        tokens.position += size
+    tokens.finish("the last table")
+    model = GraphicalModel(cardinalities, zip(scopes, tables, strict=True))
+    if evidence is None:
+        return model
+    return model.condition(
+        evidence if isinstance(evidence, Mapping) else _read_evidence(evidence, cardinalities)
+    )
+
+
+def _energies(tokens: Tokens, count: int) -> Array:
+    """Return -ln of the next `count` words, or of all that are left, without reading on."""
+    values = tokens.numbers(count, "a potential")
+    wrong = np.flatnonzero(np.isnan(values) | (np.signbit(values) & (values != 0.0)))
+    for i in wrong.tolist():
+        tokens.fail(f"a potential is {values[i]:g}, but must be finite and at least 0", i)
+    with np.errstate(divide="ignore"):
+        energies = 0.0 - np.log(values)
+    for i in np.flatnonzero(np.isinf(energies)).tolist():
+        word = tokens.words[tokens.position + i].decode()
+        try:
+            potential = Decimal(word)
+        except InvalidOperation:
+            tokens.fail(f"the exponent of the potential {word:.40} is too large", i)
+        if potential < 0 or potential.is_infinite():
+            tokens.fail(f"a potential is {word:.40}, but must be finite and at least 0", i)
+        if potential:
+            energies[i] = -float(potential.ln())
+    return energies
+
+
+def _read_evidence(path_or_file: PathOrFile, cardinalities: list[int]) -> dict[int, int]:
+    tokens = Tokens(path_or_file)
+    if len(tokens.words) % 2 == 0:
+        samples = tokens.integer("the number of samples")
+        if samples != 1:
+            tokens.fail(
+                f"there are {samples} samples of evidence; pass one as a dict {{variable: state}}", -1
+            )
+    evidence: dict[int, int] = {}
+    for _ in range(tokens.integer("the number of observed variables")):
+        u = tokens.integer("an observed variable", high=len(cardinalities))
+        if u in evidence:
+            tokens.fail(f"the variable {u} is observed twice", -1)
+        evidence[u] = tokens.integer(f"the state of variable {u}", high=cardinalities[u])
+    tokens.finish("the evidence")
+    return evidence

@@ -1,0 +1,1 @@
+"""The dual as a Lagrangian over trees, for the generic engine."""

@@ -1,0 +1,189 @@
+"""The Lagrangian of a graphical model over trees: a risk whose minimum is minus the best local bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.lagrangian.copies import Copies
+from cutplane.graphical.lagrangian.trees import Trees, cover
+from cutplane.graphical.model import GraphicalModel
+from cutplane.risks.base import Risk
+from cutplane.validation import Array, as_vector
+
+if TYPE_CHECKING:
+    from cutplane.graphical.sweeps.reparametrization import Reparametrization
+
+_EPSILON = 2.0**-52
+
+
+class InfeasibleModelError(InvalidInputError):
+    """The hard constraints of a graphical model exclude each other."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeLagrangian(Risk):
+    r"""Minus the sum of the least energies of trees that share a model.
+
+    .. math:: f(\lambda) = -\theta_0 - \sum_t \min_x E_t(x; \lambda),
+              \qquad \theta_0 + \sum_t E_t(x; \lambda) = E(x)
+
+    The factors are divided among forests. Each forest has a copy of its variables with an equal part of their
+    unary costs, and the multipliers :math:`\lambda` say how much of these costs the copies of a variable
+    exchange. Every :math:`-f(\lambda)` is a lower bound of the energy; the largest is the minimum of the
+    energy over the local polytope. A subgradient counts where the least labellings of the forests disagree.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    separate : bool, default False
+        Whether each forest is a block with a cut of its own. Fewer iterations, but larger reduced problems.
+
+    Attributes
+    ----------
+    dim : int
+        Number of multipliers: states of the copies of a variable but one, in all variables. 0 if the model
+        has no cycles; then ``bound([])`` is the least energy.
+    trees : Trees
+
+    Raises
+    ------
+    InvalidInputError
+        If the hard constraints of a tree exclude each other, so that no labelling has a finite energy.
+
+    References
+    ----------
+    .. [1] M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, "MAP estimation via agreement on trees:
+       message-passing and linear programming", IEEE Trans. Inf. Theory 51, 2005,
+       doi:10.1109/TIT.2005.856938.
+    .. [2] N. Komodakis, N. Paragios, G. Tziritas, "MRF energy minimization and beyond via dual
+       decomposition", IEEE Trans. Pattern Anal. Mach. Intell. 33, 2011, doi:10.1109/TPAMI.2010.108.
+
+    Examples
+    --------
+    Three variables that all want to differ: the local polytope holds that for free, a labelling does not.
+
+    >>> import numpy as np, cutplane as cut
+    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical.lagrangian.risk import TreeLagrangian
+    >>> differ = np.eye(2)
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> lagrangian = TreeLagrangian(model)
+    >>> result = cut.Problem(lagrangian).solve(cut.ProximalBundle())
+    >>> print(abs(round(lagrangian.bound(result.x), 4)), model.brute_force()[1])
+    0.0 1.0
+    """
+
+    model: GraphicalModel
+    separate: bool = False
+    trees: Trees = field(init=False)
+    copies: Copies = field(init=False)
+    dim: int = field(init=False)
+    n_blocks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        if not isinstance(model, GraphicalModel):
+            raise InvalidInputError(f"TreeLagrangian needs a GraphicalModel, got {model!r}.")
+        trees = Trees.of(model, cover(model))
+        copies = Copies.of(model, trees)
+        for name, value in {
+            "trees": trees,
+            "copies": copies,
+            "dim": copies.dim,
+            "n_blocks": trees.n_forests if self.separate else 1,
+        }.items():
+            object.__setattr__(self, name, value)
+        least, _ = trees.minimise(copies.costs(np.zeros(copies.dim)))
+        for root in trees.roots[np.isinf(least)]:
+            raise InfeasibleModelError(
+                f"{model!r} has no labelling of finite energy: the hard constraints in the tree of variable "
+                f"{trees.variables[root]} exclude each other. Relax them."
+            )
+        if model.constant == np.inf:
+            raise InfeasibleModelError(f"{model!r} has no labelling of finite energy: its constant is inf.")
+
+    def oracle(self, x: Array) -> tuple[Array, Array]:
+        """Return the value and a subgradient at multipliers x of each block."""
+        least, states = self.trees.minimise(self.copies.costs(x))
+        blocks = self.trees.forests if self.separate else np.zeros_like(self.trees.forests)
+        values = -np.bincount(blocks[self.trees.roots], least, minlength=self.n_blocks)
+        values[0] -= self.model.constant
+        return values, self.copies.slopes(states, blocks, self.n_blocks)
+
+    def multipliers(self, reparametrization: Reparametrization) -> Array:
+        """Return multipliers that prove at least the bound of a reparametrisation, if that has no clusters.
+
+        Parameters
+        ----------
+        reparametrization : Reparametrization
+            Of the same model. States that it found to be forbidden are left out.
+        """
+        trees, model = self.trees, self.model
+        if reparametrization.model is not model:
+            raise InvalidInputError(
+                f"The reparametrisation is of {reparametrization.model!r}, not of {model!r}."
+            )
+        messages = reparametrization.messages
+        sizes = model.cardinalities[model.scopes]
+        starts = np.concatenate([[0], np.cumsum(sizes)])[trees.model_links]
+        sizes = sizes[trees.model_links]
+        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        moved = messages[np.repeat(starts, sizes) + offsets]
+        places = np.repeat(trees.starts[trees.links], sizes) + offsets
+        costs = np.bincount(places, np.where(np.isfinite(moved), moved, 0.0), trees.starts[-1])
+        return self.copies.multipliers(costs)
+
+    def bound(self, x: Any) -> float:
+        """Return the lower bound of the energy that multipliers x prove: -f(x), less what rounding may add.
+
+        Parameters
+        ----------
+        x : array_like of shape (dim,)
+        """
+        costs = self.copies.costs(as_vector("x", x, self.dim))
+        below = _most_negative(costs, self.trees.starts[:-1]) + self._negative_in_tables
+        least, _ = self.trees.minimise(costs)
+        bound = float(least.sum()) + self.model.constant
+        terms = self.trees.variables.size + self.trees.positions.size + 1
+        return bound - 2.0 * terms * _EPSILON * (abs(bound) + abs(self.model.constant) + 2.0 * below)
+
+    @cached_property
+    def _negative_in_tables(self) -> float:
+        starts, which = np.unique(self.model.table_starts, return_inverse=True)
+        return _most_negative(self.model.tables, starts, which)
+
+    def labellings(self, x: Any) -> Array:
+        """Return labellings that the trees suggest at multipliers x, shape (n_forests + 1, n_variables).
+
+        The first is a consensus: each variable in turn takes the state that its copies together like best,
+        given those before it. Then comes the least labelling of each forest; where it lacks a variable, the
+        first one that has it decides.
+
+        Parameters
+        ----------
+        x : array_like of shape (dim,)
+        """
+        trees = self.trees
+        costs = self.copies.costs(as_vector("x", x, self.dim))
+        _, states = trees.minimise(costs)
+        labellings = np.empty((trees.n_forests + 1, self.model.n_variables), dtype=np.int64)
+        labellings[:, trees.variables[::-1]] = states[::-1]
+        labellings[trees.forests + 1, trees.variables] = states
+        labellings[0] = trees.consensus(costs)
+        return labellings
+
+    def __repr__(self) -> str:
+        separate = ", separate=True" if self.separate else ""
+        return f"TreeLagrangian({self.model!r}{separate})"
+
+
+def _most_negative(costs: Array, starts: Array, which: Any = slice(None)) -> float:
+    """Return how far below zero the least cost after each start is, in sum over those that are chosen."""
+    if not starts.size:
+        return 0.0
+    return -float(np.minimum(np.minimum.reduceat(costs, starts), 0.0)[which].sum())

@@ -1,0 +1,185 @@
+"""The local polytope: marginals of variables and factors that agree with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.forms import LinearForm
+from cutplane.graphical.factors import Factors
+from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.primal.agreement import Agreement
+from cutplane.parameters import read_only
+from cutplane.sets.base import FeasibleSet
+from cutplane.validation import Array
+
+
+class LocalPolytope(FeasibleSet):
+    r"""The marginals :math:`\mu` of a graphical model that agree locally; those in {0, 1} are the labellings.
+
+    .. math::
+        \mu \ge 0, \qquad \sum_i \mu_u(i) = 1, \qquad \sum_{x_A : x_u = i} \mu_A(x_A) = \mu_u(i)
+
+    for all variables u, all factors A, all u in A and all states i of u. Minimising <cost, x> + constant over
+    it bounds the energy from below; on trees, and for binary pairs that attract each other, it is exact.
+
+    The vector x holds the marginals of the variables in the order of ``model.unaries``, then those of the
+    factors in their order, each in C order, then those of the pairs and clusters that were added. A forbidden
+    tuple has the upper bound 0 and no cost.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    clusters : iterable of sequences of int
+        Sets of at least three variables whose joint marginals are added and have to agree with those of all
+        their pairs, which are added too where the model lacks them.
+
+    Attributes
+    ----------
+    model : GraphicalModel
+        The model with the added factors, whose costs are zero.
+    cost, upper : ndarray of shape (dim,)
+    rows : csr_array of shape (n_rows, dim)
+    right : ndarray of shape (n_rows,)
+        The polytope is {rows x = right, 0 <= x <= upper}. Rows that others imply are left out.
+    constant : float
+        What <cost, x> lacks to the energy.
+
+    Raises
+    ------
+    InvalidInputError
+        If a cluster has fewer than three variables, or names one twice or one that there is not.
+
+    References
+    ----------
+    .. [1] M. J. Wainwright, M. I. Jordan, "Graphical models, exponential families, and variational
+       inference", Foundations and Trends in Machine Learning 1, 2008, doi:10.1561/2200000001.
+
+    Examples
+    --------
+    Three variables that all want to differ: each pair can, unless its marginals agree with the third.
+
+    >>> import cutplane as cut
+    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical.primal.local_polytope import LocalPolytope
+    >>> differ = [[1, 0], [0, 1]]
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> for polytope in LocalPolytope(model), LocalPolytope(model, clusters=[(0, 1, 2)]):
+    ...     problem = cut.Problem(cut.LinearObjective(polytope.cost), feasible_set=polytope)
+    ...     result = problem.solve(cut.Kelley(), x0=polytope.embed([0, 1, 0]))
+    ...     print(polytope.dim, round(result.lower_bound + polytope.constant, 6))
+    18 0.0
+    26 1.0
+    """
+
+    bounded = True
+
+    def __init__(self, model: GraphicalModel, clusters: Iterable[Sequence[int]] = ()):
+        scopes = sorted({_checked(model, cluster) for cluster in clusters})
+        self.model, pairs = _extended(model, scopes)
+        ends = np.cumsum(self.model.table_sizes)
+        self.table_starts = read_only(self.model.unaries.size + ends - self.model.table_sizes)
+        self.dim = self.model.unaries.size + int(ends[-1] if ends.size else 0)
+        self.constant = model.constant
+        costs = np.concatenate([self.model.unaries, _in_order(self.model)])
+        allowed = np.isfinite(costs)
+        self.cost = read_only(np.where(allowed, costs, 0.0))
+        self.upper = read_only(allowed.astype(np.float64))
+        agreement = Agreement(self.model, self.table_starts)
+        agreement.normalise()
+        numbers = np.arange(self.model.n_factors)
+        agreement.with_variables(numbers[(numbers < model.n_factors) | (self.model.arities == 2)])
+        for cluster, members in pairs.items():
+            agreement.with_pairs(cluster, members, apart=cluster >= model.n_factors)
+        self.rows, self.right = agreement.rows(self.dim)
+
+    def __repr__(self) -> str:
+        return f"LocalPolytope({self.model!r})"
+
+    def violation(self, x: Array) -> float:
+        """Return the largest violation of a row or of a bound."""
+        rows = float(np.abs(self.rows @ x - self.right).max(initial=0.0))
+        return max(rows, float(np.maximum(-x, x - self.upper).max(initial=0.0)))
+
+    def linear_form(self, dim: int) -> LinearForm:
+        """Return rows and bounds."""
+        self.resolve(dim)
+        return LinearForm(np.zeros(dim), np.zeros(dim), self.upper, self.rows, self.right, self.right)
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return rows and bounds as constraints."""
+        return [self.rows @ x == self.right, x >= 0, x <= self.upper]
+
+    def embed(self, labelling: Any) -> Array:
+        """Return the marginals of a labelling, a vector of zeros and ones.
+
+        Parameters
+        ----------
+        labelling : array_like of int, shape (n_variables,)
+        """
+        model, labelling = self.model, self.model._as_labellings(np.asarray(labelling)[None])[0]
+        x = np.zeros(self.cost.size)
+        x[model.unary_starts[:-1] + labelling] = 1.0
+        if model.n_factors:
+            steps = labelling[model.scopes] * model.strides
+            x[self.table_starts + np.add.reduceat(steps, model.scope_starts[:-1])] = 1.0
+        return x
+
+    def read(self, x: Array) -> Array:
+        """Return the labelling in which each variable has its likeliest state, the first of several."""
+        starts, states = self.model.unary_starts[:-1], self.model.cardinalities
+        marginals = x[: self.model.unaries.size]
+        likeliest = np.flatnonzero(marginals == np.repeat(np.maximum.reduceat(marginals, starts), states))
+        owners = np.repeat(np.arange(states.size), states)[likeliest]
+        _, first = np.unique(owners, return_index=True)
+        return likeliest[first] - starts
+
+
+def _checked(model: GraphicalModel, cluster: Sequence[int]) -> tuple[int, ...]:
+    scope = tuple(sorted(int(u) for u in cluster))
+    if len(scope) < 3 or len(set(scope)) < len(scope) or scope[0] < 0 or scope[-1] >= model.n_variables:
+        raise InvalidInputError(
+            f"A cluster is a set of at least three of the variables 0 to {model.n_variables - 1}, got "
+            f"{cluster!r}."
+        )
+    return scope
+
+
+def _extended(
+    model: GraphicalModel, clusters: Sequence[tuple[int, ...]]
+) -> tuple[GraphicalModel, dict[int, list[int]]]:
+    """Return the model with zero-valued factors on clusters and their pairs, and the pairs of each cluster.
+
+    Both are given by the numbers of their factors; pairs are in lexicographic order.
+    """
+    if not clusters:
+        return model, {}
+    known = {model.factor(a).variables: a for a in range(model.n_factors)}
+    for scope in [*(pair for cluster in clusters for pair in combinations(cluster, 2)), *clusters]:
+        known.setdefault(scope, len(known))
+    added = list(known)[model.n_factors :]
+    sizes = [int(np.prod(model.cardinalities[list(scope)])) for scope in added]
+    arities = np.array([len(scope) for scope in added], dtype=np.int64)
+    factors = Factors(
+        unaries=model.unaries,
+        scope_starts=np.concatenate([model.scope_starts, model.scope_starts[-1] + np.cumsum(arities)]),
+        scopes=np.concatenate([model.scopes, *map(np.array, added)]).astype(np.int64),
+        table_starts=np.concatenate([model.table_starts, np.full(len(added), model.tables.size)]),
+        tables=np.concatenate([model.tables, np.zeros(max(sizes, default=0))]),
+        constant=model.constant,
+    )
+    extended = GraphicalModel.__new__(GraphicalModel)
+    extended._take(model.cardinalities, factors)
+    return extended, {known[c]: [known[pair] for pair in combinations(c, 2)] for c in clusters}
+
+
+def _in_order(model: GraphicalModel) -> Array:
+    """Return the tables of the factors one after the other, those that are shared repeated."""
+    sizes = model.table_sizes
+    return model.tables[
+        np.arange(sizes.sum()) + np.repeat(model.table_starts - np.cumsum(sizes) + sizes, sizes)
+    ]

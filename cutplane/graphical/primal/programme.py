@@ -1,0 +1,274 @@
+"""MAP inference by linear programmes over marginals, tightened by cutting planes, and rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.bundle import Bundle
+from cutplane.exceptions import BackendError
+from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.primal.disagreement import Disagreements
+from cutplane.graphical.primal.local_polytope import LocalPolytope
+from cutplane.graphical.primal.rounding import Rounding
+from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.methods.kelley import Kelley
+from cutplane.problem import Problem
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.risks.objective import LinearObjective
+from cutplane.state import State
+from cutplane.status import Status
+from cutplane.stopping import Stop, StoppingRule
+from cutplane.validation import Array, as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.engine.loop import Loop
+    from cutplane.result import Result
+
+_EXACT = 1e-9
+_ROUNDING = 1e-13
+_MAX_AGE = 20
+_PATIENCE = 30
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalSolution:
+    """What `solve_primal` found.
+
+    Attributes
+    ----------
+    labelling : ndarray of int, shape (n_variables,) or None
+        The best found; None if none was found that is allowed.
+    energy : float
+        Its energy; inf if there is none.
+    bound : float
+        Certified: no labelling has a lower energy. inf if it is proven that none is allowed.
+    status : Status
+        OPTIMAL if the linear programme is solved, or energy and bound agree within the tolerance; STALLED if
+        further cuts no longer raise the bound.
+    reason : str
+    relaxation : Disagreements or LocalPolytope
+    result : Result or None
+        That of the linear programme, whose objective lacks ``relaxation.constant``; None if it was not
+        needed.
+    """
+
+    labelling: Array | None
+    energy: float
+    bound: float
+    status: Status
+    reason: str
+    relaxation: Disagreements | LocalPolytope
+    result: Result | None
+
+
+def solve_primal(
+    model: GraphicalModel,
+    *,
+    tighten: bool = True,
+    clusters: Iterable[Sequence[int]] = (),
+    labelling: Array | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+) -> PrimalSolution:
+    """Bound the least energy by a linear programme over marginals, and round its solutions.
+
+    Binary models of pairs are solved in terms of their `Disagreements`, all others (and those with clusters,
+    or without tightening) over the `LocalPolytope`. `GraphicalModel.map` is the way to it with a display.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    tighten : bool, default True
+        Whether to add violated cycle inequalities and local cuts; without, the bound is that of the local
+        polytope.
+    clusters : iterable of sequences of int
+        Sets of at least three variables whose joint marginals are added from the start.
+    labelling : ndarray of int, shape (n_variables,), optional
+        A good one, if known.
+    tol : float, default 1e-6
+        Relative gap between energy and bound at which the search ends.
+    max_iter : int, default 1000
+        Rounds of cuts.
+    time_limit : float, optional
+        Seconds, tested after each round.
+
+    Returns
+    -------
+    PrimalSolution
+
+    Raises
+    ------
+    InvalidInputError
+        If a cluster or the labelling does not fit the model.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import spin_glass
+    >>> from cutplane.graphical.primal.programme import solve_primal
+    >>> model = spin_glass(4, 4)
+    >>> solution = solve_primal(model)
+    >>> print(solution.status, round(solution.bound, 5), round(model.brute_force()[1], 5))
+    OPTIMAL -9.33916 -9.33916
+    """
+    primal = Primal(model, tighten, clusters, labelling)
+    for _ in primal.steps(as_scalar("tol", tol, low=0.0), max_iter, time_limit):
+        pass
+    found = math.isfinite(primal.rounding.energy)
+    return PrimalSolution(
+        labelling=primal.rounding.labelling if found else None,
+        energy=primal.rounding.energy,
+        bound=primal.bound,
+        status=primal.status,
+        reason=primal.reason,
+        relaxation=primal.relaxation,
+        result=None if primal.loop is None else primal.loop.result(),
+    )
+
+
+class Primal:
+    """The linear programme, in terms of energies.
+
+    Parameters
+    ----------
+    model, tighten, clusters, labelling
+        See `solve_primal`.
+
+    Attributes
+    ----------
+    relaxation : Disagreements or LocalPolytope
+    rounding : Rounding
+    bound : float
+    status : Status
+    reason : str
+    loop : Loop or None
+        None until it is needed.
+    """
+
+    def __init__(
+        self,
+        model: GraphicalModel,
+        tighten: bool,
+        clusters: Iterable[Sequence[int]] = (),
+        labelling: Array | None = None,
+    ):
+        clusters = list(clusters)
+        compact = model.is_binary and model.is_pairwise and tighten and not clusters
+        self.relaxation = Disagreements(model) if compact else LocalPolytope(model, clusters)
+        self.rounding = Rounding(model, self.relaxation)
+        if labelling is not None:
+            self.rounding.offer(np.asarray(labelling))
+        self.tighten = tighten
+        self.bound = -math.inf
+        self.status, self.reason = Status.INTERRUPTED, "the linear programme was not solved"
+        self.loop: Loop | None = None
+
+    def steps(
+        self, tol: float, max_iter: int = 10_000, time_limit: float | None = None
+    ) -> Iterator[State | None]:
+        """Yield the state of the engine after each of its iterations; None instead if it is not needed."""
+        relaxation, rounding = self.relaxation, self.rounding
+        x0 = self._start()
+        if x0 is None:
+            yield None
+            return
+        feasible_set = relaxation
+        if self.tighten:
+            from cutplane.graphical.primal.marginal_cuts import CycleInequalities
+
+            feasible_set = relaxation & CycleInequalities(relaxation, rounding, local_cuts=True)
+        problem = Problem(LinearObjective(relaxation.cost), feasible_set=feasible_set)
+        size = float(np.abs(relaxation.cost).sum())
+        self.loop = problem.iterate(
+            Kelley(max_age=_MAX_AGE),
+            "highs",
+            tol=_EXACT,
+            tol_abs=_ROUNDING * size,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            x0=x0,
+            stop=_EnergyGap(rounding, relaxation.constant, tol) | _NoRise(_EXACT * size),
+        )
+        for state in self.loop:
+            stop = self.loop.stop
+            if stop is not None:
+                self.status, self.reason = stop.status, stop.reason
+                if state.x is not None:
+                    rounding(state.x)
+            bound = math.inf if self.status is Status.INFEASIBLE else state.lower_bound + relaxation.constant
+            self.bound = min(bound, rounding.energy)
+            yield state
+
+    def _start(self) -> Array | None:
+        """Return a point of the relaxation, or None if there is nothing left to solve."""
+        relaxation, rounding = self.relaxation, self.rounding
+        if relaxation.constant == math.inf:
+            self._infeasible("states that imply others leave no labelling")
+            return None
+        if not relaxation.dim:
+            rounding.offer(relaxation.read(np.empty(0)))
+            self.bound, self.status = min(relaxation.constant, rounding.energy), Status.OPTIMAL
+            self.reason = "no variables interact"
+            return None
+        if math.isfinite(rounding.energy):
+            return relaxation.embed(rounding.labelling)
+        vertex = _vertex(relaxation)
+        if vertex is None:
+            self._infeasible("no marginals agree locally")
+        return vertex
+
+    def _infeasible(self, reason: str) -> None:
+        self.bound, self.status, self.reason = math.inf, Status.INFEASIBLE, reason
+
+
+@dataclass(frozen=True)
+class _EnergyGap(StoppingRule):
+    """Stops when the best labelling is proven optimal within a relative gap."""
+
+    rounding: Rounding
+    constant: float
+    tol: float
+
+    def __call__(self, state: State) -> Stop | None:
+        energy = self.rounding.energy
+        gap = energy - (state.lower_bound + self.constant)
+        if gap <= self.tol * max(1e-12, abs(energy)) < math.inf:
+            return Stop(Status.OPTIMAL, f"the best labelling is optimal within {max(gap, 0.0):.2g}")
+        return None
+
+
+@dataclass(frozen=True)
+class _NoRise(StoppingRule):
+    """Stops when many rounds of cuts have not raised the bound."""
+
+    least: float
+    bounds: list[float] = field(default_factory=list)
+
+    def __call__(self, state: State) -> Stop | None:
+        self.bounds.append(state.lower_bound)
+        if len(self.bounds) <= _PATIENCE or self.bounds[-1] - self.bounds[-1 - _PATIENCE] > self.least:
+            return None
+        return Stop(Status.STALLED, f"{_PATIENCE} rounds of cuts did not raise the bound")
+
+
+def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
+    """Return a point of the relaxation of least cost; None if it is proven to be empty."""
+    from cutplane.masters.conic import certify_infeasible
+    from cutplane.masters.highs import HighsMaster
+
+    dim = relaxation.cost.size
+    objective = Bundle(dim, 1)
+    objective.add(0, None, relaxation.cost[None], np.zeros(1), [0])
+    solution = HighsMaster(ReducedProblem(dim, 1, NoRegularizer(), relaxation)).solve(objective)
+    if solution.status is MasterStatus.INFEASIBLE and certify_infeasible(objective, relaxation, dim):
+        return None
+    if solution.x is None:
+        raise BackendError(
+            f"No backend could solve the linear programme over {relaxation!r}: {solution.message}."
+        )
+    return solution.x

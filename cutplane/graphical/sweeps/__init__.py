@@ -1,0 +1,1 @@
+"""Messages: reparametrisations of a model, sweeps that raise their bound, labellings decoded from them."""

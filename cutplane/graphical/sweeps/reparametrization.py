@@ -1,0 +1,367 @@
+"""Reparametrisations of a graphical model: the same energies, from which a lower bound can be read off."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.sweeps.clusters import Tightening
+from cutplane.graphical.sweeps.layout import starts_of
+from cutplane.parameters import read_only
+from cutplane.validation import Array, as_count, as_scalar
+
+
+class Pairs(NamedTuple):
+    """The reparametrised pairs, in flat arrays.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (p,)
+        Their numbers in the reparametrisation.
+    variables : ndarray of shape (p, 2)
+        Ascending in each row.
+    table_starts : ndarray of shape (p,)
+        Where the table of each begins in `tables`, in C order.
+    tables : ndarray
+    """
+
+    factors: Array
+    variables: Array
+    table_starts: Array
+    tables: Array
+
+
+class Reparametrization:
+    r"""The costs of a model, moved between its factors so that their separate minima add up to a good bound.
+
+    .. math:: E(x) = \theta'_0 + \sum_u \theta'_u(x_u) + \sum_A \theta'_A(x_A) \ge
+              \theta'_0 + \sum_u \min \theta'_u + \sum_A \min \theta'_A
+
+    It starts as the model itself. Costs move along links: between a factor and its variables, and between a
+    cluster (see `add_cluster`) and the factors inside it. No method ever lowers the bound, but for rounding.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+        Hard constraints are allowed: what they imply becomes +inf on the way, and the bound is inf if no
+        labelling is left.
+
+    Examples
+    --------
+    The local polytope relaxation of a frustrated triangle is loose, and one cluster closes it:
+
+    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical.sweeps.reparametrization import Reparametrization
+    >>> differ = [[1, 0], [0, 1]]
+    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    >>> rep = Reparametrization(model)
+    >>> round(rep.sweep(10), 6)
+    0.0
+    >>> rep.add_cluster((0, 1, 2))
+    True
+    >>> round(rep.sweep(10), 6)
+    1.0
+
+    References
+    ----------
+    Kolmogorov (2015). A new look at reweighted message passing. IEEE TPAMI 37(5).
+    https://doi.org/10.1109/TPAMI.2014.2363465
+    """
+
+    def __init__(self, model: GraphicalModel) -> None:
+        self.model = model
+        self._tightening = Tightening(model)
+        self._constant = model.constant
+        self._unaries = model.unaries.copy()
+        self._tables = model.tables
+        self._own_tables = np.empty(0)
+        self._layout = self._tightening.layout(model.table_starts)
+        self._clusters = self._tightening.cluster_layout()
+        self._messages = np.zeros(self._layout.message_starts[-1])
+        self._cluster_messages = np.empty(0)
+        self._is_current = True
+        self._bound: float | None = None
+
+    def copy(self) -> Reparametrization:
+        """Return an independent copy."""
+        other = Reparametrization.__new__(type(self))
+        vars(other).update(vars(self))
+        other._tightening = self._tightening.copy()
+        for name in ("_unaries", "_messages", "_cluster_messages"):
+            setattr(other, name, getattr(self, name).copy())
+        if self._tables.flags.writeable:
+            other._tables = self._tables.copy()
+        return other
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors: those of the model, added pairs and clusters."""
+        return self.model.n_factors + len(self._tightening.added)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters that have been added."""
+        return len(self._tightening.clusters)
+
+    def scopes(self, a: int) -> tuple[int, ...]:
+        """Return the variables of factor a, ascending."""
+        return self._tightening.scope(a)
+
+    def unary(self, u: int) -> Array:
+        """Return the reparametrised costs of the states of variable u, a read-only view."""
+        self._check(u, 0)
+        begin = self.model.unary_starts[u]
+        return read_only(self._unaries[begin : begin + self.model.cardinalities[u]])
+
+    @property
+    def unaries(self) -> Array:
+        """The reparametrised costs of all variables, laid out like those of the model; a read-only view."""
+        return read_only(self._unaries)
+
+    @property
+    def messages(self) -> Array:
+        """What has moved from the variables to the factors of the model, link by link; a read-only view.
+
+        The links are in the order of ``model.scopes``; each has one number per state of its variable.
+        """
+        return read_only(self._messages[: self._layout.message_starts[self.model.n_links]])
+
+    def table(self, a: int) -> Array:
+        """Return the reparametrised costs of factor a, a new array with one axis per variable."""
+        from cutplane.graphical.sweeps.cluster_kernels import cluster_costs, factor_costs
+
+        self._bring_up_to_date()
+        is_cluster, number = self._tightening.locate(a)
+        if is_cluster:
+            costs = cluster_costs(self._layout, self._clusters, self._cluster_messages, number)
+        else:
+            costs = factor_costs(self._layout, read_only(self._tables), self._messages, number)
+        return costs.reshape(self.model.cardinalities[list(self.scopes(a))])
+
+    def pairs(self) -> Pairs:
+        """Return all pairs of the model and added ones, with new arrays of their reparametrised costs."""
+        from cutplane.graphical.sweeps.cluster_kernels import costs_of_factors
+
+        self._bring_up_to_date()
+        layout = self._layout
+        chosen = np.flatnonzero(np.diff(layout.scope_starts) == 2)
+        first = layout.scope_starts[chosen]
+        variables = np.stack([layout.scopes[first], layout.scopes[first + 1]], axis=1)
+        starts, tables = costs_of_factors(layout, read_only(self._tables), self._messages, chosen)
+        return Pairs(self._tightening.public_numbers(chosen), variables, starts, tables)
+
+    @property
+    def bound(self) -> float:
+        """The lower bound as it stands; inf if it is proven that no labelling has finite energy."""
+        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
+        from cutplane.graphical.sweeps.sweep_kernels import lowest_costs
+
+        self._bring_up_to_date()
+        if self._bound is None:
+            factors = lowest_costs(self._layout, read_only(self._tables), self._messages)
+            clusters = lowest_cluster_costs(self._layout, self._clusters, self._cluster_messages)
+            minima = self._minima(self._unaries).sum() + factors.sum() + clusters.sum()
+            self._bound = float(self._constant + minima)
+        return self._bound
+
+    def _minima(self, unaries: Array) -> Array:
+        return np.minimum.reduceat(unaries, self.model.unary_starts[:-1]) if unaries.size else unaries
+
+    def certified_bound(self) -> float:
+        """Return the bound without the rounding errors of the costs as they stand.
+
+        Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
+        alone, and a bound on the rounding errors of that is taken off.
+        """
+        from cutplane.graphical.sweeps.certified_kernels import (
+            lower_bound_of_sum,
+            lowered,
+            lowered_own_tables,
+            lowered_unaries,
+            lowest_lowered_costs,
+        )
+        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
+
+        self._bring_up_to_date()
+        if self._constant == np.inf:
+            return np.inf
+        model, layout, clusters = self.model, self._layout, self._clusters
+        terms = max(
+            np.diff(layout.variable_starts).max(initial=0),
+            np.bincount(clusters.children).max(initial=0),
+            np.diff(layout.scope_starts).max(initial=0),
+            np.diff(clusters.child_starts).max(initial=0),
+        )
+        relative = (int(terms) + 4) * np.finfo(np.float64).eps
+        unaries = lowered_unaries(layout, model.unaries, self._messages, relative)
+        unaries[np.isinf(self._unaries)] = np.inf
+        own = np.where(np.isinf(self._tables[model.tables.size :]), np.inf, self._own_tables)
+        given = self._cluster_messages
+        own = lowered_own_tables(layout, clusters, model.tables.size, own, given, relative)
+        messages = lowered(self._messages, relative)
+        factors = lowest_lowered_costs(layout, model.tables, own, messages, relative)
+        larger = lowest_cluster_costs(layout, clusters, lowered(given, relative))
+        return lower_bound_of_sum(np.concatenate([[model.constant], self._minima(unaries), factors, larger]))
+
+    def sweep(self, n: int = 1) -> float:
+        """Pass n times over the variables, forward and backward; return the bound.
+
+        Each variable takes the min-marginals of its factors and hands them on in equal parts to those with
+        variables further along (TRW-S and SRMP). If there are clusters, they exchange costs with the factors
+        inside them before that; then all is done once more, with the clusters in reverse.
+        """
+        self._bring_up_to_date()
+        for _ in range(as_count("n", n)):
+            if self.n_clusters:
+                self._pass_over_clusters(forward=True)
+                self._pass_over_variables()
+                self._pass_over_clusters(forward=False)
+            self._pass_over_variables()
+        self._bound = self._constant
+        return self._bound
+
+    def _pass_over_clusters(self, forward: bool) -> None:
+        from cutplane.graphical.sweeps.cluster_kernels import cluster_pass
+
+        messages = (self._messages, self._cluster_messages)
+        cluster_pass(self._layout, self._clusters, self._tables, *messages, forward)
+
+    def _pass_over_variables(self) -> None:
+        from cutplane.graphical.sweeps.sweep_kernels import sweep_pass
+
+        tables = read_only(self._tables)
+        for forward in (True, False):
+            if self._constant < np.inf:
+                self._constant += sweep_pass(self._layout, tables, self._unaries, self._messages, forward)
+
+    def diffuse(self, n: int = 1) -> float:
+        """Even out all links n times, one after the other (min-sum diffusion); return the bound.
+
+        At a link, the costs of a variable and the min-marginal of its factor both become half of their sum;
+        the same for the factors inside a cluster. It needs many more passes than `sweep`.
+        """
+        from cutplane.graphical.sweeps.cluster_kernels import cluster_diffusion_pass
+        from cutplane.graphical.sweeps.sweep_kernels import diffusion_pass
+
+        self._bring_up_to_date()
+        for _ in range(as_count("n", n)):
+            diffusion_pass(self._layout, read_only(self._tables), self._unaries, self._messages)
+            if self.n_clusters:
+                cluster_diffusion_pass(
+                    self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
+                )
+        self._bound = None
+        return self.bound
+
+    def add_cluster(self, variables: tuple[int, ...]) -> bool:
+        """Add a zero factor on at least three variables, linked to all factors inside it.
+
+        Pairs of its variables that are missing are added as zero factors.
+
+        Parameters
+        ----------
+        variables : sequence of int
+            Distinct.
+
+        Returns
+        -------
+        bool
+            False if this cluster has been added before.
+        """
+        scope = tuple(sorted({int(u) for u in variables}))
+        if len(scope) < 3 or len(scope) != len(variables):
+            raise InvalidInputError(f"A cluster has at least three distinct variables, got {variables!r}.")
+        for u in scope:
+            self._check(u, 0)
+        is_new = self._tightening.add(scope)
+        self._is_current &= not is_new
+        return is_new
+
+    def forbid(self, u: int, state: int) -> None:
+        """Set the cost of a state of variable u to +inf."""
+        self._check(u, state)
+        self._unaries[self.model.unary_starts[u] + state] = np.inf
+        self._bound = None
+
+    def fix(self, u: int, state: int) -> None:
+        """Set the costs of all other states of variable u to +inf."""
+        self._check(u, state)
+        costs = self._unaries[self.model.unary_starts[u] :][: self.model.cardinalities[u]]
+        costs[np.arange(costs.size) != state] = np.inf
+        self._bound = None
+
+    def greedy_labelling(self, forward: bool = True) -> Array:
+        """Return the labelling in which each variable takes the best state given those before it.
+
+        Parameters
+        ----------
+        forward : bool, default True
+            Whether variables are visited in ascending order; else in descending order.
+        """
+        from cutplane.graphical.sweeps.decoding_kernels import greedy
+
+        self._bring_up_to_date()
+        return greedy(self._layout, read_only(self._tables), self._unaries, self._messages, forward)
+
+    def is_arc_consistent(self, tol: float = 1e-9) -> bool:
+        """Return whether no message can raise the bound any more, by costs within `tol` of the minima.
+
+        States and tuples that are not within `tol` of the minimum of their factor are struck out, then those
+        that have no support left in a neighbouring factor, and so on. If all states of a variable go, sweeps
+        can raise the bound further.
+
+        Parameters
+        ----------
+        tol : float, default 1e-9
+            At least 0, in the unit of the energies.
+        """
+        from cutplane.graphical.sweeps.arc_consistency import has_consistent_minima
+
+        tol = as_scalar("tol", tol, low=0.0)
+        self._bring_up_to_date()
+        return self._constant < np.inf and bool(
+            has_consistent_minima(
+                self._layout,
+                self._clusters,
+                read_only(self._tables),
+                self._unaries,
+                self._messages,
+                self._cluster_messages,
+                tol,
+            )
+        )
+
+    def _bring_up_to_date(self) -> None:
+        """Make room for clusters that have been added; factors inside them get tables of their own."""
+        if self._is_current:
+            return
+        tightening = self._tightening
+        clusters = tightening.cluster_layout()
+        new = np.setdiff1d(clusters.children, self._clusters.children)
+        tables = [tightening.original_table(a) for a in new]
+        starts = np.empty(self.model.n_factors + len(tightening.pairs), dtype=np.int64)
+        starts[: self._layout.table_starts.size] = self._layout.table_starts
+        starts[new] = self._tables.size + starts_of(np.array([table.size for table in tables]))[:-1]
+        self._clusters = clusters
+        self._layout = tightening.layout(starts)
+        self._tables = np.concatenate([self._tables, *tables])
+        self._own_tables = np.concatenate([self._own_tables, *tables])
+        self._messages = _extended(self._messages, self._layout.message_starts[-1])
+        self._cluster_messages = _extended(self._cluster_messages, clusters.message_starts[-1])
+        self._is_current = True
+
+    def _check(self, u: int, state: int) -> None:
+        model = self.model
+        if not 0 <= u < model.n_variables:
+            raise InvalidInputError(f"There is no variable {u}: there are {model.n_variables}, from 0.")
+        if not 0 <= state < model.cardinalities[u]:
+            raise InvalidInputError(
+                f"Variable {u} has {model.cardinalities[u]} states, from 0; {state} is none of them."
+            )
+
+
+def _extended(array: Array, size: int) -> Array:
+    return np.concatenate([array, np.zeros(size - array.size)])
