@@ -43,7 +43,7 @@ def draw(ax, title):
     ax.scatter(*points.T, color="C0", s=40, label="labellings", depthshade=False)
     ax.set(xlabel="$c_{01}$", ylabel="$c_{12}$", zlabel="$c_{02}$", title=title)
     ax.set(xticks=[0, 1], yticks=[0, 1], zticks=[0, 1])
-    ax.view_init(18, -62)
+    ax.view_init(16, 8)
 
 
 # %%

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -44,21 +45,22 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
     starts = np.concatenate([[0], np.cumsum(cardinalities)])
     unaries = np.zeros(starts[-1])
     merged: dict[tuple[int, ...], Array] = {}
+    sizes = cardinalities.tolist()
     for number, factor in enumerate(factors):
-        scope, table = _checked(number, factor, cardinalities)
+        scope, table = _checked(number, factor, sizes)
         if not scope:
             constant += float(table)
         elif len(scope) == 1:
             unaries[starts[scope[0]] : starts[scope[0] + 1]] += table
         else:
             merged[scope] = merged[scope] + table if scope in merged else table
-    sizes = np.array([table.size for table in merged.values()], dtype=np.int64)
+    lengths = np.array([table.size for table in merged.values()], dtype=np.int64)
     arities = np.array([len(scope) for scope in merged], dtype=np.int64)
     return Factors(
         unaries=unaries,
         scope_starts=_starts(arities),
         scopes=np.array([variable for scope in merged for variable in scope], dtype=np.int64),
-        table_starts=_starts(sizes)[:-1],
+        table_starts=_starts(lengths)[:-1],
         tables=np.concatenate([np.ravel(table) for table in merged.values()]) if merged else np.empty(0),
         constant=constant,
     )
@@ -118,31 +120,37 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
     )
 
 
-def _checked(number: int, factor: Any, cardinalities: Array) -> tuple[tuple[int, ...], Array]:
+def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tuple[int, ...], Array]:
     """Return the variables, ascending, and the table with its axes in that order."""
-    name = f"factors[{number}]"
     try:
         variables, table = factor
-        scope = tuple(int(u) for u in np.atleast_1d(np.asarray(variables, dtype=np.int64)))
+        scope = tuple(map(index, variables)) if np.ndim(variables) else (index(variables),)
         table = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{name} must be (variables, table), {_EXAMPLE}; {error}.") from error
+        raise InvalidInputError(
+            f"factors[{number}] must be (variables, table), {_EXAMPLE}; {error}."
+        ) from error
     for u in scope:
-        if not 0 <= u < cardinalities.size:
+        if not 0 <= u < len(cardinalities):
             raise InvalidInputError(
-                f"{name} names the variable {u}; there are {cardinalities.size}, numbered from 0."
+                f"factors[{number}] names the variable {u}; there are {len(cardinalities)}, numbered from 0."
             )
     if len(set(scope)) < len(scope):
-        raise InvalidInputError(f"{name} names a variable twice: {scope}.")
-    wanted = tuple(int(k) for k in cardinalities[list(scope)])
+        raise InvalidInputError(f"factors[{number}] names a variable twice: {scope}.")
+    wanted = tuple(cardinalities[u] for u in scope)
     if table.shape != wanted:
         raise InvalidInputError(
-            f"{name} needs a table of shape {wanted}, the numbers of states of the variables {scope}, "
-            f"got {table.shape}."
+            f"factors[{number}] needs a table of shape {wanted}, the numbers of states of the variables "
+            f"{scope}, got {table.shape}."
         )
-    _refuse_nan(f"the table of {name}", table)
-    order = np.argsort(scope, kind="stable")
-    return tuple(scope[i] for i in order), _demanded(np.transpose(table, order) if scope else table)
+    least = table.min(initial=np.inf)
+    if not least > -np.inf:
+        _refuse_nan(f"the table of factors[{number}]", table)
+        table = _demanded(table)
+    ascending = sorted(range(len(scope)), key=scope.__getitem__)
+    if ascending != list(range(len(scope))):
+        return tuple(scope[i] for i in ascending), np.transpose(table, ascending)
+    return scope, table
 
 
 def _refuse_nan(name: str, table: Array) -> None:
