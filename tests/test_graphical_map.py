@@ -59,7 +59,7 @@ def test_special_models(method, tighten, name):
 
 
 @pytest.mark.parametrize("method", ["primal", "auto"])
-@pytest.mark.parametrize("shape", [(4, 5), (3, 6)])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5)])
 @pytest.mark.parametrize("seed", range(5))
 def test_planar_glasses_without_field_are_solved_by_cycle_cuts(method, shape, seed):
     model = spin_glass(*shape, seed=seed)
