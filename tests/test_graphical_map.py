@@ -85,6 +85,28 @@ def test_chains_are_exact_and_fast(seed):
     assert result.energy == pytest.approx(model.brute_force()[1])
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 0.1, 1e12])
+def test_the_scale_of_the_costs_does_not_matter(method, scale):
+    cycle = GraphicalModel([2] * 7, [((i, (i + 1) % 7), scale * np.eye(2)) for i in range(7)])
+    result = cycle.map(method=method)
+    assert result.status is cut.Status.OPTIMAL and result.energy == scale
+    even = GraphicalModel([2] * 6, [((i, (i + 1) % 6), scale * np.eye(2)) for i in range(6)])
+    assert even.map(method=method).status is cut.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_large_penalty_does_not_make_gaps_look_small(method):
+    rng = np.random.default_rng(3)
+    factors = [((i, j), rng.normal(size=(3, 3))) for i in range(5) for j in range(i)]
+    factors.append(((0, 1), 1e8 * np.eye(3)))
+    model = GraphicalModel([3] * 5, factors)
+    result, optimum = model.map(method=method), model.brute_force()[1]
+    check(model, result, optimum)
+    if result.status is cut.Status.OPTIMAL:
+        assert result.energy == pytest.approx(optimum, abs=1e-6) and result.gap_abs <= 1e-5
+
+
 def test_a_gap_that_remains_is_reported():
     model = SPECIAL["frustrated triangle"]
     result = model.map(method="dual", tighten=False)

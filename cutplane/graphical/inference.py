@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 _DONE = "nothing is left to try"
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ class Job:
 
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up where energies have a unit."""
-        bound = rounded_up(bound - 1e-9 * max(1.0, abs(bound)), self.unit) if self.unit else bound
+        rounding = _ROUNDING * abs(bound)
+        if rounding < 1e-3 * self.unit:
+            bound = max(bound, rounded_up(bound - max(rounding, _ROUNDING * self.unit), self.unit))
         self.bound = max(self.bound, min(bound, self.energy))
 
 

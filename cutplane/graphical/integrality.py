@@ -1,4 +1,4 @@
-"""Whether all energies of a model are multiples of a unit, so that a bound may be rounded up to one."""
+"""The size of the costs of a model, and the unit of which all its energies are multiples, if there is one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from cutplane.graphical.model import GraphicalModel
 
 _FINEST = 1e-6
 _MANY = 2**14
+
+
+def largest_cost(model: GraphicalModel) -> float:
+    """Return the largest absolute value of a finite cost, 0 if there is none."""
+    costs = np.abs(np.concatenate([model.unaries, model.tables]))
+    return float(costs.max(where=costs < np.inf, initial=0.0))
+
+
+def typical_cost(model: GraphicalModel) -> float:
+    """Return the median absolute value of the finite nonzero costs; a few penalties do not move it."""
+    costs = np.abs(np.concatenate([model.unaries, model.tables]))
+    costs = costs[(costs > 0.0) & (costs < np.inf)]
+    return float(np.median(costs)) if costs.size else 0.0
 
 
 def energy_unit(model: GraphicalModel) -> float:

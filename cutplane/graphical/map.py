@@ -15,6 +15,7 @@ from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
 from cutplane.graphical.exact import ways as exact
 from cutplane.graphical.exact.forest import is_forest
 from cutplane.graphical.inference import Job, MapLoop, Way
+from cutplane.graphical.integrality import typical_cost
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.ways import primal_cutting_planes
 from cutplane.graphical.result import MAPResult
@@ -59,8 +60,7 @@ def solve_map(
 
 def _negligible(model: GraphicalModel) -> float:
     """Return a difference of energies that is rounding."""
-    costs = np.concatenate([model.unaries, model.tables])
-    return _NEGLIGIBLE * float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
+    return _NEGLIGIBLE * typical_cost(model)
 
 
 def _auto(job: Job) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
 from cutplane.graphical.dual.tightening import Tightener
-from cutplane.graphical.integrality import energy_unit, rounded_up
+from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
@@ -99,6 +99,7 @@ class DualAscent:
         self.reason = "the iteration has not ended"
         self.n_clusters = self.n_sweeps = self.n_searches = 0
         self._unit = energy_unit(model)
+        self._size = typical_cost(model)
         self._tightener = Tightener(model)
         self._floor = -math.inf
         self._rise = math.inf
@@ -131,7 +132,7 @@ class DualAscent:
 
     def _share(self, fraction: float, far: float = _FAR) -> float:
         """Return a fraction of the gap, or of a part of the bound if the energy is still far away."""
-        scale = max(1.0, abs(self.bound)) if abs(self.bound) < math.inf else 1.0
+        scale = max(self._size, abs(self.bound)) if abs(self.bound) < math.inf else self._size
         return max(_ROUNDING * scale, fraction * min(self.energy - self.bound, far * scale))
 
     def _sweep(self) -> None:
@@ -147,7 +148,7 @@ class DualAscent:
         """Add clusters and return what they are, "sweep" if there are none."""
         self._improve()
         costs = PairCosts.of(self.reparametrization)
-        least = max(_CERTAIN * max(1.0, abs(self.bound)), self._share(_NOTICEABLE))
+        least = max(_CERTAIN * max(self._size, abs(self.bound)), self._share(_NOTICEABLE))
         found, kind = self._tightener.propose(costs, least, costs.tables.size)
         if not found and self._rise <= self._share(_STILL):
             beyond = np.zeros(self.model.n_variables)
@@ -169,6 +170,6 @@ class DualAscent:
         room = self.energy - self._floor
         if room <= self._fixed_at:
             self._fixed_at = 0.9 * room
-            room += 1e-9 * max(1.0, abs(self.energy)) - 0.999 * self._unit
+            room += 1e-9 * max(self._size, abs(self.energy)) - 0.999 * self._unit
             for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
                 self.reparametrization.forbid(u, state)

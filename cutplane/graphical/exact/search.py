@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
-from cutplane.graphical.integrality import energy_unit
+from cutplane.graphical.integrality import energy_unit, largest_cost, typical_cost
 from cutplane.graphical.model import GraphicalModel
 from cutplane.validation import Array, as_count
 
@@ -126,8 +126,8 @@ class _Best:
     """The best labelling of the model so far; nodes of bound >= limit cannot improve on it."""
 
     def __init__(self, model: GraphicalModel) -> None:
-        costs = np.concatenate([model.unaries, model.tables])
-        self.rounding = _ROUNDING * float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
+        self.size = typical_cost(model)
+        self.rounding = _ROUNDING * largest_cost(model)
         unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
         self.unit = unit if self.rounding < 1e-3 * unit else 0.0
         self.model = model
@@ -138,7 +138,7 @@ class _Best:
         energy = self.model.energy(labelling)
         if energy < self.energy:
             self.labelling, self.energy = np.array(labelling, dtype=np.int64), energy
-            accuracy = max(_ACCURACY * max(1.0, abs(energy)), self.rounding)
+            accuracy = max(_ACCURACY * max(self.size, abs(energy)), self.rounding)
             self.limit = energy - max(0.999 * self.unit, accuracy)
 
 
@@ -223,7 +223,10 @@ class _Search:
         before = rep.sweep(_SWEEPS)
         for _ in range(_ROUNDS):
             bound = rep.sweep(_SWEEPS)
-            if not bound - before > _PROGRESS * max(1.0, abs(bound)) or perf_counter() > self.deadline:
+            if (
+                not bound - before > _PROGRESS * max(self.best.size, abs(bound))
+                or perf_counter() > self.deadline
+            ):
                 return
             before = bound
 
