@@ -43,6 +43,8 @@ def energy_unit(model: GraphicalModel) -> float:
     >>> energy_unit(GraphicalModel([2, 2], [((0, 1), [[0, 1.5], [3, float("inf")]])]))
     1.5
     """
+    if any(np.unique(costs[: 4 * _MANY]).size > 2 * _MANY + 2 for costs in (model.unaries, model.tables)):
+        return 0.0  # more than _MANY absolute values: no need to sort the rest
     costs = np.unique(np.abs(np.concatenate([[model.constant], model.unaries, model.tables])))
     costs = costs[(costs > 0.0) & (costs < np.inf)]
     if costs.size == 0 or costs.size > _MANY or costs[0] < _FINEST * costs[-1]:
