@@ -14,6 +14,7 @@ class Capability(Enum):
     IMAGE = "image"
     LINE = "line"
     PROJECTION = "project"
+    RESTORATION = "restore"
     LINEAR_MINIMISATION = "minimise_linear"
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"

@@ -9,18 +9,18 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.bound import DualFunction
-from cutplane.engine.bundle import AGGREGATE, TRIVIAL
+from cutplane.engine.bundle import rounding_of_offsets
 from cutplane.engine.evaluator import Evaluator
+from cutplane.engine.gap import least_size
+from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
-from cutplane.exceptions import InvalidInputError
-from cutplane.masters.base import HALF_SPACE
+from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.base import OnDemandRisk
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.problem import Problem
-
-_TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,7 @@ class Verification:
     lower_bound, upper_bound : float
         As recomputed.
     n_checked : int
-        Rows with a positive multiplier that were asked for again at their query point.
-    aggregated : float
-        Share of the multipliers on aggregates of dropped cuts, which can only be tested at known points; 0
-        without `max_cuts`.
+        Rows with a positive multiplier, each of which was asked for again where it was found.
     problems : tuple of str
         What did not agree.
     """
@@ -46,7 +43,6 @@ class Verification:
     lower_bound: float
     upper_bound: float
     n_checked: int
-    aggregated: float
     problems: tuple[str, ...] = ()
 
 
@@ -62,7 +58,7 @@ class Certificate:
     blocks : ndarray of shape (K,)
         The block of each cut, -1 for a half-space.
     queries : ndarray of shape (K,)
-        Key into `points`; -1 for an aggregate of dropped cuts, -2 for a known infimum.
+        Key into `points` or `duals`; -2 for a known infimum.
     multipliers : ndarray of shape (K,)
         Those of the best lower bound: nonnegative, each block sums to 1.
     points : dict of int to ndarray of shape (dim,)
@@ -74,6 +70,8 @@ class Certificate:
     lower_bound, upper_bound : float
     risk_value : float
         f(x) at the best point.
+    scale : float
+        The largest size of the objective that was seen.
     problem : Problem or None
         None if loaded from a file: pass the problem to `verify`.
     """
@@ -90,6 +88,7 @@ class Certificate:
     risk_value: float
     problem: Problem | None = field(default=None, repr=False)
     duals: dict[int, Array] = field(default_factory=dict)
+    scale: float = 1.0
 
     @property
     def n_bytes(self) -> int:
@@ -129,84 +128,92 @@ class Certificate:
         problem = problem or self.problem
         if problem is None:
             raise InvalidInputError("This certificate was loaded from a file: call verify(problem).")
+        problems = self.malformed(problem.dim)
+        if problems:
+            return Verification(False, -np.inf, np.inf, 0, tuple(problems))
         evaluator = Evaluator(problem)
-        problems: list[str] = []
         upper = self._upper(problem, evaluator, problems)
         used = np.flatnonzero(self.multipliers > 0.0)
-        half = (self.blocks[used] == HALF_SPACE) & (self.queries[used] != AGGREGATE)
-        checked = int(half.sum())
-        self._check_half_spaces(used[half], evaluator, problems)
-        for row in used[~half].tolist():
-            if self.queries[row] == AGGREGATE:
-                self._check_aggregate(row, evaluator, problems)
-            else:
-                checked += 1
-                self._check_row(row, problem, evaluator, problems)
-        lower = -np.inf
-        if used.size:
-            lower, *_ = DualFunction(problem)(self.slopes, self.offsets, self.blocks, self.multipliers, upper)
-        if self.lower_bound - lower > 1e-9 * max(1.0, abs(self.lower_bound)):
-            problems.append(f"the multipliers give the lower bound {lower:.10g}, not {self.lower_bound:.10g}")
-        weight = self.multipliers[self.blocks != HALF_SPACE]
-        aggregated = self.multipliers[(self.queries == AGGREGATE) & (self.blocks != HALF_SPACE)].sum()
-        share = float(aggregated / weight.sum()) if weight.sum() > 0 else 0.0
-        return Verification(not problems, float(lower), upper, checked, share, tuple(problems))
+        again = Recomputed(self, evaluator)
+        wrong = dict.fromkeys(filter(None, (self._asked(again, row) for row in used.tolist())))
+        problems += wrong
+        lower = -np.inf if wrong else self._lower(problem, upper, problems)
+        return Verification(not problems, lower, upper, used.size, tuple(problems))
+
+    def malformed(self, dim: int) -> list[str]:
+        """Return what is wrong with the numbers before any oracle is asked."""
+        count, width = self.slopes.shape if self.slopes.ndim == 2 else (0, 0)
+        lengths = [array.shape for array in (self.offsets, self.blocks, self.queries, self.multipliers)]
+        if width != dim or any(length != (count,) for length in lengths):
+            return [
+                f"slopes of shape {self.slopes.shape} and rows of shapes {lengths} do not fit dimension {dim}"
+            ]
+        vectors = [*self.points.values(), *([] if self.x is None else [self.x])]
+        if any(np.shape(vector) != (dim,) or not np.isfinite(vector).all() for vector in vectors):
+            return [f"x or a query point is not a vector of {dim} finite numbers"]
+        rows = self.slopes.data if sparse.issparse(self.slopes) else self.slopes
+        if not all(np.isfinite(array).all() for array in (rows, self.offsets, self.multipliers)):
+            return ["slopes, offsets or multipliers are not finite"]
+        problems = []
+        if (self.multipliers < 0.0).any():
+            problems.append("a multiplier is negative")
+        if np.isnan([self.lower_bound, self.upper_bound, self.risk_value]).any():
+            problems.append("a bound is not a number")
+        if self.x is None and self.upper_bound < np.inf:
+            problems.append(f"there is no x to prove the upper bound {self.upper_bound:.10g}")
+        if self.lower_bound > -np.inf and not (self.multipliers > 0.0).any():
+            problems.append(f"there are no multipliers to prove the lower bound {self.lower_bound:.10g}")
+        return problems
+
+    def _asked(self, again: Recomputed, row: int) -> str | None:
+        try:
+            return again.complaint(row)
+        except OracleError as error:
+            return f"query {self.queries[row]} cannot be asked for again: {error}"
+
+    def _lower(self, problem: Problem, upper: float, problems: list[str]) -> float:
+        if self.lower_bound == -np.inf:
+            return -np.inf
+        dual = DualFunction(problem)
+        reach = 0.0 if self.x is None else REACH * float(np.abs(self.x).max())
+        rows = self.slopes, self.offsets, self.blocks, self.multipliers
+        found = dual(*rows, upper, reach=reach, noise=self._noise())
+        excess = self.lower_bound - found.value
+        if excess > RECOMPUTED * abs(found.value) + 2.0 * found.error + dual.doubt:
+            problems.append(
+                f"the multipliers give the lower bound {found.value:.10g}, not {self.lower_bound:.10g}"
+            )
+        if self.lower_bound - upper > ROUNDING * abs(upper) + CANCELLED * found.magnitude:
+            problems.append(f"the lower bound {self.lower_bound:.10g} is above the objective {upper:.10g}")
+        return min(found.value, upper)
+
+    def _noise(self) -> Array:
+        """Return what rounding may have added to the offsets of the cuts in use."""
+        noise = np.zeros(self.offsets.size)
+        for row in np.flatnonzero((self.multipliers > 0.0) & (self.blocks >= 0)).tolist():
+            query = int(self.queries[row])
+            if query in self.points or query in self.duals:
+                slope, offset = dense(self.slopes[[row]]), self.offsets[[row]]
+                noise[row] = rounding_of_offsets(slope, offset, self.points.get(query))[0]
+        return noise
 
     def _upper(self, problem: Problem, evaluator: Evaluator, problems: list[str]) -> float:
         if self.x is None:
             return np.inf
         violation = problem.simple_set.violation(self.x)
-        if violation > _TOLERANCE * max(1.0, float(np.abs(self.x).max())):
+        if not violation <= INSIDE * float(np.abs(self.x).max(initial=0.0)):
             problems.append(f"x violates {problem.simple_set!r} by {violation:.3g}")
-        if len(evaluator.separate(self.x)):
-            problems.append("a separation oracle cuts x off")
-        upper = evaluator.point(self.x).objective
+        try:
+            if len(evaluator.separate(self.x)):
+                problems.append("a separation oracle cuts x off")
+            point = evaluator.point(self.x)
+        except OracleError as error:
+            problems.append(f"the oracles cannot be asked about x: {error}")
+            return np.inf
+        upper, scale = point.objective, float(np.abs(point.values).sum())
+        scale = max(scale + abs(problem.regularizer.value(self.x)), least_size(self.scale))
         on_demand = isinstance(problem.risk, OnDemandRisk)  # the run may have asked for less accuracy
         excess = upper - self.upper_bound
-        if (max(excess, 0.0) if on_demand else abs(excess)) > 1e-9 * max(1.0, abs(upper)):
+        if not (max(excess, 0.0) if on_demand else abs(excess)) <= RECOMPUTED * scale:
             problems.append(f"the objective at x is {upper:.10g}, not {self.upper_bound:.10g}")
         return upper
-
-    def _check_row(self, row: int, problem: Problem, evaluator: Evaluator, problems: list[str]) -> None:
-        block, query = int(self.blocks[row]), int(self.queries[row])
-        if query == TRIVIAL:
-            if dense(self.slopes[[row]]).any() or self.offsets[row] > problem.risk.infima[block]:
-                problems.append(f"the known infimum of block {block} is not {self.offsets[row]:.6g}")
-            return
-        if query in self.duals:
-            slopes, offsets = evaluator.dual_cut(self.duals[query])
-            if not self._same(row, slopes[block], offsets[block]):
-                problems.append(f"the multipliers of query {query} give another cut than the one recorded")
-            return
-        x = self.points[query]
-        point = evaluator.point(x)
-        slope = evaluator.slopes(point)[block]
-        if not self._same(row, slope, point.values[block] - slope @ x):
-            problems.append(f"the oracle gives another answer at query {query} than the one recorded")
-
-    def _check_half_spaces(self, rows: Array, evaluator: Evaluator, problems: list[str]) -> None:
-        """Ask for the half-spaces of each query again; equal ones have the same product with a vector."""
-        probe = np.random.default_rng(0).uniform(1.0, 2.0, self.slopes.shape[1])
-        for query in np.unique(self.queries[rows]).tolist():
-            mine = rows[self.queries[rows] == query]
-            found = evaluator.separate(self.points[query])
-            size = abs(self.slopes[mine]) @ probe + np.abs(self.offsets[mine])
-            apart = np.abs(np.subtract.outer(self.slopes[mine] @ probe, found.normals @ probe))
-            apart = np.maximum(apart, np.abs(np.add.outer(self.offsets[mine], found.offsets)))
-            if not (apart.min(axis=1, initial=np.inf) <= _TOLERANCE * size).all():
-                problems.append(f"the oracle gives another answer at query {query} than the one recorded")
-
-    def _same(self, row: int, slope: Array, offset: float) -> bool:
-        mine = dense(self.slopes[[row]])[0]
-        size = np.abs(mine).max(initial=1e-300)
-        close = np.abs(slope - mine).max(initial=0.0) <= _TOLERANCE * size
-        return bool(close and abs(offset - self.offsets[row]) <= _TOLERANCE * max(1.0, abs(offset)))
-
-    def _check_aggregate(self, row: int, evaluator: Evaluator, problems: list[str]) -> None:
-        block = int(self.blocks[row])
-        if block == HALF_SPACE or self.x is None:
-            return
-        value = evaluator.point(self.x).values[block]
-        cut = float((self.slopes[[row]] @ self.x + self.offsets[row])[0])
-        if cut - value > _TOLERANCE * max(1.0, abs(value)):
-            problems.append(f"an aggregate cut lies above the risk at x by {cut - value:.3g}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.validation import Array
+
+_LOCK = RLock()
 
 
 def check_variable(owner: str, variable: Any) -> None:
@@ -45,14 +48,18 @@ def check_depends_only_on(owner: str, piece: Any, variable: Any) -> None:
 
 @contextmanager
 def at(variable: Any, x: Array) -> Iterator[None]:
-    """Give `variable` the value x for a while: of shape (variable.size,), in column-major order."""
-    before = variable.value
-    variable.value = np.reshape(x, variable.shape, order="F")
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    finally:
-        variable.value = before
+    """Give `variable` the value x for a while: of shape (variable.size,), in column-major order.
+
+    Only one thread at a time: expressions share variables.
+    """
+    with _LOCK:
+        before = variable.value
+        variable.value = np.reshape(x, variable.shape, order="F")
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        finally:
+            variable.value = before
 
 
 def gradient(expression: Any, variable: Any) -> Array:

@@ -38,6 +38,19 @@ class LinearForm:
         """Number of columns: the dimension of x plus the number of auxiliaries."""
         return self.cost.shape[0]
 
+    def in_unit(self, unit: float) -> LinearForm:
+        """Return the same programme in u / unit: a solution times `unit` is one of this programme."""
+        if unit == 1.0:
+            return self
+        return LinearForm(
+            cost=unit * self.cost,
+            lower=self.lower / unit,
+            upper=self.upper / unit,
+            rows=self.rows,
+            row_lower=self.row_lower / unit,
+            row_upper=self.row_upper / unit,
+        )
+
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
         """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""
         mine, theirs = self.n_columns - dim, other.n_columns - dim

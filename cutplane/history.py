@@ -42,6 +42,8 @@ class Record:
         Seconds since the start of the solve.
     note : str
         What went wrong and was mended, such as a backend that failed.
+    scale : float
+        The largest size of the objective so far, which the gap of an objective close to zero is relative to.
     """
 
     iteration: int
@@ -56,11 +58,12 @@ class Record:
     other_seconds: float
     elapsed: float
     note: str = ""
+    scale: float = 1.0
 
     @property
     def gap(self) -> float:
         """The relative gap."""
-        return relative_gap(self.lower_bound, self.upper_bound)
+        return relative_gap(self.lower_bound, self.upper_bound, self.scale)
 
     @property
     def gap_abs(self) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cutplane.capabilities import Capability, offers
+from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
@@ -74,8 +75,8 @@ class Problem:
         self.dim = as_count(f"{type(risk).__name__}.dim", risk.dim)
         regularizer.check_dim(self.dim)
         simple, separators = feasible_set.parts
-        domain = getattr(regularizer, "domain", None)
-        if domain is not None and simple.bounds(self.dim) is not None:
+        domain = self.active_regularizer.domain
+        if domain is not None:
             simple = simple & domain
         self.simple_set: FeasibleSet = simple.resolve(self.dim)
         self.separators: tuple[Separator, ...] = separators
@@ -122,11 +123,16 @@ class Problem:
         project = getattr(self.simple_set, "project", None)
         if project is not None:
             return project(x)
-        return x if self.in_simple_set(x) else self._projection(x)
+        if not self.in_simple_set(x, NEAR):
+            x = self._projection(x)
+        restore = getattr(self.simple_set, Capability.RESTORATION.value, None)
+        if restore is not None:
+            x = restore(x)
+        return x
 
-    def in_simple_set(self, x: Array) -> bool:
-        """Tell whether x lies in the simple part of X, but for rounding."""
-        return self.simple_set.violation(x) <= 1e-9 * max(1.0, float(np.abs(x).max()))
+    def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
+        """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""
+        return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
 
     @cached_property
     def _projection(self) -> Any:
@@ -161,6 +167,7 @@ class Problem:
         x0: Any = None,
         warm_start: Result | None = None,
         stop: StoppingRule | None = None,
+        probes: bool = True,
     ) -> Loop:
         """Solve step by step: iterating over the returned object yields the `State` after each iteration.
 
@@ -181,7 +188,7 @@ class Problem:
         from cutplane.methods.auto import as_method
 
         if max_cuts is not None:
-            as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1)
+            as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1 + bool(self.separators))
         rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
         if as_scalar("tol_abs", tol_abs, low=0.0) > 0.0:
             rules.append(AbsoluteGap(tol_abs))
@@ -192,7 +199,7 @@ class Problem:
         x = self.starting_point(x0)
         chosen = as_method(method, self)
         run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        return Loop(run, AnyOf(tuple(rules)), x, warm_start)
+        return Loop(run, AnyOf(tuple(rules)), x, warm_start, probes)
 
     def solve(
         self,
@@ -207,6 +214,7 @@ class Problem:
         x0: Any = None,
         warm_start: Result | None = None,
         stop: StoppingRule | None = None,
+        probes: bool = True,
         callback: Callback | None = None,
         progress: bool = False,
         log: bool = False,
@@ -226,16 +234,20 @@ class Problem:
             Absolute certified gap at which the status is OPTIMAL.
         max_iter : int, default 10000
         time_limit : float, optional
-            Seconds; tested after each iteration.
+            Seconds; tested after each iteration, and inside reduced problems, certificates and the waiting
+            for a cluster. The first point is always evaluated.
         max_cuts : int, optional
-            The most cuts kept; older inactive ones are dropped, active ones are aggregated. Default: no
-            limit.
+            The most cuts and half-spaces kept, at least three per block and one (with separation oracles
+            two) more; older inactive ones are dropped, active ones are aggregated. Default: no limit.
         x0 : array_like of shape (dim,), optional
             First query; default: the point of X nearest to zero.
         warm_start : Result, optional
             A result for the same risk; its cuts are reused.
         stop : StoppingRule, optional
             A further rule, such as ``OracleCalls(100) | TargetReached(3.0)``.
+        probes : bool, default True
+            Whether a black box (``risk.black_box``) is asked a few questions more before the status is
+            OPTIMAL, to find mistakes: 1/20 of the calls, at least 4. The reason says that they were asked.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the solve ends with status
             INTERRUPTED.
@@ -270,6 +282,7 @@ class Problem:
             x0=x0,
             warm_start=warm_start,
             stop=stop,
+            probes=probes,
         )
         return run(loop, callback, progress, log)
 

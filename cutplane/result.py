@@ -30,7 +30,8 @@ class Result:
     lower_bound : float
         Certified: no feasible point is better.
     gap, gap_abs : float
-        (objective - lower_bound) / max(1e-12, |objective|), and objective - lower_bound.
+        (objective - lower_bound) / max(1e-12 s, |objective|), with s the largest objective that was seen, at
+        most 1; and objective - lower_bound.
     status : Status
         OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` says what to do.
     reason : str
@@ -72,7 +73,7 @@ class Result:
     @property
     def gap(self) -> float:
         """The relative gap."""
-        return relative_gap(self.lower_bound, self.objective)
+        return relative_gap(self.lower_bound, self.objective, self.certificate.scale)
 
     @property
     def gap_abs(self) -> float:

@@ -21,12 +21,22 @@ class Stop(NamedTuple):
     reason: str
 
 
+def time_is_up(seconds: float) -> Stop:
+    """Return the stop at a time limit."""
+    return Stop(Status.TIME_LIMIT, f"time_limit = {seconds:g} s has passed")
+
+
 class StoppingRule(ABC):
     """A rule; ``a | b`` stops when one of them does, ``a & b`` when both do."""
 
     @abstractmethod
     def __call__(self, state: State) -> Stop | None:
         """Return why to stop, or None to go on."""
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds after which the rule holds whatever else happens: then iterations are broken off too."""
+        return math.inf
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
         return AnyOf((self, other))
@@ -46,6 +56,11 @@ class AnyOf(StoppingRule):
         stops = [stop for rule in self.rules if (stop := rule(state)) is not None]
         return min(stops, key=lambda stop: stop.status is not Status.OPTIMAL, default=None)
 
+    @property
+    def time_limit(self) -> float:
+        """The least of the rules'."""
+        return min((rule.time_limit for rule in self.rules), default=math.inf)
+
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
@@ -62,10 +77,18 @@ class AllOf(StoppingRule):
         status = max((stop.status for stop in found), key=lambda status: status is not Status.OPTIMAL)
         return Stop(status, " and ".join(stop.reason for stop in found))
 
+    @property
+    def time_limit(self) -> float:
+        """The largest of the rules'."""
+        return max((rule.time_limit for rule in self.rules), default=math.inf)
+
 
 @dataclass(frozen=True)
 class RelativeGap(StoppingRule):
-    """Stop when (upper - lower) / max(1e-12, |upper|) <= tol, both certified."""
+    """Stop when (upper - lower) / max(1e-12 min(1, s), |upper|) <= tol, both certified.
+
+    s is the largest size of the objective that was seen.
+    """
 
     tol: float
 
@@ -116,7 +139,7 @@ class MaxIter(StoppingRule):
 
 @dataclass(frozen=True)
 class TimeLimit(StoppingRule):
-    """Stop after this many seconds, at the end of the iteration."""
+    """Stop after this many seconds, at the end of an iteration or inside a long reduced problem."""
 
     seconds: float
 
@@ -125,9 +148,12 @@ class TimeLimit(StoppingRule):
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the elapsed time."""
-        if state.elapsed >= self.seconds:
-            return Stop(Status.TIME_LIMIT, f"time_limit = {self.seconds:g} s has passed")
-        return None
+        return time_is_up(self.seconds) if state.elapsed >= self.seconds else None
+
+    @property
+    def time_limit(self) -> float:
+        """The seconds themselves."""
+        return self.seconds
 
 
 @dataclass(frozen=True)
@@ -159,6 +185,6 @@ class TargetReached(StoppingRule):
         """Compare the upper bound."""
         if state.upper_bound <= self.target:
             return Stop(
-                Status.STALLED, f"the objective {state.upper_bound:.6g} reached the target {self.target:g}"
+                Status.TARGET, f"the objective {state.upper_bound:.6g} reached the target {self.target:g}"
             )
         return None

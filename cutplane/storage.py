@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,7 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.problem import Problem
 
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
@@ -41,26 +42,30 @@ def save(result: Result, path: str | Path) -> Path:
         "lower_bound": certificate.lower_bound,
         "upper_bound": certificate.upper_bound,
         "risk_value": certificate.risk_value,
+        "scale": certificate.scale,
         "records": [asdict(record) for record in result.history],
     }
     dim = certificate.slopes.shape[1]
     keys, dual_keys = (
         np.array(list(origins), dtype=np.int64) for origins in (certificate.points, certificate.duals)
     )
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        np.savez(
-            file,
-            header=np.array(json.dumps(header)),
-            x=np.empty(0) if certificate.x is None else certificate.x,
-            point_keys=keys,
-            points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
-            dual_keys=dual_keys,
-            duals=np.array(list(certificate.duals.values())),
-            **_slopes_to_arrays(certificate.slopes),
-            **{name: getattr(certificate, name) for name in _ARRAYS},
-        )
-    temporary.replace(path)
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    try:
+        with temporary.open("xb") as file:
+            np.savez(
+                file,
+                header=np.array(json.dumps(header)),
+                x=np.empty(0) if certificate.x is None else certificate.x,
+                point_keys=keys,
+                points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
+                dual_keys=dual_keys,
+                duals=np.array(list(certificate.duals.values())),
+                **_slopes_to_arrays(certificate.slopes),
+                **{name: getattr(certificate, name) for name in _ARRAYS},
+            )
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
 
 
@@ -81,7 +86,9 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
     Raises
     ------
     InvalidInputError
-        If the file is not a saved result.
+        If the file is not a saved result, or is damaged; the message names the file and what is wrong.
+    FileNotFoundError
+        If there is no such file.
 
     Examples
     --------
@@ -92,32 +99,42 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
     ...     print(cut.load(file).objective)
     -2.0
     """
+    if not Path(path).exists():
+        raise FileNotFoundError(f"There is no file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            if header.get("format") != _FORMAT:
-                raise InvalidInputError(
-                    f"{path} has format {header.get('format')}, this version reads {_FORMAT}."
-                )
-            x = file["x"]
-            certificate = Certificate(
-                slopes=_slopes_from_arrays(file, header.get("dim")),
-                **{name: file[name] for name in _ARRAYS},
-                points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
-                duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
-                x=x if x.size else None,
-                lower_bound=header["lower_bound"],
-                upper_bound=header["upper_bound"],
-                risk_value=header["risk_value"],
-                problem=problem,
-            )
-    except (KeyError, ValueError, OSError) as error:
-        if isinstance(error, FileNotFoundError | InvalidInputError):
-            raise
-        raise InvalidInputError(f"{path} is not a result saved by cutplane: {error}") from error
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return _read(file, problem)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path} is not a result that can be read: {error}") from error
+    except Exception as error:  # a damaged archive fails in many ways
+        raise InvalidInputError(
+            f"{path} is not a result saved by cutplane, or it is damaged: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read(file: Any, problem: Problem | None) -> Result:
+    header = json.loads(str(file["header"]))
+    if header.get("format") != _FORMAT:
+        raise InvalidInputError(f"it has format {header.get('format')}, this version reads {_FORMAT}.")
+    x, dim = file["x"], header["dim"]
+    certificate = Certificate(
+        slopes=_slopes_from_arrays(file, dim),
+        **{name: file[name] for name in _ARRAYS},
+        points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
+        duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
+        x=x if x.size else None,
+        lower_bound=float(header["lower_bound"]),
+        upper_bound=float(header["upper_bound"]),
+        risk_value=float(header["risk_value"]),
+        scale=float(header["scale"]),
+        problem=problem,
+    )
+    complaints = certificate.malformed(dim)
+    if complaints:
+        raise InvalidInputError(f"{'; '.join(complaints)}.")
     return Result(
         certificate=certificate,
-        status=Status[header["status"]],
+        status=Status(header["status"]),
         reason=header["reason"],
         history=History([Record(**record) for record in header["records"]]),
         method=header["method"],

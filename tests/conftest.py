@@ -1,7 +1,15 @@
-"""Hypothesis draws the same examples in each run; ``--hypothesis-profile=random`` draws others."""
+"""Hypothesis draws the same examples in each run; ``--hypothesis-profile=random`` draws others.
+
+A process that a shell started in the background ignores Ctrl-C, and so would the tests of it.
+"""
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile("repeatable")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -169,7 +169,7 @@ def test_a_learner_that_is_not_exact_gives_a_relative_bound():
     learner = DecisionTreeClassifier(max_depth=2, random_state=0)
     for method in (LPBoost(), MLPBoost()):
         result = SoftMargin(X, y, 0.1 * y.size, learner).solve(method, tol=0.05, max_iter=300)
-        assert result.status is cut.Status.OPTIMAL and not result.is_global
+        assert result.status is cut.Status.TARGET and not result.is_global
         assert "relative" in result.reason and "relative" in repr(result)
         assert result.edge >= result.soft_margin
         edges = np.array([result.distribution @ (y * h.predict(X)) for h in result.hypotheses])
@@ -311,3 +311,12 @@ def test_an_eta_too_small_is_not_called_optimal():
     H, y, _ = instance(2)
     result = SoftMargin(H, y, 3.0, HypothesisMatrix()).solve(ERLPBoost(eta=0.01), tol=1e-6, max_iter=200)
     assert result.status is not cut.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("method", [LPBoost(), ERLPBoost(), CorrectiveERLPBoost(), MLPBoost()], ids=repr)
+def test_edges_that_cancel_are_no_contradiction(method):
+    for m, nu in [(20, 5.0), (20, 8.0), (12, 11.0), (24, 13.710064741989605), (48, 23.975763698075216)]:
+        y = np.resize([1.0, -1.0], m)
+        result = SoftMargin(np.ones((m, 2)), y, nu, DecisionStumps()).solve(method, tol=1e-2)
+        assert result.status is cut.Status.OPTIMAL
+        assert abs(result.edge) <= 1e-12 and result.verify().valid

@@ -117,3 +117,9 @@ def test_bad_parameters_are_named(options, message):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InvalidInputError, match=message):
         LPBoostClassifier(**options).fit(X, y)
+
+
+def test_a_gap_relative_to_the_learner_is_no_reason_to_warn():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LPBoostClassifier(DecisionTreeClassifier(max_depth=2), nu=0.3, tol=0.1).fit(X, y)
+    assert [result.status for result in model.results_] == ["TARGET"]

@@ -66,11 +66,12 @@ def test_balance_makes_the_residual_vanish(seed, n_free, n_blocks):
     blocks = np.append(np.repeat(np.arange(n_blocks), 8), HALF_SPACE)
     slopes = rng.normal(size=(len(blocks), n_free))
     weights = normalise(rng.exponential(size=len(blocks)), blocks, n_blocks)
-    balanced = balance(weights, slopes, blocks)
+    balanced, distance, _ = balance(weights, slopes, blocks, np.arange(n_free))
     assert (balanced >= 0).all()
     assert np.bincount(blocks[:-1], weights=balanced[:-1]) == pytest.approx(np.ones(n_blocks))
     if np.abs(balanced - weights).max() > 0:
-        assert np.abs(balanced @ slopes).max() <= 1e-9
+        assert np.abs(balanced @ slopes).max() <= 1e-14
+        assert distance is not None and (distance <= 1e-14).all()
 
 
 def random_problem(rng):

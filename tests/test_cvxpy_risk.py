@@ -1,7 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
+import cutplane as cut
 from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.risks import CvxpyRisk, LinearObjective, Risk
@@ -216,3 +219,23 @@ def test_cvxpy_risk_in_a_sum_and_its_repr():
     assert repr(CvxpyRisk(cp.norm1(W), W)) == "CvxpyRisk(norm1(w), w)"
     long = CvxpyRisk(cp.norm1(cp.hstack([W[i % 4] * i for i in range(99)])), W)
     assert len(repr(long)) < 230
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.LevelBundle()], ids=repr)
+def test_threads_may_share_a_risk(method):
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(20, 5)), rng.normal(size=20)
+    x = cp.Variable(5)
+    risk = cut.CvxpyRisk(cp.norm1(A @ x - b), x)
+    lams = [0.1, 0.5, 1.0, 5.0]
+
+    def solve(lam):
+        return cut.Problem(risk, cut.L2(lam)).solve(method, tol=1e-6)
+
+    alone = [solve(lam) for lam in lams]
+    with ThreadPoolExecutor(len(lams)) as pool:
+        together = list(pool.map(solve, lams))
+    for one, other in zip(alone, together, strict=True):
+        assert other.status == "OPTIMAL"
+        assert np.array_equal(one.x, other.x)
+        assert other.certificate.verify().valid

@@ -392,3 +392,51 @@ def test_the_wrong_dimension_is_seen_before_anything_is_sent(client):
     assert isinstance(risk, DistributedRisk)
     with pytest.raises(InvalidInputError, match=rf"x must have shape \({N},\), got \(2,\)"):
         risk.image(np.zeros(2))
+
+
+@contextmanager
+def losing_its_worker():
+    """A risk, and a callback that takes the only worker of its cluster away at the third iteration."""
+    risk = local_risk(Hinge())
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
+    )
+    with cluster, distributed.Client(cluster) as client:
+
+        def leave(state):
+            if state.iteration == 2:
+                cluster.scale(0)
+                while client.nthreads():
+                    time.sleep(0.05)
+
+        yield distribute(client, risk), leave
+
+
+def test_without_workers_there_is_an_error_with_the_best_point(monkeypatch):
+    monkeypatch.setattr("cutplane.distributed.cluster._PATIENCE", 1.5)
+    with losing_its_worker() as (risk, leave):
+        began = time.perf_counter()
+        with pytest.raises(OracleError, match=r"no workers for 1\.5 s") as caught:
+            cut.Problem(risk, cut.L2(1e-4)).solve(OCAS, tol=1e-9, callback=leave)
+        assert time.perf_counter() - began < 15.0
+    result = caught.value.result
+    assert result.x is not None and np.isfinite(result.objective)
+    assert len(result.history) >= 3
+
+
+def test_a_time_limit_holds_without_workers():
+    with losing_its_worker() as (risk, leave):
+        began = time.perf_counter()
+        result = cut.Problem(risk, cut.L2(1e-4)).solve(OCAS, tol=1e-9, callback=leave, time_limit=4.0)
+        assert time.perf_counter() - began < 8.0
+    assert result.status is cut.Status.TIME_LIMIT
+    assert result.x is not None and result.history[-1].step == "stop"
+
+
+def test_a_time_limit_holds_through_a_slow_partition(client):
+    risk = distribute(client, [lambda: Slow(seconds=10.0)])
+    loop = cut.Problem(risk, cut.L2(1.0)).iterate(cut.BMRM(), tol=1e-12, time_limit=1.5)
+    began = time.perf_counter()
+    states = list(loop)
+    assert loop.result().status is cut.Status.TIME_LIMIT and len(states) >= 2
+    assert time.perf_counter() - began < 5.0

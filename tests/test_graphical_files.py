@@ -372,3 +372,31 @@ def test_what_is_no_file_is_refused():
         read_uai("no such file.uai")
     with pytest.raises(InvalidInputError, match="upper_bound"):
         read_wcsp(io.StringIO(WCSP), upper_bound=-1)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({1: 1.5}, "variable 1 has the state 1.5; it must be an integer from 0 to 2"),
+        ({1: True}, "variable 1 has the state True"),
+        ({1: "2"}, "variable 1 has the state '2'"),
+        ({1: -1}, "variable 1 has the state -1"),
+        ({1: 3}, "variable 1 has the state 3"),
+        ({1: None}, "variable 1 has the state None"),
+        ({2: 0}, "names the variable 2; it must be an integer from 0 to 1"),
+        ({-1: 0}, "names the variable -1"),
+        ({0.5: 0}, "names the variable 0.5"),
+        ({"0": 0}, "names the variable '0'"),
+        ({True: 0}, "names the variable True"),
+    ],
+)
+def test_evidence_that_names_no_state_is_refused(evidence, message):
+    text = "MARKOV\n2\n2 3\n1\n2 0 1\n6\n1 2 3 4 5 6"
+    with pytest.raises(InvalidInputError, match=message):
+        read_uai(io.StringIO(text), evidence)
+
+
+def test_evidence_may_be_of_numpy_integers():
+    text = "MARKOV\n2\n2 3\n1\n2 0 1\n6\n1 2 3 4 5 6"
+    model = read_uai(io.StringIO(text), {np.int64(1): np.int32(2)})
+    assert np.isinf(model.unary(1)).tolist() == [True, True, False]

@@ -196,7 +196,10 @@ def model_of_two():
         (lambda: model_of_two().factor(1), "There is no factor 1"),
         (lambda: model_of_two().unary(2), "There is no variable 2"),
         (lambda: model_of_two().factors_of(-1), "There is no variable -1"),
-        (lambda: model_of_two().condition({0: 2}), "Variable 0 has 2 states"),
+        (
+            lambda: model_of_two().condition({0: 2}),
+            "variable 0 has the state 2; it must be",
+        ),
         (lambda: potts(10, 10, 3).brute_force(), "more than max_labellings"),
         (
             lambda: GraphicalModel([2] * 3, [((0, 1, 2), np.zeros((2, 2, 2)))]).edges,

@@ -625,10 +625,14 @@ def test_float32_is_accurate_to_seven_digits():
     assert rounded.n_bytes <= 0.55 * exact.n_bytes
 
 
-def test_indefinite_matrices_are_not_hidden():
+def test_indefinite_matrices_are_refused():
+    with pytest.raises(
+        InvalidInputError, match=r"matrices\[0\] is not positive semidefinite: entry \[0, 1\] is 1"
+    ):
+        PrecomputedKernels([[[0.0, 1.0], [1.0, 0.0]]])
     above = np.nextafter(1.0, 2.0)
-    K = np.array([[[0.0, 1.0], [1.0, 0.0]], [[1.0, above], [above, 1.0]]])
-    assert PrecomputedKernels(K).quadratic_forms([1.0, -1.0]).tolist() == [-2.0, 0.0]
+    rounded = np.array([[[1.0, above], [above, 1.0]]])
+    assert PrecomputedKernels(rounded).quadratic_forms([1.0, -1.0]).tolist() == [0.0]
 
 
 class Hat(Kernel):

@@ -367,7 +367,7 @@ def test_intersection_with_separators_splits_into_its_parts():
     oracle = SeparationOracle(lambda x: HalfSpace(np.ones(3), 1.0) if x.sum() > 1 else None)
     both = Box(0, 1, dim=3) & oracle & Simplex() & oracle
     simple, separators = both.parts
-    assert repr(simple) == "CappedSimplex(cap=1, dim=3)"
+    assert repr(simple) == "Simplex(dim=3)"
     assert [s.dim for s in separators] == [3, 3]
     assert both.dim == 3
     assert both.bounded

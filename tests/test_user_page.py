@@ -99,7 +99,7 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     assert len(names["path"]) == 25
 
     ensemble = value_of(boosted, names)
-    assert ensemble.status is cut.Status.OPTIMAL and ensemble.gap_abs <= 1e-2
+    assert ensemble.status is cut.Status.TARGET and ensemble.gap_abs <= 1e-2
 
     fit = value_of(many_kernels, names)
     assert fit.status is cut.Status.OPTIMAL and fit.gap <= 1e-3 and fit.certificate.verify().valid

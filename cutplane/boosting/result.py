@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from cutplane.boosting.soft_margin import SoftMargin
+    from cutplane.certificate import Verification
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +41,8 @@ class BoostingResult:
     is_global : bool
         Whether the weak learner is exact, so that `edge` bounds the soft margin of every ensemble.
     status : Status
-        OPTIMAL only if the gap is within the tolerance.
+        OPTIMAL only if the gap is within the tolerance and `is_global`; TARGET if it is within the tolerance
+        relative to what the weak learner found.
     reason : str
     history : History
         Of every round; its bounds are `soft_margin` and `edge` so far.
@@ -48,6 +52,8 @@ class BoostingResult:
         All that were found.
     stages : tuple of ndarray
         The weights of the first hypotheses after each round.
+    problem : SoftMargin or None
+        None if it was loaded from a file: pass the problem to `verify`.
     """
 
     ensemble: Ensemble
@@ -63,6 +69,10 @@ class BoostingResult:
     nu: float
     hypotheses: tuple[Any, ...]
     stages: tuple[Array, ...]
+    problem: SoftMargin | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"problem": None}
 
     @property
     def gap_abs(self) -> float:
@@ -73,6 +83,35 @@ class BoostingResult:
     def n_iter(self) -> int:
         """Number of rounds after the first hypothesis."""
         return max(0, len(self.history) - 1)
+
+    def verify(self, problem: SoftMargin | None = None) -> Verification:
+        """Recompute soft margin and edge from the examples, the hypotheses and the weak learner alone.
+
+        The lower bound is the mean of the nu least margins of the ensemble, whose hypotheses are asked for
+        their predictions again. The upper bound is the largest edge at `distribution`, whose feasibility is
+        checked, among the hypotheses that are known and the one that the weak learner, bound to the examples
+        anew, answers with. With an exact weak learner that bounds every ensemble. With another it bounds
+        those of the hypotheses that were asked for, and nothing proves more; and if the learner is random,
+        it may answer otherwise than it did.
+
+        Parameters
+        ----------
+        problem : SoftMargin, optional
+            Needed only if the result was loaded from a file.
+
+        Returns
+        -------
+        Verification
+            ``n_checked`` counts the hypotheses that were asked.
+
+        Raises
+        ------
+        InvalidInputError
+            If no problem is known.
+        """
+        from cutplane.boosting.verification import verify
+
+        return verify(self, problem or self.problem)
 
     def staged_ensembles(self) -> Iterator[Ensemble]:
         """Yield the ensemble after each round."""
@@ -125,7 +164,11 @@ class BoostingResult:
                 f"{last.elapsed:.3g} (weak learner {self.history.column('oracle_seconds').sum():.3g}, "
                 f"master {self.history.column('master_seconds').sum():.3g})"
             )
-        if self.status is not Status.OPTIMAL:
+        if self.status is Status.TARGET:
+            facts["what to do"] = (
+                "Nothing if the ensemble is all you want; an exact weak learner (DecisionStumps) proves it."
+            )
+        elif self.status is not Status.OPTIMAL:
             facts["what to do"] = self.status.remedy
         return facts
 

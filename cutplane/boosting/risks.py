@@ -26,6 +26,8 @@ class EdgeRisk(Risk):
         Number of examples: the dimension.
     """
 
+    black_box = False
+
     def __init__(self, pool: Pool, m: int):
         self.pool = pool
         self.dim = m
@@ -68,6 +70,7 @@ class SmoothedMargin(ImagedRisk):
         Whether the weak learner is, which bounds this risk over the hull.
     """
 
+    black_box = False
     dim: int
     nu: float
     lam: float

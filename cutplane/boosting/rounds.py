@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cutplane.boosting.methods import Booster, BoostingMethod
     from cutplane.boosting.pool import Pool
     from cutplane.boosting.soft_margin import SoftMargin
+    from cutplane.boosting.weak_learner import EdgeOracle
 
 
 def soft_margin(margins: Array, nu: float) -> float:
@@ -63,6 +64,7 @@ def boost(
             nu=problem.nu,
             hypotheses=tuple(pool.hypotheses),
             stages=tuple(stages),
+            problem=problem,
         )
 
     with progress_display(progress) as display:
@@ -76,10 +78,7 @@ def boost(
                 best = max(best, (value, weights), key=lambda pair: pair[0])
                 records.append(replace(state.record, lower_bound=best[0], upper_bound=pool.edge))
                 if pool.edge - best[0] <= tol:
-                    kind = "certified" if pool.learner.exact else "relative"
-                    gap = max(0.0, pool.edge - best[0])
-                    reason = f"the {kind} gap {gap:.2g} of the soft margin is at most tol = {tol:g}"
-                    loop.stop = Stop(Status.OPTIMAL, reason)
+                    loop.stop = _closed(max(0.0, pool.edge - best[0]), tol, pool.learner)
                 shown = State(records[-1], pool.distribution)
                 if any([watcher(shown) is True for watcher in watchers]):
                     loop.stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
@@ -98,3 +97,14 @@ def boost(
     if stop.status is Status.OPTIMAL and pool.edge - best[0] > tol:
         stop = Stop(Status.STALLED, "the smoothed problem is solved, but eta is too small for tol: raise eta")
     return finish(stop)
+
+
+def _closed(gap: float, tol: float, learner: EdgeOracle) -> Stop:
+    if learner.exact:
+        reason = f"the certified gap {gap:.2g} of the soft margin is at most tol = {tol:g}"
+        return Stop(Status.OPTIMAL, reason)
+    return Stop(
+        Status.TARGET,
+        f"the gap {gap:.2g} of the soft margin is at most tol = {tol:g}, relative to the hypotheses that the "
+        "weak learner found: it is not declared exact, and others may have larger edges",
+    )

@@ -95,7 +95,8 @@ class SoftMargin:
             "auto" is `ERLPBoost` down to a `tol` of 1e-3, then `LPBoost`.
         tol : float, default 0.01
             Positive. Absolute, in the unit of the margins, which are in [-1, 1]: the run stops when the least
-            edge of the best hypothesis so far exceeds the soft margin of the ensemble by at most `tol`.
+            edge of the best hypothesis so far exceeds the soft margin of the ensemble by at most `tol`. It is
+            OPTIMAL with an exact weak learner, TARGET with another.
         max_iter : int, default 10000
             Rounds at most.
         time_limit : float, optional

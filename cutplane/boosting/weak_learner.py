@@ -38,7 +38,8 @@ class EdgeOracle(Protocol):
     def exact(self) -> bool:
         """Whether no other hypothesis has a larger edge than the one that `best` finds.
 
-        Then bounds on the soft margin hold for all hypotheses, else only for those that have been found.
+        Then bounds on the soft margin hold for all hypotheses, and a run may end as OPTIMAL; else they hold
+        only for those that have been found, and it ends as TARGET.
         """
         ...
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from time import perf_counter
 from typing import Any
 
 import distributed
 from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker
 
+from cutplane.deadline import check_time, seconds_left
 from cutplane.distributed.share import PARTITION, Request, build, serve
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.base import ImagedRisk
 from cutplane.validation import Array
 
 _LARGE = 1 << 18
-_PATIENCE = 60.0
+_PATIENCE = 60.0  # seconds: a nanny starts a new worker in a few, a queueing system may need longer
+_SLICE = 1.0  # seconds between two looks at the clock and at the workers, while answers are waited for
 _ATTEMPTS = 20
 _LOST = "cancelled", "lost"
 
@@ -59,27 +63,61 @@ class Cluster:
         Raises
         ------
         OracleError
-            If a partition raises an exception, kills its workers or is lost for good, or the client is
-            closed.
+            If a partition raises an exception, kills its workers or is lost for good, if there has been no
+            worker for a minute, or if the client is closed.
+        OutOfTime
+            If the deadline passes.
         """
         for _ in range(_ATTEMPTS):
             self._check_open()
             tasks: list[Any] = []
             try:
                 tasks = self._tasks = self._submit(which, request, points)
-                answers: Any = self._client.gather(tasks)
-                return answers
+                return self._gather(tasks)
             except (CancelledError, TimeoutError) as error:
                 self._check_open(error)
+                self._await_workers()
                 self._replace_lost()
+            except OracleError:
+                raise
             except Exception as error:
                 self._check_open(error)
                 raise self._failure(which, tasks, error) from error
         raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
 
+    def _gather(self, tasks: list[Any]) -> list[Any]:
+        """Wait for the answers, as long as there are workers, or hope of new ones."""
+        answers: Any = self._client.gather(tasks, asynchronous=True)
+        waiting = asyncio.run_coroutine_threadsafe(answers, self._client.loop.asyncio_loop)  # type: ignore[attr-defined]
+        while True:
+            try:
+                return waiting.result(min(_SLICE, seconds_left()))
+            except TimeoutError:
+                check_time()
+                if waiting.done() or any(task.status in _LOST for task in (*tasks, *self._futures)):
+                    raise
+                self._check_open()
+                self._await_workers()
+
+    def _await_workers(self) -> None:
+        """Wait until there is a worker; raise `OracleError` if for long there is none."""
+        began = perf_counter()
+        while not self._client.nthreads():
+            check_time()
+            if perf_counter() - began > _PATIENCE:
+                raise OracleError(
+                    f"The Dask cluster has had no workers for {_PATIENCE:g} s; start some, and go on with "
+                    "solve(warm_start=error.result)."
+                ) from ConnectionError("no workers")
+            try:
+                self._client.wait_for_workers(1, timeout=min(_SLICE, seconds_left()))
+            except TimeoutError:
+                self._check_open()
+
     def _submit(self, which: Sequence[int], request: Request, points: Sequence[Array]) -> list[Any]:
         large = sum(point.nbytes for point in points) > _LARGE
-        sent = [self._client.scatter(point, hash=False) for point in points] if large else points
+        patience = min(_PATIENCE, seconds_left())
+        sent = [self._client.scatter(x, hash=False, timeout=patience) for x in points] if large else points
         columns = [[argument] * len(which) for argument in (request, *sent)]
         return self._client.map(serve, [self._futures[i] for i in which], *columns, pure=False)
 
@@ -114,7 +152,6 @@ class Cluster:
                 )
         lost = [i for i, future in enumerate(self._futures) if future.status in _LOST]
         if lost:
-            self._client.wait_for_workers(1, timeout=_PATIENCE)
             workers = addresses(self._client)
             for i in lost:
                 self._futures[i] = self._place(self._numbers[i], workers[i % len(workers)])

@@ -38,6 +38,8 @@ class DistributedRisk(ImagedRisk):
     n_partitions : int
     """
 
+    black_box = False
+
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
         self._everyone = range(len(cluster))

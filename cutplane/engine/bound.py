@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.capabilities import Capability, offers
-from cutplane.engine.repair import balance
-from cutplane.engine.slopes import dense
+from cutplane.engine.repair import Balanced, balance
+from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.changes import row_sizes
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.validation import Array
@@ -21,19 +22,22 @@ if TYPE_CHECKING:
     from cutplane.masters.linear_minimum import LinearMinimum
     from cutplane.problem import Problem
 
-_ROUNDING = 1e-12
 _NEGLIGIBLE = 1e-14
+"""Multipliers below this share of the largest one are what a solver leaves of zero."""
 
 
 class DualValue(NamedTuple):
     """L(multipliers) and the multipliers as they were used: clipped, and normalised per block."""
 
     value: float
+    """Less what rounding may have added to it, where that is more than `ROUNDING` of it."""
     multipliers: Array
     magnitude: float
     """Size of the terms that `value` is the sum of: rounding errors are relative to it."""
     minimiser: Array | None = None
     """Where the inner minimum is attained; None if it is not."""
+    error: float = 0.0
+    """What rounding may have added to the sum."""
 
 
 class DualFunction:
@@ -68,6 +72,11 @@ class DualFunction:
         return LinearMinimum(form)
 
     @property
+    def doubt(self) -> float:
+        """How far above the last value the true one may be: the gap that a solver left."""
+        return 0.0 if self._inner is None else self._inner.doubt
+
+    @property
     def calls_solver(self) -> bool:
         """Whether the inner minimum has no closed form, so that each evaluation is a small convex solve."""
         return self._inner is not None or "_programme" in vars(self)
@@ -80,6 +89,9 @@ class DualFunction:
         multipliers: Array,
         upper: float,
         set_multipliers: Array | None = None,
+        reach: float = 0.0,
+        steepest: float = math.inf,
+        noise: Array | None = None,
     ) -> DualValue:
         """Evaluate L.
 
@@ -93,26 +105,40 @@ class DualFunction:
             sum(infima)``.
         set_multipliers : ndarray, optional
             Of the rows of the simple set's linear form: any give a bound, good ones spare a linear programme.
+        reach : float, default 0.0
+            How far from zero the free coordinates of a solution may be. A residual slope there, of the size
+            of the last bits of the slopes in use, is charged over this distance.
+        steepest : float, default inf
+            At least the largest entry of the slopes, if that is known.
+        noise : ndarray of shape (K,), optional
+            What rounding may have added to each offset.
         """
         weights = normalise(multipliers, blocks, self.problem.risk.n_blocks)
         if weights is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
+        balanced = Balanced(weights, None)
         if self.free.size:
-            weights = balance(weights, dense(slopes[:, self.free]), blocks)
+            balanced = balance(weights, slopes, blocks, self.free)
+        weights = balanced.weights
         v = _combine(weights, slopes)
-        magnitude = float(weights @ np.abs(offsets))
-        if self.free.size:
-            size = np.abs(dense(slopes[:, self.free])).max(axis=0)
-            rounding = np.abs(v[self.free]) <= _ROUNDING * size
-            v[self.free[rounding]] = 0.0
-            magnitude += float(size.sum())
+        if balanced.distance is not None:
+            v[self.free] = 0.0
         constant = float(weights @ offsets)
-        budget = upper - self._infimum
-        minimum = self._minimum(v, budget, set_multipliers)
-        value, size = constant + minimum.value, magnitude + abs(minimum.value)
-        return DualValue(value, weights, size, minimum.x)
+        minimum = self._minimum(v, upper - self._infimum, set_multipliers, reach / REACH)
+        value = constant + minimum.value
+        magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
+        error = CANCELLED * magnitude + balanced.left * reach
+        if noise is not None:
+            error += float(weights @ noise)
+        if math.isfinite(value):
+            x = np.full(v.size, reach / REACH) if minimum.x is None else minimum.x
+            allowed = ROUNDING * abs(value) - error
+            error += _error_of_slopes(balanced, slopes, offsets, x, steepest, allowed)
+        if error > ROUNDING * abs(value):
+            value -= error
+        return DualValue(value, weights, magnitude, minimum.x, error)
 
-    def _minimum(self, v: Array, budget: float, set_multipliers: Array | None) -> Minimum:
+    def _minimum(self, v: Array, budget: float, set_multipliers: Array | None, extent: float) -> Minimum:
         problem = self.problem
         closed_form = getattr(problem.active_regularizer, "conjugate_minimiser", None)
         if closed_form is not None:
@@ -120,14 +146,14 @@ class DualFunction:
             if minimum is not None:
                 return minimum
         if self._programme is not None:
-            minimum = self._programme(v, set_multipliers)
+            minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
                 return minimum
         if self._inner is None:
             from cutplane.masters.conic import InnerMinimum
 
             self._inner = InnerMinimum(problem.active_regularizer, problem.simple_set, problem.dim)
-        return self._inner(v, budget)
+        return self._inner(v, budget, extent)
 
 
 def _combine(weights: Array, slopes: Any) -> Array:
@@ -138,14 +164,37 @@ def _combine(weights: Array, slopes: Any) -> Array:
     return weights @ slopes
 
 
+def _error_of_slopes(
+    balanced: Balanced, slopes: Any, offsets: Array, x: Array, steepest: float, allowed: float
+) -> float:
+    """Return what the last bits of the aggregate slope, and of multipliers that balance, are worth at x.
+
+    Where that is certain to be below what is allowed, the first is not computed.
+    """
+    weights, distance, _ = balanced
+    reach, error = EPS * float(np.abs(x).sum()), 0.0
+    if reach * steepest > allowed:
+        support = np.flatnonzero(weights)
+        error = reach * float(weights[support] @ row_sizes(slopes[support]))
+    if distance is not None and distance.sum() > CANCELLED:
+        rows = np.flatnonzero(distance)
+        error += float(distance[rows] @ (np.abs(offsets[rows]) + abs(slopes[rows]) @ np.abs(x)))
+    return error
+
+
 def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
     """Clip at zero and make each block sum to 1; None if a block has no positive multiplier.
 
     If the blocks sum to a common factor (as with a level constraint), half-spaces are divided by it too.
     """
     weights = np.where(multipliers > 0.0, multipliers, 0.0)
-    weights[~np.isfinite(weights)] = 0.0
-    weights[weights < _NEGLIGIBLE * weights.max(initial=0.0)] = 0.0
+    largest = weights.max(initial=0.0)
+    if not math.isfinite(largest):
+        weights[~np.isfinite(weights)] = 0.0
+        largest = weights.max(initial=0.0)
+    if largest > 1.0:
+        weights /= largest
+    weights[weights < _NEGLIGIBLE * min(largest, 1.0)] = 0.0
     if n_blocks == 1 and blocks.min() != HALF_SPACE:
         total = weights.sum()
         return weights / total if total > 0.0 else None

@@ -8,16 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.oracle_checks import TOLERANCE, show
+from cutplane.engine.oracle_checks import show
 from cutplane.engine.proof import Proof
+from cutplane.engine.tolerances import CANCELLED, ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.validation import Array
 
 _NOISE = 1e-13
+"""Changes of a bound below this share of it may be rounding, and are no progress."""
 
 
 class Bounds:
     """Both bounds on the optimum, and what proves them.
+
+    A lower bound above the objective of a point is a contradiction. What rounding may explain is forgiven:
+    the bounds are equal. What the error of an oracle may explain leaves a gap as large as the contradiction,
+    so that nothing better is proven than the oracle knows. More is an `OracleError`.
 
     Parameters
     ----------
@@ -32,6 +38,8 @@ class Bounds:
         The best certified lower bound.
     proof : Proof
         The multipliers that give `lower`.
+    scale : float
+        The largest size of the objective at a point that was offered.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -39,9 +47,12 @@ class Bounds:
         self.best: Point | None = None
         self.lower = -math.inf
         self.proof = Proof()
+        self.scale = 0.0
         self.slack = 0.0
-        """What the tolerance of an oracle or a set may change in the objective, before `TOLERANCE`."""
+        """What the tolerance of an oracle or a set may change in the objective, before `ORACLE`."""
+        self._computed = -math.inf
         self._magnitude = 0.0
+        self._known: tuple[float, Proof] = -math.inf, Proof()
 
     @property
     def upper(self) -> float:
@@ -50,13 +61,17 @@ class Bounds:
 
     def offer_point(self, point: Point) -> bool:
         """Keep the point if it is feasible and better; tell whether it is better beyond rounding."""
+        if math.isfinite(point.objective):
+            self.scale = max(self.scale, abs(point.objective))
         if not (point.feasible and point.objective < self.upper):
             return False
         better = not self.upper - point.objective <= _NOISE * abs(self.upper)
         self.best = point
         if not self.exact and self.lower > point.objective:
-            self.lower, self.proof = -math.inf, Proof()
-        self._check(self.lower, self._magnitude)
+            self._computed, self.proof = -math.inf, Proof()
+        self.lower = self._settled(self._computed, self._magnitude)
+        if self.lower < self._known[0]:
+            self._take_known()
         return better
 
     def raise_best(self, slopes: Array, offsets: Array) -> None:
@@ -67,27 +82,46 @@ class Bounds:
         if rise > 0.0:
             self.best = replace(self.best, values=values, objective=self.best.objective + rise)
 
+    def offer_known(self, value: float, proof: Proof) -> None:
+        """Keep a lower bound that is known beforehand, without rounding errors."""
+        self._known = value, proof
+        self._take_known()
+
+    def _take_known(self) -> None:
+        self._computed, self.proof = self._known
+        self._magnitude = 0.0
+        self.lower = self._settled(self._computed, 0.0)
+
     def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
         """Keep the lower bound if it is better; tell whether it is better beyond rounding.
 
         `magnitude` is the size of the terms that `value` is the sum of.
         """
-        if not value > self.lower or (value > self.upper and not self.exact):
+        if value > self.upper and not self.exact:
             return False
-        better = not value - self.lower <= _NOISE * magnitude
-        self._check(value, magnitude)
-        self.lower = max(self.lower, min(value, self.upper))
-        self._magnitude = magnitude
-        self.proof = proof
+        settled = self._settled(value, magnitude)
+        if not settled > self.lower:
+            return False
+        better = not settled - self.lower <= _NOISE * magnitude
+        self.lower, self.proof = settled, proof
+        self._computed, self._magnitude = value, magnitude
         return better
 
-    def _check(self, lower: float, magnitude: float) -> None:
-        """Raise `OracleError` if the lower bound exceeds the upper one by more than rounding errors."""
-        if self.best is not None and lower - self.upper > TOLERANCE * (
-            magnitude + abs(self.upper) + self.slack
-        ):
+    def _settled(self, value: float, magnitude: float) -> float:
+        """Return the bound that a computed one proves, given the best point; see the class."""
+        if self.best is None or value == -math.inf:
+            return value
+        upper = self.upper
+        terms = magnitude + abs(upper)
+        excess = value - upper
+        cancelled = abs(upper) <= ROUNDING * magnitude
+        if excess <= 0.0:
+            return upper if cancelled and -excess <= CANCELLED * magnitude else value
+        if excess > max(ORACLE * (terms + self.slack), ROUNDING * self.scale):
             raise OracleError(
-                f"The lower bound {lower:.10g} exceeds the objective {self.upper:.10g} at x = "
+                f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "
                 "cutplane.testing.check_risk."
             )
+        rounding = ROUNDING * abs(upper) + CANCELLED * terms
+        return upper if excess <= rounding else upper - excess

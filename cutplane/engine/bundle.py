@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, rows_of
+from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, largest_entry, rows_of
+from cutplane.engine.tolerances import EPS
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
 
@@ -17,9 +18,23 @@ AGGREGATE = -1
 TRIVIAL = -2
 """The query number of a cut that states a known infimum: slope 0."""
 
-_COLUMNS = "_offsets", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
+
+class Retired(NamedTuple):
+    """A row that has left the bundle, but lives on in an aggregate."""
+
+    slope: Any
+    offset: float
+    block: int
+    query: int
+
+
+_COLUMNS = "_offsets", "_noise", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
+_SAME = 1e-14
+"""Offsets of one slope that differ by less, relative to them, differ by rounding."""
+_FADED = 1e-15
+"""The share of an aggregate below which a row in it is rounding."""
 
 
 class Bundle:
@@ -33,7 +48,8 @@ class Bundle:
     n_blocks : int
         Number of blocks of the risk.
     max_cuts : int or None
-        The most rows that `make_room` leaves; None: no limit.
+        The most rows there ever are, at least 3 * n_blocks + 1, and one more with half-spaces; None: no
+        limit.
     """
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):
@@ -44,6 +60,7 @@ class Bundle:
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
         self._offsets = np.empty(16)
+        self._noise = np.empty(16)
         self._blocks = np.empty(16, dtype=np.int64)
         self._ids = np.empty(16, dtype=np.int64)
         self._keys = np.empty(16, dtype=np.int64)
@@ -54,6 +71,13 @@ class Bundle:
         """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
         """The multipliers of the examples of each query that is a dual cut."""
+        self.retired: dict[int, Retired] = {}
+        """The rows, by id, that aggregates were made of."""
+        self._members: dict[int, dict[int, float]] = {}
+        self.has_half_spaces = False
+        """Whether there ever was one."""
+        self.steepest = 0.0
+        """The largest entry of a slope that ever was here."""
         self._covered = False
 
     @property
@@ -65,6 +89,11 @@ class Bundle:
     def offsets(self) -> Array:
         """Shape (K,)."""
         return self._offsets[: self._count]
+
+    @property
+    def noise(self) -> Array:
+        """Shape (K,): what rounding may have added to each offset; see `rounding_of_offsets`."""
+        return self._noise[: self._count]
 
     @property
     def blocks(self) -> Array:
@@ -100,35 +129,43 @@ class Bundle:
     def add(self, query: int, point: Array | None, slopes: Any, offsets: Array, blocks: Sequence[int]) -> int:
         """Append rows that came from the query at `point`; a row that is already there is skipped.
 
-        Returns the number of rows that were new.
+        Of a batch for which `make_room` has not found room enough, those that lie deepest at the point are
+        taken. Returns the number of rows that were new.
         """
+        if self.is_full(len(offsets)) and point is not None:
+            assert self.max_cuts is not None
+            slopes, offsets, blocks = _deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes = SparseSlopes(self._slopes.matrix)
             self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
         added = 0
-        for slope, offset, block in zip(rows_of(slopes), offsets, blocks, strict=True):
-            added += self._append(query, slope, float(offset), block)
+        noise = rounding_of_offsets(slopes, offsets, point)
+        for slope, offset, block, error in zip(rows_of(slopes), offsets, blocks, noise, strict=True):
+            added += self._append(query, slope, float(offset), block, error)
         if added and point is not None:
             self.points[query] = np.array(point)
         return added
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
-        close = np.abs(self.offsets - offset) <= 1e-14 * (1.0 + abs(offset))
-        same = self._keys[: self._count] == self._slopes.key(slope)
-        for row in np.flatnonzero(close & same & (self.blocks == block)).tolist():
-            if self._slopes.holds(row, slope):
+        for row in np.flatnonzero(self._keys[: self._count] == self._slopes.key(slope)).tolist():
+            mine = float(self._offsets[row])
+            close = abs(mine - offset) <= _SAME * max(abs(mine), abs(offset))
+            if close and self._blocks[row] == block and self._slopes.holds(row, slope):
                 return row
         return None
 
-    def _append(self, query: int, slope: Any, offset: float, block: int) -> int:
+    def _append(self, query: int, slope: Any, offset: float, block: int, noise: float) -> int:
         if self.find(slope, offset, block) is not None:
             return 0
         if self._count == len(self._offsets):
             self._grow()
         row = self._count
+        self.has_half_spaces |= block == HALF_SPACE
+        self.steepest = max(self.steepest, largest_entry(slope))
         self._slopes.append(slope)
         self._offsets[row] = offset
+        self._noise[row] = 0.0 if block == HALF_SPACE or query == TRIVIAL else noise
         self._blocks[row] = block
         self._ids[row] = self._next_id
         self._keys[row] = self._slopes.key(slope)
@@ -154,7 +191,7 @@ class Bundle:
     def block_models(self, x: Array) -> Array:
         """Return the model of each block at x, shape (n_blocks,)."""
         values = self.slopes @ x + self.offsets
-        if self.n_blocks == 1 and not (self.blocks == HALF_SPACE).any():
+        if self.n_blocks == 1 and not self.has_half_spaces:
             return np.array([values.max()]) if values.size else np.array([-np.inf])
         models = np.full(self.n_blocks, -np.inf)
         cuts = self.blocks >= 0
@@ -168,54 +205,104 @@ class Bundle:
         ages += 1
         ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
 
+    @property
+    def weights(self) -> Array:
+        """Shape (K,): the multipliers last recorded, 0 for rows added since."""
+        return np.maximum(self._weights[: self._count], 0.0)
+
     def stale(self, age: int) -> Array:
         """Return a mask: the half-spaces whose multipliers have been zero for more than `age` iterations."""
         return (self.blocks == HALF_SPACE) & (self._ages[: self._count] > age)
 
     def drop(self, rows: Array) -> None:
         """Drop the rows of a mask."""
+        self._retire(~rows)
         self._compact(~rows)
+        self._forget()
 
     def is_full(self, new_rows: int) -> bool:
         """Tell whether `make_room` has to drop rows before `new_rows` can be added."""
         return self.max_cuts is not None and self._count + new_rows > self.max_cuts
 
     def make_room(self, new_rows: int) -> None:
-        """Drop rows until `new_rows` more fit under `max_cuts`, as far as rows have been weighed.
+        """Drop rows until `new_rows` more fit under `max_cuts`, or as many as it allows of a large batch.
 
         The rows whose multiplier has been zero for the longest go first. When active rows must go, the
         aggregate of their block (the combination of all its rows by their multipliers) is added, so that the
-        reduced problem keeps its optimal value; it then carries the whole weight of its block.
+        reduced problem keeps its optimal value; it then carries the whole weight of its block. Rows that no
+        reduced problem has weighed yet go last.
         """
         if not self.is_full(new_rows):
             return
         assert self.max_cuts is not None
+        most = self.max_cuts - int((self.queries == TRIVIAL).sum()) - np.unique(self.blocks).size
+        allowed = self.max_cuts - (new_rows if new_rows <= most else max(self.n_blocks, most // 2))
+        if self._count <= allowed:
+            return
         weights = self._weights[: self._count]
         candidates = np.flatnonzero((weights >= 0.0) & (self.queries != TRIVIAL))
         passive = candidates[weights[candidates] == 0.0]
         oldest = passive[np.argsort(-self._ages[passive], kind="stable")]
-        excess = self._count + new_rows - self.max_cuts
+        excess = self._count - allowed
         keep = np.ones(self._count, dtype=bool)
         keep[oldest[:excess]] = False
         if passive.size >= excess:
+            self._retire(keep)
             self._compact(keep)
         else:
             self._aggregate(keep, candidates[weights[candidates] > 0.0], excess - passive.size)
+        if self._count > allowed:
+            self._drop_new(self._count - allowed)
+        self._forget()
+
+    def _drop_new(self, excess: int) -> None:
+        """Drop rows that have not been weighed: the oldest cuts first, then the half-spaces added last."""
+        new = self._weights[: self._count] < 0.0
+        cuts = np.flatnonzero(new & (self.blocks != HALF_SPACE))
+        half_spaces = np.flatnonzero(new & (self.blocks == HALF_SPACE))[::-1]
+        keep = np.ones(self._count, dtype=bool)
+        keep[np.concatenate([cuts, half_spaces])[:excess]] = False
+        self._compact(keep)
 
     def _aggregate(self, keep: Array, active: Array, excess: int) -> None:
         """Replace `excess` active rows, and as many as there are blocks among them, by aggregates."""
         weights = np.maximum(self._weights[: self._count], 0.0)
         blocks = np.unique(self.blocks[active])
         members = [np.where(self.blocks == block, weights, 0.0) for block in blocks]
-        slopes = [member @ self.slopes for member in members]
-        offsets = [member @ self.offsets for member in members]
+        totals = np.array([member.sum() for member in members])
+        totals[blocks == HALF_SPACE] = 1.0
+        shares = [member / total for member, total in zip(members, totals, strict=True)]
+        slopes = [share @ self.slopes for share in shares]
+        offsets = [share @ self.offsets for share in shares]
+        noises = [share @ self.noise for share in shares]
+        bases = [self.bases(np.flatnonzero(share), share[share > 0.0]) for share in shares]
         lightest = active[np.argsort(weights[active], kind="stable")]
         keep[lightest[: excess + len(blocks)]] = False
-        self._weights[active] = 0.0
+        self._retire(keep)
+        self._weights[: self._count][np.isin(self.blocks, blocks) & (weights > 0.0)] = 0.0
         self._compact(keep)
-        for block, slope, offset, member in zip(blocks, slopes, offsets, members, strict=True):
-            if self._append(AGGREGATE, slope, float(offset), int(block)):
-                self._weights[self._count - 1] = member.sum()
+        aggregates = zip(blocks, slopes, offsets, noises, totals, bases, strict=True)
+        for block, slope, offset, noise, total, base in aggregates:
+            if self._append(AGGREGATE, slope, float(offset), int(block), float(noise)):
+                self._weights[self._count - 1] = total
+                self._members[self._next_id - 1] = base
+
+    def bases(self, rows: Array, weights: Array) -> dict[int, float]:
+        """Return the ids of the rows that came from queries, and their weights in a sum of these rows."""
+        found: dict[int, float] = {}
+        for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
+            own = int(self._ids[row])
+            for base, share in self._members.get(own, {own: 1.0}).items():
+                found[base] = found.get(base, 0.0) + share * weight
+        least = _FADED * max(found.values(), default=0.0)
+        return {base: weight for base, weight in found.items() if weight >= least}
+
+    def _retire(self, keep: Array) -> None:
+        """Keep a copy of the rows that are dropped, since aggregates may hold them."""
+        dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
+        for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
+            entry = Retired(slope, float(self.offsets[row]), int(self.blocks[row]), int(self.queries[row]))
+            self.retired[int(self._ids[row])] = entry
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())
@@ -224,6 +311,28 @@ class Bundle:
             array = getattr(self, name)
             array[:left] = array[: self._count][keep]
         self._count = left
-        alive = set(self.queries.tolist())
+
+    def _forget(self) -> None:
+        """Forget the origins of rows that are in no use any more."""
+        self._members = {row: self._members[row] for row in self.ids.tolist() if row in self._members}
+        held = {base for members in self._members.values() for base in members}
+        self.retired = {row: entry for row, entry in self.retired.items() if row in held}
+        alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
         self.points = {query: point for query, point in self.points.items() if query in alive}
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
+
+
+def _deepest(
+    point: Array, slopes: Any, offsets: Array, blocks: Sequence[int], most: int
+) -> tuple[Any, Array, Sequence[int]]:
+    """Return the half-spaces that the point violates most, in multiples of the length of their normals."""
+    lengths = np.sqrt((slopes * slopes).sum(axis=1))
+    depths = (slopes @ point + offsets) / np.where(lengths > 0.0, lengths, 1.0)
+    chosen = np.argsort(-depths, kind="stable")[: max(most, 0)]
+    return slopes[chosen], offsets[chosen], [blocks[row] for row in chosen]
+
+
+def rounding_of_offsets(slopes: Any, offsets: Array, point: Array | None) -> Array:
+    """Return a bound of the rounding errors of offsets f(x) - <slope, x>, each a difference of two terms."""
+    terms = np.abs(offsets)
+    return EPS * (terms if point is None else terms + abs(slopes) @ np.abs(point))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.capabilities import Capability
-from cutplane.engine.oracle_checks import TOLERANCE, name_of, show
+from cutplane.engine.oracle_checks import name_of, show
+from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE
 from cutplane.exceptions import OracleError
 from cutplane.lines import Line
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
@@ -42,6 +45,8 @@ class Point:
         Of the examples, if the cuts come from these.
     feasible : bool
         False if a separation oracle cut the point off, so that its objective is no upper bound.
+    drift : float
+        A bound of the relative error of the image.
     """
 
     x: Array
@@ -52,6 +57,12 @@ class Point:
     offsets: Array | None = None
     multipliers: Array | None = None
     feasible: bool = True
+    drift: float = EPS
+
+    @cached_property
+    def extent(self) -> float:
+        """The largest absolute entry of x."""
+        return float(np.abs(self.x).max())
 
 
 class Evaluator:
@@ -75,17 +86,17 @@ class Evaluator:
         if isinstance(risk, OnDemandRisk):
             return self._estimated(risk, x, accuracy)
         if isinstance(risk, ImagedRisk):
-            image = self._call(risk.image, x)
+            image = self._call(risk.image, x.copy())
             values = self._call(risk.values, image)
         else:
             self.calls += 1
-            answer = self._call(risk.oracle, x)
+            answer = self._call(risk.oracle, x.copy())
             if not isinstance(answer, Sequence) or len(answer) != 2:
                 raise OracleError(f"{name_of(risk)} must return (value, subgradient), got {answer!r}.")
             values, slopes = answer
         values = self._check_values(values, x)
-        if slopes is not None and np.isfinite(values).all():
-            slopes = self._check_slopes(slopes, x)
+        if not isinstance(risk, ImagedRisk):
+            slopes = self._check_slopes(slopes, x) if np.isfinite(values).all() else None
         return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image, slopes)
 
     def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
@@ -97,20 +108,28 @@ class Evaluator:
         return Point(x, objective, values, None, slopes, offsets, answer.multipliers)
 
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
-        """Evaluate start + t (end - start): no pass over the data if the risk has images."""
+        """Evaluate start + t (end - start): no pass over the data if the risk has images.
+
+        Images combined from others drift away from those of their points; far ones are computed afresh.
+        """
         x = start.x + t * (end.x - start.x)
         risk = self.risk
-        if not isinstance(risk, ImagedRisk):
+        drift = _drift(start, end, t, x) if self.imaged else np.inf
+        if not isinstance(risk, ImagedRisk) or drift > DRIFTED:
             return self.point(x, accuracy)
         image = self._call(risk.combine, start.image, end.image, t)
         values = self._check_values(self._call(risk.values, image), x)
-        return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image)
+        objective = float(values.sum()) + self.problem.regularizer.value(x)
+        return Point(x, objective, values, image, drift=drift)
 
     def slopes(self, point: Point) -> Array:
         """Return one subgradient per block at an evaluated point, shape (n_blocks, dim)."""
         if point.slopes is not None:
             return point.slopes
-        assert isinstance(self.risk, ImagedRisk)
+        if not isinstance(self.risk, ImagedRisk):
+            raise OracleError(
+                f"The value of {name_of(self.risk)} is {point.values} at x = {show(point.x)}: no cut is there"
+            )
         self.calls += 1
         return self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
 
@@ -140,11 +159,14 @@ class Evaluator:
         return float(bound)
 
     def separate(self, x: Array) -> HalfSpaces:
-        """Ask every separation oracle about x; no half-space says that x is inside."""
+        """Ask every separation oracle about x; no half-space says that x is inside.
+
+        Half-spaces that x violates by rounding alone do not count.
+        """
         found: list[HalfSpaces] = []
         for separator in self.problem.separators:
             self.separations += 1
-            answer = self._call(separator.separate, x)
+            answer = self._call(separator.separate, x.copy())
             found.append(self._check_half_spaces(separator, answer, x))
         return HalfSpaces.stack(found, x.size)
 
@@ -184,13 +206,13 @@ class Evaluator:
 
     def _check_values(self, values: Any, x: Array) -> Array:
         shape = (self.risk.n_blocks,)
-        array = _as_floats(values)
+        array = _as_own_floats(values)
         if array is not None and array.size == 1 and shape == (1,):
             array = array.reshape(1)
         if array is None or array.shape != shape:
             wanted = "a float" if shape == (1,) else f"an array of shape {shape}"
             raise OracleError(f"The value of {name_of(self.risk)} must be {wanted}, got {_describe(values)}.")
-        if np.isnan(array).any() or (array == -np.inf).any():
+        if not _is_finite(array) and (np.isnan(array).any() or (array == -np.inf).any()):
             raise OracleError(
                 f"The value of {name_of(self.risk)} is {array} at x = {show(x)}; it must be a number."
             )
@@ -198,7 +220,7 @@ class Evaluator:
 
     def _check_slopes(self, slopes: Any, x: Array) -> Array:
         blocks, dim = self.risk.n_blocks, self.problem.dim
-        array = _as_floats(slopes)
+        array = _as_own_floats(slopes)
         if array is not None and blocks == 1 and array.shape == (dim,):
             array = array.reshape(1, dim)
         if array is None or array.shape != (blocks, dim):
@@ -206,16 +228,18 @@ class Evaluator:
             raise OracleError(
                 f"The subgradient of {name_of(self.risk)} must have shape {wanted}, got {_describe(slopes)}."
             )
-        if not np.isfinite(array).all():
+        if not _is_finite(array):
             raise OracleError(
                 f"The subgradient of {name_of(self.risk)} has entries that are not finite at x = {show(x)}."
             )
         return array
 
     def _check_half_spaces(self, separator: Separator, answer: Any, x: Array) -> HalfSpaces:
-        if not isinstance(answer, HalfSpaces):
+        if isinstance(answer, HalfSpaces):
+            found = HalfSpaces(answer.normals.copy(), np.array(answer.offsets, dtype=np.float64))
+        else:
             self._check_each(separator, answer, x)
-        found = HalfSpaces.of(answer, x.size)
+            found = HalfSpaces.of(answer, x.size)
         if found.normals.shape[1] != x.size:
             raise OracleError(
                 f"{name_of(separator)} returned half-spaces of dimension {found.normals.shape[1]}; the "
@@ -224,7 +248,7 @@ class Evaluator:
         violations = found.violations(x)
         if not np.isfinite(violations).all():
             raise OracleError(f"{name_of(separator)} returned half-spaces whose entries are not finite.")
-        wrong = np.flatnonzero(-violations > TOLERANCE * found.sizes(x))
+        wrong = np.flatnonzero(-violations > ORACLE * found.sizes(x))
         if wrong.size:
             offset = found.offsets[wrong[0]]
             raise OracleError(
@@ -232,7 +256,8 @@ class Evaluator:
                 f"{offset + violations[wrong[0]]:g} <= {offset:g} = offset at x = {show(x)}. "
                 "Return no half-space for a point inside."
             )
-        return found
+        outside = (violations <= 0.0) | (violations > CANCELLED * found.sizes(x))
+        return found if outside.all() else HalfSpaces(found.normals[outside], found.offsets[outside])
 
     def _check_each(self, separator: Separator, answer: Any, x: Array) -> None:
         for half_space in answer:
@@ -247,16 +272,36 @@ class Evaluator:
                 )
 
 
+def _drift(start: Point, end: Point, t: float, x: Array) -> float:
+    """Return a bound of the relative error of a combined image: errors grow as the terms cancel."""
+    if not -FAR <= t <= FAR:
+        return np.inf
+    size = float(np.abs(x).max())
+    if size == 0.0:
+        return np.inf
+    parts = (abs(1.0 - t), start), (abs(t), end)
+    sizes = [share * point.extent for share, point in parts]
+    return EPS + sum(part * (point.drift + EPS) for part, (_, point) in zip(sizes, parts, strict=True)) / size
+
+
 def _nearby(separator: Separator) -> Any:
     return getattr(separator, "nearby", None)
 
 
-def _as_floats(value: Any) -> Array | None:
+def _as_own_floats(value: Any) -> Array | None:
+    """Return a copy, since an oracle may use its array again; None if it does not hold real numbers."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return value.copy()
     try:
-        return np.asarray(value, dtype=np.float64)
+        return None if np.iscomplexobj(value) else np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         return None
 
 
+def _is_finite(array: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return math.isfinite(array.sum()) or bool(np.isfinite(array).all())
+
+
 def _describe(value: Any) -> str:
-    return f"shape {np.shape(value)}" if _as_floats(value) is not None else repr(value)
+    return f"shape {np.shape(value)}" if _as_own_floats(value) is not None else repr(value)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.slopes import dense
+from cutplane.engine.tolerances import ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.sets.base import HalfSpaces
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point
     from cutplane.problem import Problem
 
-TOLERANCE = 1e-7
-"""Relative rounding error that an oracle's answer may have."""
 
-_CANCELLED = 1e-8
+def allowed(scale: Any, noise: float) -> Any:
+    """Return by how much answers may differ; `noise` is the size of terms that may have cancelled in them."""
+    return ORACLE * scale + ROUNDING * noise
 
 
 def check_cut(
@@ -33,9 +35,8 @@ def check_cut(
     if (excess <= 0.0).all():
         return
     scale = np.abs(known.values) + np.abs(point.values) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
-    scale += _CANCELLED * noise
-    if (excess > TOLERANCE * scale).any():
-        raise _contradiction(problem, point.x, known.x, float(excess.max()))
+    if (excess > allowed(scale, noise)).any():
+        raise contradiction(problem, point.x, known.x, float(excess.max()))
 
 
 def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, noise: float = 0.0) -> None:
@@ -44,25 +45,30 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, n
     `noise` is the size of terms that may have cancelled in a value.
     """
     excess = models - point.values
-    suspects = excess > TOLERANCE * np.abs(point.values)
+    suspects = excess > ORACLE * np.abs(point.values)
     if not suspects.any():
         return
     products = bundle.slopes @ point.x
     values = np.append(point.values, np.inf)[bundle.blocks]
     scale = np.abs(values) + np.abs(bundle.offsets) + abs(bundle.slopes) @ np.abs(point.x)
-    scale += _CANCELLED * noise
-    above = (bundle.blocks != HALF_SPACE) & (products + bundle.offsets - values > TOLERANCE * scale)
-    if not above.any():
-        return
-    row = int(np.flatnonzero(above)[0])
-    origin = bundle.points.get(int(bundle.queries[row]))
-    raise _contradiction(problem, origin, point.x, float((products + bundle.offsets - values)[row]))
+    excess = products + bundle.offsets - values
+    above = (bundle.blocks != HALF_SPACE) & (excess > allowed(scale, noise))
+    for row in np.flatnonzero(above).tolist():
+        origin = bundle.points.get(int(bundle.queries[row]))
+        slope = dense(bundle.slopes[[row]])[0]
+        terms = 0.0 if origin is None else float(np.abs(slope) @ np.abs(origin))  # its offset is a sum of
+        if excess[row] > allowed(scale[row] + terms, noise):
+            raise contradiction(problem, origin, point.x, float(excess[row]))
 
 
-def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array) -> None:
-    """Raise `OracleError` if a half-space cuts off a point that was found feasible before."""
+def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float) -> None:
+    """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
+
+    `extent` is the size of the points the oracle was asked about, to which its tolerance is relative.
+    """
     violations = half_spaces.violations(inside)
-    wrong = np.flatnonzero(violations > TOLERANCE * half_spaces.sizes(inside))
+    sizes = half_spaces.sizes(np.full_like(inside, extent))
+    wrong = np.flatnonzero(violations > ORACLE * sizes)
     if wrong.size:
         offset = half_spaces.offsets[wrong[0]]
         raise OracleError(
@@ -82,7 +88,8 @@ def show(x: Array) -> str:
     return np.array2string(x, precision=6, threshold=8)
 
 
-def _contradiction(problem: Problem, origin: Array | None, x: Array, excess: float) -> OracleError:
+def contradiction(problem: Problem, origin: Array | None, x: Array, excess: float) -> OracleError:
+    """Return the error that names a cut, made at `origin`, that lies above the risk at x."""
     at = "an earlier point" if origin is None else f"x = {show(origin)}"
     return OracleError(
         f"The cut of {name_of(problem.risk)} at {at} lies {excess:.3g} above its value at x = {show(x)}: "

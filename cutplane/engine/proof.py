@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.engine.bundle import Bundle
-from cutplane.engine.slopes import stacked
+from cutplane.engine.bundle import AGGREGATE, Bundle
+from cutplane.engine.slopes import rows_to_matrix, stacked
 from cutplane.validation import Array
 
 
@@ -36,49 +36,61 @@ class Proof:
         self.ids = np.empty(0, dtype=np.int64) if ids is None else ids
         self.multipliers = np.empty(0) if multipliers is None else multipliers
         self._kept: tuple[Rows, Origins, Origins] | None = None
+        self._kept_weights: dict[int, float] | None = None
+
+    @classmethod
+    def of(cls, rows: Rows) -> Proof:
+        """Return a proof by rows that need not be in a bundle, and have no query points."""
+        proof = cls()
+        proof._kept, proof._kept_weights = (rows, {}, {}), {}
+        return proof
 
     def keep(self, bundle: Bundle) -> None:
         """Copy the rows in use, which may be dropped from the bundle."""
         if self._kept is None:
+            self._kept_weights = self.weights(bundle)
             self._kept = self._gather(bundle)
 
-    def _gather(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
+    def rows(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
+        """Return the rows that came from queries, with their multipliers, their points and duals.
+
+        These are the rows of the bundle, those in use that have left it, and, in the place of aggregates, the
+        rows that they were made of.
+        """
+        kept, points, duals = self._gather(bundle) if self._kept is None else self._kept
+        used = np.isin(bundle.ids, list(self.weights(bundle)))
+        idle = np.flatnonzero((bundle.queries != AGGREGATE) & ~used)
+        parts = bundle.offsets[idle], bundle.blocks[idle], bundle.queries[idle], np.zeros(idle.size)
+        both = [np.concatenate(pair) for pair in zip(parts, kept[1:], strict=True)]
+        slopes = stacked(bundle.slopes[idle], kept.slopes)
+        return Rows(slopes, *both), bundle.points | points, bundle.duals | duals
+
+    def weights(self, bundle: Bundle) -> dict[int, float]:
+        """Return the multipliers of the rows in use that came from queries, by id."""
+        if self._kept_weights is not None:
+            return self._kept_weights
         used = self.multipliers > 0.0
-        rows = np.searchsorted(bundle.ids, self.ids[used])
-        queries = bundle.queries[rows]
+        return bundle.bases(np.searchsorted(bundle.ids, self.ids[used]), self.multipliers[used])
+
+    def _gather(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
+        weights = self.weights(bundle)
+        inside = np.isin(list(weights), bundle.ids)
+        ids, shares = np.array(list(weights), dtype=np.int64), np.array(list(weights.values()))
+        rows = np.searchsorted(bundle.ids, ids[inside])
+        gone = [bundle.retired[base] for base in ids[~inside].tolist()]
+        slopes = bundle.slopes[rows]
+        if gone:
+            slopes = stacked(slopes, rows_to_matrix([entry.slope for entry in gone], bundle.dim))
+        queries = np.append(bundle.queries[rows], [entry.query for entry in gone]).astype(np.int64)
         points, duals = (
             {query: origins[query] for query in queries.tolist() if query in origins}
             for origins in (bundle.points, bundle.duals)
         )
-        return (
-            Rows(
-                bundle.slopes[rows],
-                bundle.offsets[rows],
-                bundle.blocks[rows],
-                queries,
-                self.multipliers[used],
-            ),
-            points,
-            duals,
+        gathered = Rows(
+            slopes,
+            np.append(bundle.offsets[rows], [entry.offset for entry in gone]),
+            np.append(bundle.blocks[rows], [entry.block for entry in gone]).astype(np.int64),
+            queries,
+            np.append(shares[inside], shares[~inside]),
         )
-
-    def rows(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
-        """Return the rows of the bundle with their multipliers, those that have left it, points and duals."""
-        multipliers = np.zeros(len(bundle))
-        everything = Rows(
-            bundle.slopes.copy(),
-            bundle.offsets.copy(),
-            bundle.blocks.copy(),
-            bundle.queries.copy(),
-            multipliers,
-        )
-        points, duals = dict(bundle.points), dict(bundle.duals)
-        if self._kept is None:
-            positions = np.searchsorted(bundle.ids, self.ids)
-            multipliers[positions] = self.multipliers
-            return everything, points, duals
-        kept, kept_points, kept_duals = self._kept
-        both = [
-            np.concatenate([all_rows, some]) for all_rows, some in zip(everything[1:], kept[1:], strict=True)
-        ]
-        return Rows(stacked(everything.slopes, kept.slopes), *both), points | kept_points, duals | kept_duals
+        return gathered, points, duals

@@ -49,7 +49,10 @@ def _search_with_oracle(run: Run, start: Point, end: Point) -> Point:
             if len(visited) >= 2 + _ORACLE_CALLS:
                 raise _Enough
             visited[t] = run.between(start, end, t)
-            run.add_cut(visited[t])
+            if math.isfinite(visited[t].objective):
+                run.add_cut(visited[t])
+        if not math.isfinite(visited[t].objective):
+            return math.inf, math.inf
         slope = run.evaluator.slopes(visited[t]).sum(axis=0) @ direction
         return visited[t].objective, float(slope) + regularizer(t)[1]
 

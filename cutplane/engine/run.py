@@ -16,12 +16,15 @@ from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.evaluator import Evaluator, Point
+from cutplane.engine.gap import least_size
+from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, pull_back
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
 from cutplane.engine.pinned import pins
-from cutplane.engine.proof import Proof
+from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
+from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import (
     HALF_SPACE,
@@ -40,11 +43,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.problem import Problem
 
-_RETREATS = 60
-_PULLS = 40
-_DIVERGED = 1e15
-_NOISE = 1e-13
-_SHARE = 0.1
+_RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
 
 
 class Ended(Exception):
@@ -115,6 +114,15 @@ class Run:
         self.safe = SafeDual(problem)
         self.bounds = Bounds(problem.risk.exact)
         self.first: Point
+        self.size = 0.0
+        """The size of the risk where the run began."""
+        self._projects = offers(problem.simple_set, Capability.PROJECTION)
+        self.extent = 0.0
+        """The largest coordinate of the points that were cut off."""
+        self.carried: Certificate | None = None
+        """Where the run was warm-started from."""
+        self.unconfirmed: dict[int, int] = {}
+        """Rows of `carried`, by id, which this risk has not been asked for."""
         self.queries = 0
         self.moved = False
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
@@ -125,10 +133,20 @@ class Run:
         self._set_multipliers: Array | None = None
         self._guard = 0.0
         self._pinned = False
-        infima = problem.risk.infima
-        if np.isfinite(infima).all() and method.needs_infima(problem):
-            n_blocks = problem.risk.n_blocks
-            self.bundle.add(TRIVIAL, None, np.zeros((n_blocks, problem.dim)), infima, range(n_blocks))
+        self._take_infima()
+
+    def _take_infima(self) -> None:
+        """Start from the bound that known infima give; make them cuts if the method needs them."""
+        problem, infima = self.problem, self.problem.risk.infima
+        if not np.isfinite(infima).all():
+            return
+        blocks = np.arange(problem.risk.n_blocks)
+        slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
+        if self.method.needs_infima(problem):
+            self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
+        dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
+        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
+        self.bounds.offer_known(dual.value, Proof.of(rows))
 
     @property
     def best(self) -> Point | None:
@@ -151,11 +169,6 @@ class Run:
         return self.problem.simple_set.bounded is not False or self.problem.regularizer.lam > 0
 
     @property
-    def _size(self) -> float:
-        """The size of the risk where the run began."""
-        return float(np.abs(self.first.values).sum()) if hasattr(self, "first") else 0.0
-
-    @property
     def _accuracy(self) -> float:
         """How accurate the answer of a risk with on-demand accuracy has to be."""
         return 0.0 if self.exact else _SHARE * (self.upper - self.lower)
@@ -167,7 +180,8 @@ class Run:
 
     def tolerance(self, objective: float) -> float:
         """Return the absolute gap that is small enough at this objective."""
-        return max(self.tol * abs(objective), self.tol_abs, 1e-12 * self.tol)
+        size = max(abs(objective), least_size(self.bounds.scale))
+        return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def natural_weight(self, point: Point) -> float:
         """Return a prox weight in the unit of the problem: slope at the point over size of the point."""
@@ -185,6 +199,7 @@ class Run:
             lower_bound=self.lower,
             upper_bound=self.upper,
             risk_value=float(self.best.values.sum()) if self.best is not None else math.inf,
+            scale=self.bounds.scale,
             problem=self.problem,
         )
 
@@ -204,7 +219,7 @@ class Run:
             stabilization = Prox(self._anchor().x, self._guard)
             status = self._solve(stabilization)
         if status is MasterStatus.INFEASIBLE:
-            self._end_infeasible(stabilization)
+            raise Ended(*infeasible_end(self, stabilization is not None))
         if status is MasterStatus.UNBOUNDED:
             raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
         self.certify(self._multipliers, self._set_multipliers)
@@ -223,7 +238,8 @@ class Run:
         `set_multipliers` of the simple set's constraints spare solving for them.
         """
         began = perf_counter()
-        dual = self.safe.evaluate(self.bundle, multipliers, self.upper, set_multipliers)
+        reach = REACH * self._anchor().extent if hasattr(self, "first") else 0.0
+        dual = self.safe.evaluate(self.bundle, multipliers, self.upper, set_multipliers, reach)
         if self.safe.calls_solver:
             self.solver.seconds += perf_counter() - began
         self.bundle.weigh(dual.multipliers)
@@ -237,14 +253,15 @@ class Run:
 
         def complaint(solution: MasterSolution) -> str | None:
             assert solution.x is not None and solution.multipliers is not None
-            x = self.problem.into_simple_set(solution.x)
+            x = into_half_spaces(self.problem, self.bundle, self.problem.into_simple_set(solution.x))
             models = self.bundle.block_models(x)
             self._last = Reduced(x, float(models.sum()) + self.problem.regularizer.value(x), models)
             self._multipliers = solution.multipliers
             self._set_multipliers = solution.set_multipliers
             if stabilization is not None or not math.isfinite(self.upper):
                 return None
-            allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else max(1.0, abs(self.upper))
+            size = max(abs(self.upper), self.size)
+            allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else size
             if self._last.objective - self.upper <= allowed:
                 return None
             return (
@@ -252,25 +269,18 @@ class Run:
                 f"{self.upper:.3g} already reached"
             )
 
+        self.solver.measure(self._anchor().extent)
         return self.solver.solve(self.bundle, stabilization, accuracy, complaint).status
 
     def _anchor(self) -> Point:
         return self.best if self.best is not None else self.first
 
-    def _end_infeasible(self, stabilization: Stabilization) -> None:
-        from cutplane.masters.conic import certify_infeasible
-
-        if certify_infeasible(self.bundle, self.problem.simple_set, self.problem.dim):
-            raise Ended(
-                Status.INFEASIBLE,
-                "the half-spaces found and the simple set have no common point (certified by multipliers)",
-            )
-        reason = "a backend calls the reduced problem infeasible, which could not be certified"
-        if stabilization is not None:
-            reason += "; the level may be below the rounding error of the bounds"
-        raise Ended(Status.STALLED, reason)
-
     # Queries
+
+    def begin_at(self, point: Point) -> None:
+        """Take an evaluated point as the first one; its value and slope tell the size of the risk."""
+        slope = 0.0 if point.slopes is None else min(1.0, self.solver.widest) * np.abs(point.slopes).sum()
+        self.first, self.size = point, float(np.abs(point.values).sum() + slope)
 
     def query(self, x: Array) -> Point:
         """Evaluate at x and add the cut."""
@@ -292,15 +302,16 @@ class Run:
                 return replace(self._finite(x, accuracy), feasible=False)
             if nearby is None and self.evaluator.knows_nearby:
                 return self._anchor()
-            x = self._pull_back(x, self._anchor().x) if nearby is None else nearby
+            x = pull_back(self, x, self._anchor().x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self._last is not None and point.x is self._last.x and self.problem.risk.exact:
-            check_model(self.problem, self.bundle, point, self._last.models, self._size)
-        self._offer(point)
+            check_model(self.problem, self.bundle, point, self._last.models, self.size)
+        inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
+        self._offer(point := point if inside else replace(point, feasible=False))
         return point
 
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
-        """Evaluate the objective at x, a point of X, even if it is inf there."""
+        """Evaluate at x, a point of X, even if the objective is inf there."""
         point = self.evaluator.point(x, self._accuracy if accuracy is None else accuracy)
         self._offer(point)
         return point
@@ -318,65 +329,15 @@ class Run:
     def add_cut(self, point: Point) -> None:
         """Add the cut of the risk at an evaluated point, one per block."""
         slopes, offsets = self.evaluator.cut(point)
-        if self.problem.separators or not offers(self.problem.simple_set, Capability.PROJECTION):
-            self.bounds.slack = max(self.bounds.slack, float(np.abs(slopes).sum()))
+        if self.problem.separators or not self._projects:
+            self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            check_cut(self.problem, slopes, offsets, point, self.best, self._size)
+            check_cut(self.problem, slopes, offsets, point, self.best, self.size)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, range(self.problem.risk.n_blocks), point.multipliers)
-
-    @property
-    def offers_dual_ascent(self) -> bool:
-        """Whether the risk offers it and the regularizer has equal weights, but for a bias."""
-        quadratic = self._quadratic(Capability.DUAL_ASCENT)
-        return quadratic is not None and np.ptp(quadratic.weights[: self._n_features]) == 0.0
-
-    @property
-    def offers_multiplier_method(self) -> bool:
-        """Whether the risk offers it and the regularizer has positive weights, but for a bias."""
-        return self._quadratic(Capability.MULTIPLIER_METHOD) is not None
-
-    def dual_ascent(self) -> Any:
-        """Return coordinate ascent on the dual of the problem, from known multipliers."""
-        quadratic = self._quadratic(Capability.DUAL_ASCENT)
-        return getattr(self.problem.risk, Capability.DUAL_ASCENT.value)(quadratic, self.known_multipliers)
-
-    def multiplier_method(self, point: Point) -> Any:
-        """Return the method of multipliers, from known multipliers and an evaluated point."""
-        quadratic = self._quadratic(Capability.MULTIPLIER_METHOD)
-        gap = point.objective - self.lower
-        return getattr(self.problem.risk, Capability.MULTIPLIER_METHOD.value)(
-            quadratic,
-            self.known_multipliers,
-            point.image,
-            gap if math.isfinite(gap) else abs(point.objective),
-        )
-
-    @property
-    def known_multipliers(self) -> Array | None:
-        """The multipliers of the examples that the last dual cut came from."""
-        return self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
-
-    @property
-    def _n_features(self) -> int:
-        return self.problem.dim - bool(getattr(self.problem.risk, "intercept", False))
-
-    def _quadratic(self, capability: Capability) -> Any:
-        """Return the regularizer, if it is all there is beside a risk with the capability."""
-        problem = self.problem
-        regularizer = problem.active_regularizer
-        if not (
-            problem.is_unconstrained
-            and offers(problem.risk, capability)
-            and offers(regularizer, Capability.QUADRATIC)
-        ):
-            return None
-        quadratic = getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
-        weighty = quadratic is not None and self._n_features and quadratic.weights[: self._n_features].all()
-        return quadratic if weighty else None
 
     def timed(self, function: Any, *arguments: Any) -> Any:
         """Call a function of the risk; its time counts as the oracle's."""
@@ -401,19 +362,20 @@ class Run:
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
         if self.best is not None:
-            check_cut(self.problem, slopes, offsets, self.best, self.best, self._size)
-        query, before = self.queries, len(self.bundle)
+            check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
+        query = self.queries
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
         if self.safe.dual.free.size:
             self.reduced()
-        elif len(self.bundle) > before:
-            return self.certify((self.bundle.queries == query).astype(np.float64)).value
+        elif (mine := self.bundle.queries == query).any():
+            return self.certify(mine.astype(np.float64)).value
         return self.lower
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
         """Add half-spaces that a separation oracle returned at x."""
+        self.extent = max(self.extent, float(np.abs(x).max()))
         if self.best is not None:
-            check_separation(half_spaces, x, self.best.x)
+            check_separation(half_spaces, x, self.best.x, self.extent)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def forget(self, age: int) -> None:
@@ -448,23 +410,6 @@ class Run:
         found = self.evaluator.nearby(x) if self.evaluator.knows_nearby else None
         return None if found is None or not self.problem.in_simple_set(found) else found
 
-    def _pull_back(self, outside: Array, inside: Array) -> Array:
-        """Return a feasible point near the boundary on the segment; keep the deepest half-spaces met."""
-        low, high, deepest = 0.0, 1.0, None
-        for _ in range(_PULLS):
-            if high - low <= max(1e-3 * (1.0 - low), 1e-12):
-                break
-            t = 0.5 * (low + high)
-            x = inside + t * (outside - inside)
-            found = self.evaluator.separate(x)
-            if len(found):
-                high, deepest = t, (x, found)
-            else:
-                low = t
-        if deepest is not None:
-            self.add_half_spaces(*deepest)
-        return inside + low * (outside - inside)
-
     def _extend(
         self,
         x: Array | None,
@@ -494,5 +439,12 @@ class Run:
 
     def _offer(self, point: Point) -> None:
         self.moved |= self.bounds.offer_point(point)
-        if self.upper < -_DIVERGED:
+        if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
+
+    def _has_diverged(self) -> bool:
+        """Tell whether the objective fell so far that it has no lower bound, as far as digits can tell."""
+        if math.isfinite(self.lower) or self.problem.simple_set.bounded or not hasattr(self, "first"):
+            return False
+        steepness = np.abs(self.evaluator.slopes(self.first)).sum() * max(1.0, self.first.extent)
+        return self.upper < -DIVERGED * max(abs(self.first.objective), float(steepness))

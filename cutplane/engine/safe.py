@@ -9,7 +9,6 @@ import numpy as np
 
 from cutplane.engine.bound import DualFunction, DualValue
 from cutplane.engine.bundle import Bundle
-from cutplane.exceptions import CutplaneError
 from cutplane.masters.base import MasterStatus, ReducedProblem
 from cutplane.masters.select import Backend, candidates
 from cutplane.validation import Array
@@ -46,21 +45,27 @@ class SafeDual:
         return self.dual.calls_solver
 
     def evaluate(
-        self, bundle: Bundle, multipliers: Array, upper: float, set_multipliers: Array | None = None
+        self,
+        bundle: Bundle,
+        multipliers: Array,
+        upper: float,
+        set_multipliers: Array | None = None,
+        reach: float = 0.0,
     ) -> DualValue:
         """Return L(multipliers), or L of a nearby mixture if that is -inf."""
         rows = bundle.slopes, bundle.offsets, bundle.blocks
-        exact = self.dual(*rows, multipliers, upper, set_multipliers)
+        known = reach, bundle.steepest, bundle.noise
+        exact = self.dual(*rows, multipliers, upper, set_multipliers, *known)
         if exact.value > -math.inf or not self.problem.regularizer.lam > 0.0:
             return exact
         inside = self._inside(bundle)
         if inside is None:
             return exact
         for share in _SHARES:
-            mixed = self.dual(*rows, (1.0 - share) * exact.multipliers + share * inside, upper)
+            mixed = self.dual(*rows, (1.0 - share) * exact.multipliers + share * inside, upper, None, *known)
             if mixed.value > -math.inf:
                 doubled = (1.0 - 2.0 * share) * exact.multipliers + 2.0 * share * inside
-                return self.dual(*rows, doubled, upper)
+                return self.dual(*rows, doubled, upper, None, *known)
         return exact
 
     def _inside(self, bundle: Bundle) -> Array | None:
@@ -82,7 +87,7 @@ class SafeDual:
         reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, half, problem.simple_set)
         try:
             solution = candidates(reduced, None, Backend())[0].build().solve(bundle)
-        except CutplaneError:
+        except Exception:
             return np.empty(0, dtype=np.int64), np.empty(0)
         if solution.status is not MasterStatus.SOLVED or solution.multipliers is None:
             return np.empty(0, dtype=np.int64), np.empty(0)

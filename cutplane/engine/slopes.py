@@ -159,6 +159,22 @@ def rows_of(slopes: Any) -> list[Any]:
     return [SparseRow(indices[a:b], values[a:b]) for a, b in pairwise(starts)]
 
 
+def largest_entry(row: Any) -> float:
+    """Return the largest absolute entry of a row, as `rows_of` gives them."""
+    entries = row.values if isinstance(row, SparseRow) else row
+    return float(np.abs(entries).max(initial=0.0))
+
+
+def rows_to_matrix(rows: list[Any], dim: int) -> Any:
+    """Return rows, as `rows_of` gives them, as one matrix: sparse if they are."""
+    if not any(isinstance(row, SparseRow) for row in rows):
+        return np.array(rows).reshape(-1, dim)
+    entries = [_entries(row) for row in rows]
+    starts = np.cumsum([0, *(indices.size for indices, _ in entries)])
+    indices, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return sparse.csr_array((values, indices, starts), shape=(len(rows), dim))
+
+
 def _entries(slope: Any) -> tuple[Array, Array]:
     if isinstance(slope, SparseRow):
         return slope.indices, slope.values

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
 from time import perf_counter
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from cutplane.deadline import check_time
 from cutplane.engine.bundle import Bundle
-from cutplane.exceptions import BackendError, InvalidInputError
+from cutplane.exceptions import BackendError
 from cutplane.masters.base import (
     Level,
     Master,
@@ -22,12 +28,39 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.select import Backend, Candidate, candidates
+from cutplane.sets.base import size_of
+
+_LARGE, _SMALL = 1e6, 1e-3
+"""Sizes of solutions, in the unit of the masters, for which it is changed. Their tolerances, 1e-9 of the
+unit, are below the rounding of large solutions, and lose their digits for small ones."""
 
 Kind = type[Prox] | type[Level] | None
 
 
+@dataclass
+class Standing:
+    """What has become of a candidate.
+
+    Attributes
+    ----------
+    failures : int
+        How often it has failed of late.
+    next_turn : int
+        The reduced problem of its kind for which it is asked again.
+    successes : int
+        How often it has succeeded since; enough of them wipe the failures out.
+    """
+
+    failures: int = 0
+    next_turn: int = 0
+    successes: int = 0
+
+
 class ReducedSolver:
     """The masters of one run.
+
+    A master that fails is asked again for the next reduced problem; if it goes on failing, after 2, 4, 8, ...
+    of them. One that raised an exception is built anew for that.
 
     Parameters
     ----------
@@ -42,14 +75,41 @@ class ReducedSolver:
         self.backend = backend
         self.seconds = 0.0
         self.notes: list[str] = []
+        self.idle = False
+        """Whether the last iterations moved nothing: an inexact master is passed over then."""
         self._candidates = {kind: candidates(reduced, kind, backend) for kind in kinds}
-        self._masters: dict[str, Master] = {}
+        self._masters: dict[Hashable, Master] = {}
+        self._standings: dict[tuple[Kind, str], Standing] = {}
+        self._turns: dict[Kind, int] = {}
+        self._used: dict[str, None] = {}
+
+    def measure(self, size: float) -> None:
+        """Build the masters anew for solutions of this size, if it is far from the one they are built for."""
+        unit = self.reduced.unit
+        size = min(max(size, 1.0), self.largest or 1.0)
+        if _LARGE * unit < size or _SMALL * unit > size:
+            self.reduced = replace(self.reduced, unit=math.ldexp(1.0, math.frexp(size)[1]))
+            self._candidates = {
+                kind: candidates(self.reduced, kind, self.backend) for kind in self._candidates
+            }
+            self._masters.clear()
+
+    @property
+    def widest(self) -> float:
+        """The largest bound, if the simple set is a box; else inf."""
+        bounds = self.reduced.simple_set.bounds(self.reduced.dim)
+        return math.inf if bounds is None else float(np.abs(bounds).max())
+
+    @cached_property
+    def largest(self) -> float:
+        """The size of the simple set; inf if it is not known."""
+        return size_of(self.reduced.simple_set, self.reduced.dim)
 
     @property
     def names(self) -> str:
-        """The backends in use, the first kind's first; "none" if there is nothing to solve."""
+        """The backends that answered, or would be asked first; "none" if there is nothing to solve."""
         first = [found[0].name for found in self._candidates.values() if found]
-        return "+".join(dict.fromkeys(first)) or "none"
+        return "+".join(self._used or dict.fromkeys(first)) or "none"
 
     def solve(
         self,
@@ -58,39 +118,124 @@ class ReducedSolver:
         accuracy: float,
         complaint: Callable[[MasterSolution], str | None],
     ) -> MasterSolution:
-        """Solve, with the next backend if one fails or if `complaint` finds the answer to be garbage."""
+        """Solve, with the next backend if one fails or if `complaint` finds the answer to be garbage.
+
+        If a level is below the least value of the model because an inexact master gave the bound that it was
+        set by, the model is minimised again, by another one.
+        """
         kind = None if stabilization is None else type(stabilization)
+        turn = self._turns[kind] = self._turns.get(kind, 0) + 1
+        if self.idle:
+            self._distrust(kind, turn, "its answers moved neither bound")
+        queue = self._queue(kind, turn)
+        failures: list[str] = []
+        infeasible = None
+        for candidate, following in zip_longest(queue, queue[1:]):
+            solution = self._try(candidate, kind, bundle, stabilization, accuracy)
+            reason = self._fault(candidate, solution, bundle, kind)
+            if reason is None and solution.status is MasterStatus.SOLVED:
+                reason = _asked(complaint, solution)
+            if solution.status is MasterStatus.INFEASIBLE:
+                infeasible = solution
+            if reason is None:
+                self._succeeded(candidate, kind)
+                break
+            failures.append(f"{candidate.name}: {reason}")
+            self._failed(candidate, following, kind, turn + 1, reason)
+        else:
+            if infeasible is None:
+                raise BackendError("No backend could solve the reduced problem. " + "; ".join(failures))
+            solution = infeasible
+        if solution is infeasible and kind is Level:
+            if self._distrust(None, self._turns.get(None, 0) + 1, "its bound set an empty level"):
+                return self.solve(bundle, None, accuracy, complaint)
+        return solution
+
+    def _distrust(self, kind: Kind, turn: int, reason: str) -> bool:
+        """Pass over the first candidate from this turn on, if it is inexact and there is another one."""
+        first, *others = self._queue(kind, turn)
+        if first is not self._candidates[kind][0] or first.exact or not others:
+            return False
+        self._failed(first, others[0], kind, turn, reason)
+        return True
+
+    def _queue(self, kind: Kind, turn: int) -> list[Candidate]:
+        """Return the candidates, those at the end that failed and whose turn has not come."""
         if kind not in self._candidates:
             self._candidates[kind] = candidates(self.reduced, kind, self.backend)
         queue = self._candidates[kind]
-        failures: list[str] = []
-        while queue:
-            solution = self._try(queue[0], bundle, stabilization, accuracy)
-            reason = solution.message if solution.status is MasterStatus.FAILED else None
-            if solution.status is MasterStatus.SOLVED:
-                reason = "the answer is not finite" if not _finite(solution) else complaint(solution)
-            if reason is None:
-                return solution
-            failures.append(f"{queue[0].name}: {reason}")
-            queue.pop(0)
-            self.notes.append(
-                f"{failures[-1]}; " + (f"fell back to {queue[0].name}" if queue else "none left")
-            )
-        raise BackendError("No backend could solve the reduced problem. " + "; ".join(failures))
+        waiting = {name for (of, name), it in self._standings.items() if of is kind and it.next_turn > turn}
+        return sorted(queue, key=lambda candidate: candidate.name in waiting) if waiting else queue
+
+    def _succeeded(self, candidate: Candidate, kind: Kind) -> None:
+        self._used.setdefault(candidate.name)
+        standing = self._standings.get((kind, candidate.name))
+        if standing is None:
+            return
+        if standing.successes == 0:
+            self.notes.append(f"{candidate.name} answers again")
+        standing.successes += 1
+        if standing.successes > 2 ** (standing.failures + 1):
+            del self._standings[kind, candidate.name]
+
+    def _failed(
+        self, candidate: Candidate, following: Candidate | None, kind: Kind, turn: int, reason: str
+    ) -> None:
+        """Note the failure; from `turn` on the candidate is passed over, as long as others answer."""
+        standing = self._standings.setdefault((kind, candidate.name), Standing())
+        wait = 2**standing.failures
+        standing.failures += 1
+        standing.next_turn = turn + wait - 1
+        standing.successes = 0
+        remedy = "none is left" if following is None else f"fell back to {following.name}"
+        again = "asked again next time" if wait == 1 else f"asked again after {wait} reduced problems"
+        self.notes.append(f"{candidate.name}: {reason}; {remedy}; {candidate.name} is {again}")
 
     def _try(
-        self, candidate: Candidate, bundle: Bundle, stabilization: Stabilization, accuracy: float
+        self,
+        candidate: Candidate,
+        kind: Kind,
+        bundle: Bundle,
+        stabilization: Stabilization,
+        accuracy: float,
     ) -> MasterSolution:
+        key = (kind, candidate.name) if candidate.shared is None else candidate.shared
         start = perf_counter()
+        check_time()
         try:
-            if candidate.name not in self._masters:
-                self._masters[candidate.name] = candidate.build()
-            master = self._masters[candidate.name]
-            return master.solve(_readable(bundle, master), stabilization, accuracy)
-        except InvalidInputError as error:
-            return MasterSolution(None, None, MasterStatus.FAILED, str(error))
+            if key not in self._masters:
+                self._masters[key] = candidate.build()
+            master = self._masters[key]
+            solution = master.solve(_readable(bundle, master), stabilization, accuracy)
+            if isinstance(solution, MasterSolution) and isinstance(solution.status, MasterStatus):
+                return solution
+            return _failure(
+                f"it returned {type(solution).__name__}, not a MasterSolution with a MasterStatus"
+            )
+        except Exception as error:
+            self._masters.pop(key, None)
+            return _failure(f"{type(error).__name__}: {error}")
         finally:
             self.seconds += perf_counter() - start
+
+    def _fault(
+        self, candidate: Candidate, solution: MasterSolution, bundle: Bundle, kind: Kind
+    ) -> str | None:
+        """Return what is wrong with an answer, as far as can be told without the objective."""
+        if solution.status is MasterStatus.FAILED:
+            return solution.message or "it failed"
+        if solution.status is MasterStatus.UNBOUNDED and (kind or self.reduced.simple_set.bounded):
+            return "it calls a reduced problem unbounded that is not"
+        if solution.status is MasterStatus.INFEASIBLE and not candidate.exact:
+            from cutplane.masters.conic import certify_infeasible
+
+            proven = certify_infeasible(bundle, self.reduced.simple_set, self.reduced.dim)
+            return None if proven else "it calls the reduced problem infeasible, which could not be certified"
+        if solution.status is MasterStatus.SOLVED:
+            return _wrong("minimiser", solution.x, self.reduced.dim) or _wrong(
+                "vector of multipliers", solution.multipliers, len(bundle)
+            )
+        return None
 
 
 def _readable(bundle: Bundle, master: Master) -> Rows:
@@ -102,10 +247,23 @@ def _readable(bundle: Bundle, master: Master) -> Rows:
     )
 
 
-def _finite(solution: MasterSolution) -> bool:
-    x, multipliers = solution.x, solution.multipliers
-    return (
-        x is not None
-        and multipliers is not None
-        and bool(np.isfinite(x).all() and np.isfinite(multipliers).all())
-    )
+def _failure(message: str) -> MasterSolution:
+    return MasterSolution(None, None, MasterStatus.FAILED, message)
+
+
+def _asked(complaint: Callable[[MasterSolution], str | None], solution: MasterSolution) -> str | None:
+    try:
+        return complaint(solution)
+    except BackendError as error:
+        return str(error)
+
+
+def _wrong(what: str, vector: Any, size: int) -> str | None:
+    """Return why something is not a finite vector of this size; None if it is."""
+    if not isinstance(vector, np.ndarray) or vector.dtype.kind != "f":
+        return f"its {what} is not an array of floats"
+    if vector.shape != (size,):
+        return f"its {what} has shape {vector.shape}, not {(size,)}"
+    with np.errstate(all="ignore"):
+        finite = math.isfinite(vector.sum()) or np.isfinite(vector).all()
+    return None if finite else "the answer is not finite"

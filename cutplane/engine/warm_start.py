@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.bundle import TRIVIAL
-from cutplane.engine.slopes import dense
-from cutplane.exceptions import InvalidInputError
+from cutplane.engine.recomputed import Recomputed
+from cutplane.engine.slopes import rows_of
+from cutplane.engine.tolerances import RECOMPUTED
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.certificate import Certificate
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
     from cutplane.result import Result
 
 
 def resume(run: Run, result: Result) -> None:
     """Add every cut of `result` that is valid for the run's problem, and start from its best point.
 
-    Cuts of the risk hold for every regularizer and set. Half-spaces hold if the set is the same object, or
-    else if its oracle returns them again at their query points. The first point is the best one, under the
-    new objective, of those whose risk is known; the one query made there also checks that the cuts belong to
-    this risk.
+    Cuts of the risk hold for every regularizer and set. Whether they are cuts of this risk is known if it is
+    the same object; else the oracle is asked again where the cuts in use were made, and the run remembers to
+    ask for others before it uses them in a proof. Half-spaces hold if the set is the same object; else its
+    oracle is asked again at their query points, and its new answers are taken. The first point is the best
+    one, under the new objective, of those whose risk is known.
 
     Raises
     ------
@@ -34,20 +36,54 @@ def resume(run: Run, result: Result) -> None:
     """
     earlier = result.certificate
     _check_shapes(run, earlier)
-    multipliers = _transfer(run, earlier)
+    run.carried = earlier
+    same_risk = earlier.problem is not None and earlier.problem.risk is run.problem.risk
+    if not same_risk:
+        queried = np.flatnonzero(earlier.queries != TRIVIAL)
+        asked = np.append(np.flatnonzero(earlier.multipliers > 0.0), [*queried[:1], *queried[-1:]])
+        check_origin(run, earlier, np.unique(asked).astype(np.int64))
+    most, run.bundle.max_cuts = run.bundle.max_cuts, None
+    run.bundle.weigh(_transfer(run, earlier, not same_risk))
+    run.bundle.max_cuts = most
+    run.bundle.make_room(0)
     start, known = _best_known(run, earlier)
     point = run.evaluate(start)
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
-        if abs(value - known) > 1e-6 * max(1.0, abs(known)):
+        allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)
+        if abs(value - known) > allowed:
             raise InvalidInputError(
                 f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."
             )
-    run.first = point
+    run.begin_at(point)
     run.add_cut(point)
     if run.bundle.has_cuts():
-        run.certify(np.append(multipliers, np.zeros(len(run.bundle) - len(multipliers))))
+        run.certify(run.bundle.weights)
+
+
+def confirm_origin(run: Run) -> None:
+    """Ask the oracle again for carried cuts in use that it has not been asked for; see `check_origin`."""
+    proof = run.bounds.proof
+    weights = proof.weights(run.bundle)
+    rows = [row for base, row in run.unconfirmed.items() if weights.get(base, 0.0) > 0.0]
+    if run.carried is not None and rows:
+        check_origin(run, run.carried, np.array(rows))
+
+
+def check_origin(run: Run, earlier: Certificate, rows: Array) -> None:
+    """Ask the run's oracle again for these cuts; raise `InvalidInputError` if it gives others."""
+    again = Recomputed(earlier, run.evaluator)
+    for row in rows[earlier.blocks[rows] != HALF_SPACE].tolist():
+        try:
+            complaint = again.complaint(row)
+        except OracleError as error:
+            complaint = str(error).rstrip(".")
+        if complaint is not None:
+            raise InvalidInputError(
+                f"warm_start comes from another risk: {complaint}. Cuts can be reused for another "
+                "regularizer or set, not for another risk or other data."
+            )
 
 
 def _check_shapes(run: Run, earlier: Certificate) -> None:
@@ -60,9 +96,10 @@ def _check_shapes(run: Run, earlier: Certificate) -> None:
         )
 
 
-def _transfer(run: Run, earlier: Certificate) -> Array:
+def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     """Copy the valid rows into the bundle; return the multipliers of the rows the bundle then holds."""
     weights = dict.fromkeys(range(len(run.bundle)), 0.0)
+    same_set = earlier.problem is not None and earlier.problem.feasible_set is run.problem.feasible_set
     for query in np.unique(earlier.queries).tolist():
         rows = np.flatnonzero(earlier.queries == query)
         if query == TRIVIAL:
@@ -71,43 +108,41 @@ def _transfer(run: Run, earlier: Certificate) -> Array:
                     weights[int(earlier.blocks[row])] += float(earlier.multipliers[row])
             continue
         point, dual = earlier.points.get(query), earlier.duals.get(query)
-        rows = _valid(run, earlier, rows, point)
-        for row in rows:
-            added = run.bundle.add(
-                run.queries if query >= 0 else query,
-                point,
-                earlier.slopes[row : row + 1],
-                earlier.offsets[row : row + 1],
-                [int(earlier.blocks[row])],
-            )
-            if added:
+        half_spaces = earlier.blocks[rows] == HALF_SPACE
+        known = rows[half_spaces]
+        if half_spaces.any() and not same_set:
+            rows = rows[~half_spaces]
+            if point is not None and run.problem.separators:
+                run.add_half_spaces(point, run.evaluator.separate(point))
+                weights |= {row: 0.0 for row in range(len(run.bundle)) if row not in weights}
+                weights |= _found_again(run, earlier, known)
+        for row in rows.tolist():
+            slope, offset = earlier.slopes[row : row + 1], earlier.offsets[row : row + 1]
+            if run.bundle.add(run.queries, point, slope, offset, [int(earlier.blocks[row])]):
                 weights[len(run.bundle) - 1] = float(earlier.multipliers[row])
+                if foreign and not earlier.multipliers[row] > 0.0 and earlier.blocks[row] != HALF_SPACE:
+                    run.unconfirmed[int(run.bundle.ids[-1])] = row
         if dual is not None:
             run.bundle.duals[run.queries] = dual
         run.queries += 1
     return np.array([weights[row] for row in range(len(run.bundle))])
 
 
-def _valid(run: Run, earlier: Certificate, rows: Array, point: Array | None) -> Array:
-    half_spaces = earlier.blocks[rows] == HALF_SPACE
-    if not half_spaces.any():
-        return rows
-    same = earlier.problem is not None and earlier.problem.feasible_set is run.problem.feasible_set
-    if same:
-        return rows
-    if point is None or not run.problem.separators:
-        return rows[~half_spaces]
-    found = run.evaluator.separate(point)
-    again = [
-        not half
-        or any(
-            np.allclose(half_space.normal, dense(earlier.slopes[[row]])[0])
-            and np.isclose(-half_space.offset, earlier.offsets[row])
-            for half_space in found
-        )
-        for row, half in zip(rows, half_spaces, strict=True)
-    ]
-    return rows[np.array(again)]
+def _found_again(run: Run, earlier: Certificate, half_spaces: Array) -> dict[int, float]:
+    """Return the multipliers of the half-spaces that the oracle returned again, by their new rows."""
+    found = {}
+    for row, slope in zip(half_spaces.tolist(), rows_of(earlier.slopes[half_spaces]), strict=True):
+        place = run.bundle.find(slope, float(earlier.offsets[row]), HALF_SPACE)
+        if place is not None:
+            found[place] = float(earlier.multipliers[row])
+    return found
+
+
+def _terms(earlier: Certificate, x: Array) -> float:
+    """Return the size of the terms that cuts in use are sums of at x, for rounding errors."""
+    used = np.flatnonzero((earlier.multipliers > 0.0) & (earlier.blocks != HALF_SPACE))
+    sizes = abs(earlier.slopes[used]) @ np.abs(x) + np.abs(earlier.offsets[used])
+    return float(sizes.max(initial=0.0))
 
 
 def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
@@ -120,18 +155,11 @@ def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
             continue
         risk = float((earlier.slopes[rows] @ x + earlier.offsets[rows]).sum())
         objective = risk + problem.regularizer.value(x)
-        if objective < best_objective and _inside(problem, x):
+        if objective < best_objective and problem.in_simple_set(x):
             best, best_risk, best_objective = x, risk, objective
-    if earlier.x is not None:
-        objective = earlier.risk_value + problem.regularizer.value(earlier.x)
-        if objective < best_objective and problem.simple_set.violation(earlier.x) <= 1e-9 * max(
-            1.0, np.abs(earlier.x).max()
-        ):
+    if earlier.x is not None and problem.in_simple_set(earlier.x):
+        if earlier.risk_value + problem.regularizer.value(earlier.x) < best_objective:
             return earlier.x, earlier.risk_value
     if best is None:
         return problem.starting_point(), None
     return best, best_risk
-
-
-def _inside(problem: Problem, x: Array) -> bool:
-    return problem.simple_set.violation(x) <= 1e-9 * max(1.0, float(np.abs(x).max()))

@@ -168,7 +168,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         for result in results:
             if result.status.name == "INTERRUPTED" and not result.reason.startswith("early stopping"):
                 raise KeyboardInterrupt
-            if result.status.name not in ("OPTIMAL", "INTERRUPTED"):
+            if result.status.name not in ("OPTIMAL", "TARGET", "INTERRUPTED"):
                 warnings.warn(
                     f"{type(self).__name__} ended as {result.status} with the gap {result.gap_abs:.2g}, not "
                     f"tol = {self.tol:g}: {result.reason}. {result.status.remedy}",

@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.graphical.integrality import energy_unit, rounded_up
+from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
+from cutplane.graphical.shifting import without_penalties
 from cutplane.history import History, Record
 from cutplane.state import State
 from cutplane.status import Status
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _DONE = "nothing is left to try"
 _ROUNDING = 1e-9
+_SWEEPS = 5
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,27 @@ class Job:
         from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
         if self._rep is None:
-            self._rep = Reparametrization(self.model)
+            self._rep = Reparametrization(self.work)
         return self._rep
+
+    @cached_property
+    def work(self) -> GraphicalModel:
+        """The model without penalties that are larger than can matter: what bounds are computed from.
+
+        None of its energies is above that of `model`, and the least is the same.
+        """
+        if not has_penalties(self.model):
+            return self.model
+        from cutplane.graphical.sweeps.decoding import decode
+        from cutplane.graphical.sweeps.reparametrization import Reparametrization
+
+        rep = Reparametrization(self.model)
+        for _ in range(_SWEEPS):
+            rep.sweep()
+            if perf_counter() > self.deadline:
+                raise TimeoutError("the first sweeps have not ended.")
+        self.offer(decode(rep, self.deadline))
+        return without_penalties(self.model, self.energy)
 
     @property
     def finite_deadline(self) -> float | None:
@@ -98,6 +120,12 @@ class Job:
         if rounding < 1e-3 * self.unit:
             bound = max(bound, rounded_up(bound - max(rounding, _ROUNDING * self.unit), self.unit))
         self.bound = max(self.bound, min(bound, self.energy))
+
+
+def cheapest_states(model: GraphicalModel) -> Array:
+    """Return the labelling in which each variable has the state of least unary cost."""
+    starts = model.unary_starts
+    return np.array([int(model.unaries[i:j].argmin()) for i, j in pairwise(starts)], dtype=np.int64)
 
 
 Way = Callable[[Job], Iterator[Progress]]
@@ -128,7 +156,7 @@ class MapLoop:
         for name, way in self.plan:
             self._names.append(name)
             before, progress = (sweeps, searches), Progress(name, -math.inf)
-            for progress in way(self.job):
+            for progress in self._steps(way):
                 self.job.raise_bound(progress.bound)
                 sweeps, searches = before[0] + progress.sweeps, before[1] + progress.searches
                 state = self._record(progress, sweeps, searches)
@@ -136,17 +164,30 @@ class MapLoop:
                 yield state
                 if self.stop is not None:
                     return
-        self.stop = Stop(Status.STALLED, self.job.reason)
+        if perf_counter() > self.job.deadline:
+            self.stop = Stop(Status.TIME_LIMIT, "time_limit has passed")
+        else:
+            self.stop = Stop(Status.STALLED, self.job.reason)
+
+    def _steps(self, way: Way) -> Iterator[Progress]:
+        try:
+            yield from way(self.job)
+        except TimeoutError as error:
+            if self.stop is None:
+                self.stop = Stop(Status.TIME_LIMIT, f"time_limit has passed: {error}")
+            yield Progress("time limit", -math.inf)
 
     @property
     def started(self) -> bool:
-        """Whether there is something to return."""
-        return bool(self._records)
+        """Whether there is something to return: there always is a labelling."""
+        return True
 
     def result(self) -> MAPResult:
         """Return the result so far; INTERRUPTED if the loop has not ended."""
         stop = self.stop or Stop(Status.INTERRUPTED, "the iteration was left before its end")
         job = self.job
+        if job.labelling is None and job.bound < math.inf:
+            job.offer(cheapest_states(job.model))
         return MAPResult(
             labelling=job.labelling,
             energy=job.energy,
@@ -156,6 +197,7 @@ class MapLoop:
             method=", ".join(self._names),
             history=History(self._records),
             model=job.model,
+            proof=job._rep,
         )
 
     def _infeasible(self) -> Stop | None:

@@ -7,9 +7,12 @@ import math
 import numpy as np
 
 from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array
 
 _FINEST = 1e-6
 _MANY = 2**14
+_PENALTY, _SMALL = 1e3, 0.1
+"""Normally distributed costs are up to 40 times as large as a tenth of them are at most."""
 
 
 def largest_cost(model: GraphicalModel) -> float:
@@ -20,9 +23,19 @@ def largest_cost(model: GraphicalModel) -> float:
 
 def typical_cost(model: GraphicalModel) -> float:
     """Return the median absolute value of the finite nonzero costs; a few penalties do not move it."""
-    costs = np.abs(np.concatenate([model.unaries, model.tables]))
-    costs = costs[(costs > 0.0) & (costs < np.inf)]
+    costs = _sizes(model)
     return float(np.median(costs)) if costs.size else 0.0
+
+
+def has_penalties(model: GraphicalModel) -> bool:
+    """Tell whether some costs are so much larger than others that they may be there to forbid states."""
+    costs = _sizes(model)
+    return bool(costs.size and costs.max() > _PENALTY * np.quantile(costs, _SMALL))
+
+
+def _sizes(model: GraphicalModel) -> Array:
+    costs = np.abs(np.concatenate([model.unaries, model.tables]))
+    return costs[(costs > 0.0) & (costs < np.inf)]
 
 
 def energy_unit(model: GraphicalModel) -> float:

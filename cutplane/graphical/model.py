@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -224,16 +226,31 @@ class GraphicalModel:
         return np.concatenate([[0], np.cumsum(counts)]), read_only(factors[order])
 
     def energy(self, labelling: Any) -> float:
-        """Return E(labelling), +inf if it breaks a hard constraint.
+        """Return E(labelling), +inf if it breaks a hard constraint: the exact sum of its terms, rounded once.
 
         Parameters
         ----------
         labelling : array_like of int, shape (n_variables,)
         """
-        return float(self.energies(np.asarray(labelling)[None])[0])
+        return math.fsum(self.terms(labelling).tolist())
+
+    def terms(self, labelling: Any) -> Array:
+        """Return what E(labelling) is the sum of: the constant, then one cost per variable and per factor."""
+        x = self._as_labellings(np.asarray(labelling)[None])[0]
+        places = np.empty(0, dtype=np.int64)
+        if self.n_factors:
+            places = (
+                np.add.reduceat(x[self.scopes] * self.strides, self.scope_starts[:-1]) + self.table_starts
+            )
+        return np.concatenate(
+            [[self.constant], self.unaries[self.unary_starts[:-1] + x], self.tables[places]]
+        )
 
     def energies(self, labellings: Any) -> Array:
-        """Return the energy of each row of `labellings`, an array of int of shape (b, n_variables)."""
+        """Return the energy of each row of `labellings`, an array of int of shape (b, n_variables).
+
+        Sums are rounded term by term; `energy` is exact.
+        """
         labellings = self._as_labellings(labellings)
         total = np.full(len(labellings), self.constant)
         rows = max(1, 2**22 // max(1, self.n_links + self.n_variables))
@@ -253,14 +270,15 @@ class GraphicalModel:
         ----------
         evidence : mapping of int to int
             The state of each observed variable.
+
+        Raises
+        ------
+        InvalidInputError
+            If a variable or a state is not an integer, or there is none of that number.
         """
         unaries = self.unaries.copy()
-        for u, state in evidence.items():
-            self._check_variable(u)
-            if not 0 <= state < self.cardinalities[u]:
-                raise InvalidInputError(
-                    f"Variable {u} has {self.cardinalities[u]} states, from 0; {state} is none of them."
-                )
+        for variable, state in evidence.items():
+            u = self._observed(variable, state)
             costs = unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
             costs[np.arange(costs.size) != state] = np.inf
         model = GraphicalModel.__new__(GraphicalModel)
@@ -297,7 +315,7 @@ class GraphicalModel:
             least = int(energies.argmin())
             if start == 0 or energies[least] < energy:
                 best, energy = labellings[least], float(energies[least])
-        return best, energy
+        return best, self.energy(best)
 
     def map(
         self,
@@ -334,7 +352,7 @@ class GraphicalModel:
         max_iter : int, default 100 000
             Iterations of all methods together: rounds of cuts or of sweeps.
         time_limit : float, optional
-            Seconds.
+            Seconds; each stage is cut short, and the best labelling and bound so far are returned.
         labelling : array_like of int, shape (n_variables,), optional
             A good one, if known.
         callback : callable, optional
@@ -388,6 +406,20 @@ class GraphicalModel:
             )
         return array.astype(np.int64, copy=False)
 
+    def _observed(self, variable: Any, state: Any) -> int:
+        """Return the variable of an observation, or raise `InvalidInputError` if it names no state."""
+        if not _is_integer(variable) or not 0 <= variable < self.n_variables:
+            raise InvalidInputError(
+                f"The evidence {{{variable!r}: {state!r}}} names the variable {variable!r}; it must be an "
+                f"integer from 0 to {self.n_variables - 1}."
+            )
+        if not _is_integer(state) or not 0 <= state < self.cardinalities[variable]:
+            raise InvalidInputError(
+                f"The evidence says that variable {variable} has the state {state!r}; it must be an integer "
+                f"from 0 to {self.cardinalities[variable] - 1}."
+            )
+        return int(variable)
+
     def _check_variable(self, u: int) -> None:
         if not 0 <= u < self.n_variables:
             raise InvalidInputError(f"There is no variable {u}: there are {self.n_variables}, from 0.")
@@ -434,6 +466,10 @@ def _as_cardinalities(value: Any) -> Array:
         u = int(np.flatnonzero(array < 1)[0])
         raise InvalidInputError(f"cardinalities[{u}] is {array[u]}; a variable has at least one state.")
     return array.astype(np.int64)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_constant(value: float) -> float:

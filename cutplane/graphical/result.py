@@ -14,7 +14,9 @@ from cutplane.validation import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from cutplane.certificate import Verification
     from cutplane.graphical.model import GraphicalModel
+    from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,6 +40,8 @@ class MAPResult:
         ``n_cuts`` are the cuts or clusters in use, ``oracle_calls`` the sweeps, ``separations`` the searches
         for cuts or clusters. It has a method `to_frame`.
     model : GraphicalModel
+    proof : Reparametrization or None
+        The messages of the sweeps, if there were any.
     """
 
     labelling: Array | None
@@ -48,6 +52,7 @@ class MAPResult:
     method: str
     history: History
     model: GraphicalModel = field(repr=False)
+    proof: Reparametrization | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -58,6 +63,33 @@ class MAPResult:
     def gap_abs(self) -> float:
         """The absolute gap, energy - bound; 0 if infeasibility is proven."""
         return 0.0 if self.status is Status.INFEASIBLE else max(0.0, self.energy - self.bound)
+
+    def verify(self, model: GraphicalModel | None = None, *, time_limit: float | None = None) -> Verification:
+        """Recompute the energy, and prove the bound again.
+
+        The energy is the exact sum of the costs of the labelling, and must be the one that was reported. The
+        bound is read off the messages of the sweeps, which prove one whatever they are: the costs that they
+        leave sum to those of the model. Where that does not reach the bound that was reported, because it
+        came from a linear programme, an elimination, a search, or states that were forbidden on the way,
+        another run proves it: the tree of a search is not kept, so that this takes about as long as the
+        inference did. What it shares with the first run is the code, and the labelling if that is confirmed.
+
+        Parameters
+        ----------
+        model : GraphicalModel, optional
+            By default the one that the result refers to.
+        time_limit : float, optional
+            Seconds for the other run; a bound that it does not reach counts as not confirmed.
+
+        Returns
+        -------
+        Verification
+            ``lower_bound`` is what could be proven; ``n_checked`` counts the costs of variables and factors
+            that the messages were applied to, and the other run as one.
+        """
+        from cutplane.graphical.verification import verify
+
+        return verify(self, self.model if model is None else model, time_limit)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot energy and bound over the iterations and return the axes (needs the extra ``plot``).

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.kernels.definite import check_along, check_definite
 from cutplane.kernels.descent import Descent
 from cutplane.kernels.dual_form import DualForm, dual_form
 from cutplane.kernels.intercept import best_intercept
-from cutplane.kernels.row_cache import CACHE_BYTES, as_rows
+from cutplane.kernels.row_cache import CACHE_BYTES, DenseRows, as_rows
 from cutplane.losses.base import ScalarLoss
 from cutplane.validation import Array, as_count, as_scalar, as_vector
 
@@ -120,7 +121,9 @@ class KernelMachine:
         object.__setattr__(self, "C", float(self.C))
         object.__setattr__(self, "cache_bytes", as_count("cache_bytes", self.cache_bytes))
 
-    def solve(self, K: Any, a0: Any = None, accuracy: float = 0.0) -> MachineSolution:
+    def solve(
+        self, K: Any, a0: Any = None, accuracy: float = 0.0, *, trusted: bool = False
+    ) -> MachineSolution:
         """Solve the dual from a0 on, until primal_value - dual_value <= accuracy or rounding allows no more.
 
         Parameters
@@ -132,17 +135,28 @@ class KernelMachine:
             Any start; one that is not feasible is mended by `into_domain`.
         accuracy : float, default 0
             In the unit of the objective; 0 is down to rounding.
+        trusted : bool, default False
+            Whether K is known to be a kernel matrix, so that it need not be tested.
 
         Raises
         ------
         InvalidInputError
-            If K has another shape or type, its diagonal is negative, or entries are not finite.
+            If K has another shape or type, entries are not finite, or it is found not to be symmetric or not
+            positive semidefinite; the message names the entries, or the direction. Up to 512 rows are tested
+            as a whole. Of more, some principal blocks are, among them that of the largest coefficients found,
+            and, if K is an array, the least eigenvalue that 20 Lanczos steps find.
         """
         m = self.y.size
         accuracy = as_scalar("accuracy", accuracy, low=0.0)
         a = np.zeros(m) if a0 is None else self.into_domain(a0)
-        descent = Descent(self.form, as_rows(K, m, self.cache_bytes), a, self.intercept)
+        rows = as_rows(K, m, self.cache_bytes)
+        if not trusted:
+            whole = isinstance(rows, DenseRows)
+            check_definite("K", rows.diagonal, rows.block, rows.product if whole else None)
+        descent = Descent(self.form, rows, a, self.intercept)
         descent.run(accuracy)
+        if not trusted:
+            check_along("K", rows, a, descent.predictions)
         half_norm = 0.5 * float(a @ descent.predictions)
         residuals = self.y - descent.predictions
         b = self.form.middle(residuals, descent.b) if self.intercept else 0.0

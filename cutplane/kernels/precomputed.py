@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.definite import ASYMMETRY, check_definite
 from cutplane.kernels.factored import FactoredKernels
 from cutplane.kernels.panels import Given, SymmetricMatrices, panel_ranges
 from cutplane.kernels.protocol import Bank, Parts, as_coefficients
@@ -19,7 +20,8 @@ _SMALL = 1 << 22
 """Entries of a matrix that are all checked; of a larger one, a sample is."""
 
 _SAMPLE = 1000
-_ASYMMETRY = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+_WHOLE = 128
+"""Rows of a matrix that is tested for negative eigenvalues as a whole: no more memory than its sums take."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,14 +47,16 @@ class PrecomputedKernels(Bank):
     ------
     InvalidInputError
         If there are no matrices, their shapes do not fit, or one has an entry that is not finite, a negative
-        one on its diagonal, or is not symmetric. Of matrices with more than 4 million entries, the diagonal
-        and 1000 pairs of entries are looked at.
+        one on its diagonal, is not symmetric, or is found not to be positive semidefinite; the message names
+        the entries, or the direction. Of matrices with more than 4 million entries, the diagonal and 1000
+        pairs of entries are looked at for symmetry; of those with more than 128 rows, three principal blocks
+        of 128 rows for negative eigenvalues.
 
     Notes
     -----
-    Whether a matrix is positive semidefinite cannot be checked cheaply and is not: with one that is not, the
-    problems in which the bank is used are not convex, and their bounds do not hold. If need be, add a
-    multiple of the identity, or cut off the negative eigenvalues.
+    With a large matrix that has negative eigenvalues which this does not find, the problems in which the bank
+    is used are not convex, and their bounds do not hold. If need be, add a multiple of the identity, or cut
+    off the negative eigenvalues.
 
     Examples
     --------
@@ -217,13 +221,19 @@ def _check(k: int, matrix: Array, m: int) -> None:
         raise InvalidInputError(
             f"matrices[{k}][{i}, {i}] is {diagonal[i]}; the diagonal of a kernel is finite and nonnegative."
         )
-    place = _asymmetry(matrix, _ASYMMETRY[matrix.dtype.newbyteorder("=")] * float(diagonal.max()))
+    place = _asymmetry(matrix, ASYMMETRY[matrix.dtype.newbyteorder("=")] * float(diagonal.max()))
     if place is not None:
         i, j = place
         raise InvalidInputError(
             f"matrices[{k}] must be finite and symmetric, but entry [{i}, {j}] is {matrix[i, j]} and "
             f"[{j}, {i}] is {matrix[j, i]}; pass (K + K.T) / 2."
         )
+    check_definite(
+        f"matrices[{k}]",
+        diagonal.astype(np.float64),
+        lambda chosen: matrix[np.ix_(chosen, chosen)],
+        whole=_WHOLE,
+    )
 
 
 def _asymmetry(matrix: Array, tol: float) -> tuple[int, int] | None:

@@ -23,7 +23,9 @@ import math
 import numpy as np
 from numba import njit
 
-SOLVED, UNBOUNDED, STALLED, NOT_FINITE = 0, 1, 2, 3
+from cutplane.deadline import check_time
+
+SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
 EQUATION = -2
 
 _EPS = 2.0**-52
@@ -32,6 +34,7 @@ _NOISE = 8.0 * _EPS
 _FLAT = 2e-14
 _TINY = 1e-300
 _IDLE = 20
+_SLICE = 1e8  # operations between two looks at the clock and at the keyboard: about a tenth of a second
 _OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 
 
@@ -254,17 +257,20 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
 
 
 @njit(**_OPTIONS)
-def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
+def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, steps):
     """Go to the maximiser over the free variables, dropping those that would become negative.
 
-    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), and whether the objective
-    grows for ever along d.
+    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the steps that are left,
+    and SOLVED; or UNBOUNDED if the objective grows for ever along d, or PAUSED if no step was left.
     """
     gain = 0.0
     travel = 0.0
     w = np.empty(n)
     sums = np.empty(nu.shape[0])
     while n_free > 0:
+        if steps == 0:
+            return n_free, gain, travel, steps, PAUSED
+        steps -= 1
         set_means(group, free, n_free, a, g, nu)
         for p in range(n_free):
             i = free[p]
@@ -305,7 +311,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
                 blocked = p
         if step == np.inf:
             if slope > doubt:
-                return n_free, gain, travel, True
+                return n_free, gain, travel, steps, UNBOUNDED
             step = 1.0
         travel += step * size
         gain += step * (slope - 0.5 * step * curvature)
@@ -321,38 +327,24 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved):
             break
         a[free[blocked]] = 0.0
         n_free = delete(R, Z, free, where, n_free, blocked)
-    return n_free, gain, travel, False
+    return n_free, gain, travel, steps, SOLVED
 
 
 @njit(**_OPTIONS)
-def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
-    """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
+def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, steps, course):
+    """Do at most so many steps of `maximise`; PAUSED if more are needed.
 
-    Parameters
-    ----------
-    base, reach : ndarray of shape (n,), float
-        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base
-        is q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
-    tol : float
-        Duality gap at which to stop; rounding stops earlier.
-    ray : ndarray of shape (capacity,)
-        Its first entries are overwritten by the last direction on the free variables.
-    moved : ndarray of shape (capacity,)
-        Overwritten by the change of a, more exact than the difference of its old and new values.
-
-    Returns
-    -------
-    status, n_free, gap, error, moves
+    `course` is what has to be known to go on: the moves made, those without a gain, the gain of a move that
+    is not complete (-1 if the last one is), and the growth of `reach`.
     """
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
-    moved[:n] = 0.0
+    moves = int(course[0])
     renewed = False
-    idle = 0
-    moves = 0
     while True:
-        gap, rounding, error = weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise)
+        spread = reach + course[3] if reach > 0.0 else 0.0
+        gap, rounding, error = weigh(H, base, group, free, n_free, a, g, n, spread, nu, noise)
         top[:] = 0.0
         entering = np.int64(-1)
         best = 0.0
@@ -381,25 +373,66 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
             gap = np.inf
         if gap <= tol:
             return SOLVED, n_free, gap, error, moves
-        if idle > _IDLE or moves > 20 * n + 100:
+        if course[1] > _IDLE or moves > 20 * n + 100:
             return STALLED, n_free, gap, error, moves
-        if moves > 0 or unsettled <= 1e-3 * best:
-            if entering >= 0:
-                n_free = append(H, group, sigma, R, Z, free, where, n_free, entering)
-            elif unsettled == 0.0 or renewed:
-                return (STALLED if violated or unsettled > 0.0 else SOLVED), n_free, gap, error, moves
-            else:
-                renewed = True
-                factorise(H, group, sigma, R, Z, free, where, n_free)
-        n_free, gain, travel, unbounded = ascend(
-            H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved
+        if course[2] < 0.0:
+            if moves > 0 or unsettled <= 1e-3 * best:
+                if entering >= 0:
+                    n_free = append(H, group, sigma, R, Z, free, where, n_free, entering)
+                elif unsettled == 0.0 or renewed:
+                    status = STALLED if violated or unsettled > 0.0 else SOLVED
+                    return status, n_free, gap, error, moves
+                else:
+                    renewed = True
+                    factorise(H, group, sigma, R, Z, free, where, n_free)
+            course[2] = 0.0
+        n_free, gain, travel, steps, status = ascend(
+            H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved, steps
         )
-        if unbounded:
-            return UNBOUNDED, n_free, gap, error, moves
+        course[2] += gain
+        course[3] += travel
+        if status != SOLVED:
+            return status, n_free, gap, error, moves
         moves += 1
-        if reach > 0.0:
-            reach += travel
-        idle = 0 if gain > rounding else idle + 1
+        course[0] = moves
+        course[1] = 0.0 if course[2] > rounding else course[1] + 1.0
+        course[2] = -1.0
+
+
+def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
+    """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
+
+    Parameters
+    ----------
+    base, reach : ndarray of shape (n,), float
+        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base
+        is q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
+    tol : float
+        Duality gap at which to stop; rounding stops earlier.
+    ray : ndarray of shape (capacity,)
+        Its first entries are overwritten by the last direction on the free variables.
+    moved : ndarray of shape (capacity,)
+        Overwritten by the change of a, more exact than the difference of its old and new values.
+
+    Returns
+    -------
+    status, n_free, gap, error, moves
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline passes between two slices of work.
+    """
+    moved[:n] = 0.0
+    course = np.array([0.0, 0.0, -1.0, 0.0])
+    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
+    while True:
+        status, n_free, gap, error, moves = go_on(
+            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, steps, course
+        )
+        if status != PAUSED:
+            return status, n_free, gap, error, moves
+        check_time()
 
 
 @njit(**_OPTIONS)

@@ -71,12 +71,23 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """What a master is built for: everything about the reduced problem but its rows."""
+    """What a master is built for: everything about the reduced problem but its rows.
+
+    Attributes
+    ----------
+    dim, n_blocks : int
+    regularizer : Regularizer
+    simple_set : FeasibleSet
+    unit : float
+        A power of two that solutions are not far from in size: a master whose tolerances refer to numbers of
+        the size of 1 solves for x / unit.
+    """
 
     dim: int
     n_blocks: int
     regularizer: Regularizer
     simple_set: FeasibleSet
+    unit: float = 1.0
 
 
 class MasterStatus(Enum):
@@ -120,6 +131,11 @@ class Master(Protocol):
 
     A master is built by calling its class with a `ReducedProblem` (and its own options). `refusal` is asked
     first.
+
+    It may raise anything: another master takes its place then, and it is built anew before it is asked again.
+    One that can take long calls `cutplane.deadline.check_time` between its own iterations, or passes
+    `cutplane.deadline.seconds_left` on to its backend, and lets `OutOfTime` pass: the run ends there with the
+    bounds it has. Compiled code should come back to Python every second or so, for Ctrl-C to be seen.
     """
 
     name: str

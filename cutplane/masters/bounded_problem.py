@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.deadline import check_time
 from cutplane.forms import DiagonalQuadratic
 from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
@@ -77,6 +78,7 @@ class BoundedProblem(ProxProblem):
         v = dual.aggregate(a, slopes)
         x = None
         for number in range(rounds):
+            check_time()
             guessed = number == 0 and self._side is not None
             side = self._side if number == 0 else None
             if side is None:

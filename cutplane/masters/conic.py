@@ -7,15 +7,15 @@ import math
 import cvxpy as cp
 import numpy as np
 
-from cutplane.capabilities import Capability, require
+from cutplane.capabilities import Capability, offers, require
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
-from cutplane.masters.changes import row_sizes, scaled
+from cutplane.masters.changes import far_from_unit, row_sizes, scaled
 from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
 from cutplane.masters.cvxpy_call import call
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
-from cutplane.sets.base import FeasibleSet
+from cutplane.sets.base import FeasibleSet, size_of
 from cutplane.validation import Array
 
 
@@ -54,18 +54,29 @@ class InnerMinimum:
     def __init__(self, regularizer: Regularizer, simple_set: FeasibleSet, dim: int):
         for piece in (regularizer, simple_set):
             require(piece, Capability.CVXPY, "The certificate", "Give it a method cvxpy_form(x).")
+        self._pieces = regularizer, simple_set
+        self._largest, self._extent = size_of(simple_set, dim), 0.0
         self._x = cp.Variable(dim)
         self._v = cp.Parameter(dim)
         self._scale = cp.Parameter(nonneg=True)
         self._budget = cp.Parameter()
-        g = getattr(regularizer, "cvxpy_form")(self._x)  # noqa: B009
+        self._needs_budget = False
+        self.doubt = 0.0
+        """The gap between the value at the last minimiser and the bound that was returned."""
+        self._compile(1.0)
+
+    def _compile(self, unit: float) -> None:
+        """State the problem in a unit of x, in which tolerances are relative to 1."""
+        self._unit = unit
+        regularizer, simple_set = self._pieces
+        x = self._x if unit == 1.0 else unit * self._x
+        g = getattr(regularizer, "cvxpy_form")(x)  # noqa: B009
         objective = cp.Minimize(self._scale * g + self._v @ self._x)
-        constraints = getattr(simple_set, "cvxpy_form")(self._x)  # noqa: B009
+        constraints = getattr(simple_set, "cvxpy_form")(x)  # noqa: B009
         self._everywhere = cp.Problem(objective, constraints)
         self._within_budget = cp.Problem(objective, [*constraints, g <= self._budget])
-        self._needs_budget = False
 
-    def __call__(self, v: Array, budget: float = math.inf) -> Minimum:
+    def __call__(self, v: Array, budget: float = math.inf, extent: float = 0.0) -> Minimum:
         """Evaluate.
 
         Parameters
@@ -74,14 +85,32 @@ class InnerMinimum:
         budget : float, default inf
             An upper bound of g at the solution of the whole problem. If the minimum over X0 is -inf, it is
             taken over {g <= budget}, from then on.
+        extent : float, default 0
+            What is known of the size of the solution of the whole problem, in its largest coordinate.
 
         Returns
         -------
         Minimum
             ``(-inf, None)`` if it is unbounded, or if no backend could solve it.
         """
-        scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
-        self._v.value = scale * v
+        if far_from_unit(extent, self._unit):
+            self._compile(math.ldexp(1.0, math.frexp(extent)[1]))
+        self._extent = max(self._largest if self._largest < math.inf else 0.0, extent)
+        least = self._evaluate(v, budget)
+        size = 0.0 if least.x is None else float(np.abs(least.x).max())
+        if not far_from_unit(size, self._unit):
+            return least
+        doubt = self.doubt
+        self._compile(math.ldexp(1.0, math.frexp(size)[1]))
+        again = self._evaluate(v, budget)
+        if again.value >= least.value:
+            return again
+        self.doubt = doubt
+        return least
+
+    def _evaluate(self, v: Array, budget: float) -> Minimum:
+        scale = math.ldexp(1.0, -math.frexp(self._unit * float(np.abs(v).max(initial=0.0)))[1])
+        self._v.value = scale * self._unit * v
         self._scale.value = scale
         within = math.isfinite(budget)
         best = None
@@ -92,19 +121,22 @@ class InnerMinimum:
             self._budget.value = budget
             best = self._minimum(self._within_budget)
         assert best is not None
-        return Minimum(best.value / scale, best.x)
+        self.doubt /= scale
+        return Minimum(best.value / scale, None if best.x is None else self._unit * best.x)
 
     def _minimum(self, problem: cp.Problem) -> Minimum:
         best = Minimum(-math.inf, None)
+        self.doubt = 0.0
         for backend in BACKENDS:
-            outcome = try_conic(problem, self._x, backend)
+            outcome = try_conic(problem, self._x, backend, max(1.0, self._extent / self._unit))
             if outcome is None:
                 continue
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
-            if outcome.value - outcome.bound <= 1e-6 * (1.0 + abs(outcome.value)):
+                self.doubt = max(0.0, outcome.value - outcome.bound)
+            if abs(outcome.value - outcome.bound) <= 1e-6 * (1.0 + abs(outcome.value)):
                 break
         return best
 
@@ -139,11 +171,10 @@ class ConicProjection:
         self.simple_set = simple_set
         self._x = cp.Variable(dim)
         self._point = cp.Parameter(dim)
-        objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
-        self._problem = cp.Problem(objective, getattr(simple_set, "cvxpy_form")(self._x))  # noqa: B009
+        self._unit = 0.0
 
     def __call__(self, x: Array) -> Array:
-        """Return the projection of x, up to about 1e-9; x itself if it is inside.
+        """Return the projection of x, up to about 1e-9 of its size; x itself if it is inside.
 
         Raises
         ------
@@ -152,21 +183,31 @@ class ConicProjection:
         BackendError
             If no backend finds it: the set is badly scaled.
         """
-        if self.simple_set.violation(x) <= 0.0:
+        violation = self.simple_set.violation(x)
+        if violation <= 0.0:
             return x.copy()
-        self._point.value = x
+        self._compile(max(float(np.abs(x).max()), violation if math.isfinite(violation) else 0.0))
+        self._point.value = x / self._unit
         for backend in BACKENDS:
             outcome = try_conic(self._problem, self._x, backend)
             if outcome is None:
                 continue
             if outcome.x is not None:
-                return outcome.x
+                return self._unit * outcome.x
             if outcome.bound == math.inf:
                 raise InvalidInputError(f"{self.simple_set!r} is empty; relax its constraints.")
         raise BackendError(
             f"No point could be projected on {self.simple_set!r}; check that the set is not empty, "
             "and that its constraints are well scaled."
         )
+
+    def _compile(self, size: float) -> None:
+        """State the problem in a unit of x close to this size, in which tolerances are relative to 1."""
+        if self._unit > 0.0 and not far_from_unit(size, self._unit):
+            return
+        self._unit = math.ldexp(1.0, math.frexp(size)[1])
+        objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
+        self._problem = cp.Problem(objective, getattr(self.simple_set, "cvxpy_form")(self._unit * self._x))  # noqa: B009
 
 
 def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
@@ -177,22 +218,24 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
 
         <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0,
 
-    the minimum being a closed form or `InnerMinimum`. Where that is -inf, so that X0 is unbounded, ``-1e6
-    ||slopes' mu||_1`` stands in: then it is proven that no common point has ``||x||_inf <= 1e6``. The same is
-    proven if X0 itself is empty.
+    the minimum being a closed form or `InnerMinimum`. Where that is -inf, so that X0 is unbounded, ``-R
+    ||slopes' mu||_1`` stands in: then it is proven that no common point has ``||x||_inf <= R``, with R 1e6
+    times the largest distance of a half-space's boundary from zero, at least 1. The same is proven if X0
+    itself is empty.
 
     Parameters
     ----------
     rows : Rows
     simple_set : FeasibleSet
-        With a cvxpy form.
     dim : int
 
     Returns
     -------
     bool
-        False if there is a common point, and also if there is no proof.
+        False if there is a common point, and also if there is no proof, as for a set without a cvxpy form.
     """
+    if not offers(simple_set, Capability.CVXPY):
+        return False
     mine = rows.blocks == HALF_SPACE
     sizes = row_sizes(rows.slopes[mine])
     sizes[sizes == 0.0] = 1.0
@@ -208,11 +251,13 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     if status is not MasterStatus.SOLVED or not offsets.size:
         return False
     mu = np.maximum(violation.dual_value, 0.0)
-    return bool(offsets @ mu + _least_over(simple_set, mu @ slopes) > 1e-12 * (np.abs(offsets) @ mu))
+    far = FAR * max(1.0, float(np.abs(offsets).max()))
+    least = _least_over(simple_set, mu @ slopes, far)
+    return bool(offsets @ mu + least > 1e-12 * (np.abs(offsets) @ mu))
 
 
-def _least_over(simple_set: FeasibleSet, v: Array) -> float:
-    """Return a lower bound of <v, x> over the set, or over ||x||_inf <= 1e6 if it has none."""
+def _least_over(simple_set: FeasibleSet, v: Array, far: float) -> float:
+    """Return a lower bound of <v, x> over the set, or over ||x||_inf <= far if it has none."""
     nothing = NoRegularizer()
     least = nothing.conjugate_minimiser(v, simple_set) or InnerMinimum(nothing, simple_set, v.size)(v)
-    return least.value if math.isfinite(least.value) else -FAR * float(np.abs(v).sum())
+    return least.value if math.isfinite(least.value) else -far * float(np.abs(v).sum())

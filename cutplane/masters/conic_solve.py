@@ -10,7 +10,9 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 
+from cutplane.deadline import check_time
 from cutplane.masters.cones import into_dual_cone
+from cutplane.masters.cvxpy_call import timed
 from cutplane.validation import Array
 
 BACKENDS: dict[str, dict[str, Any]] = {
@@ -20,7 +22,8 @@ BACKENDS: dict[str, dict[str, Any]] = {
 """The backends that bound a cone programme, the first choice first, with tight options."""
 
 FAR = 1e6
-"""How far from the origin, in the largest coordinate, infeasibility is proven."""
+"""How far from the origin infeasibility is proven, in the largest coordinate, relative to the sides of the
+constraints."""
 
 _REACH = 10.0
 
@@ -46,7 +49,7 @@ class Outcome(NamedTuple):
     bound: float
 
 
-def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
+def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
     """Solve a cvxpy problem as a cone programme, and bound it from its dual.
 
     The programme is min 1/2 u'Pu + c'u + d subject to A u + s = b, s in K, with u = (x, auxiliaries). For any
@@ -55,30 +58,40 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
         d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R.
 
     The left side is evaluated at the backend's primal point u0 and at its dual point, moved into the dual
-    cone, with R = 10 max(1, ||u0||_inf). So what is proven is that no feasible u in a box ten times larger
-    than the solution has a lower value than the bound; where r = 0 it holds everywhere.
+    cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf). So what is proven is that no feasible u in a box ten
+    times larger than the solution, the sides of the constraints, and what is known of its size, has a lower
+    value than the bound; where r = 0 it holds everywhere.
 
     If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
-    has ||u||_inf <= 1e6, else -inf.
+    has ||u||_inf <= 1e6 max(1, ||b||_inf), else -inf.
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline passes before there is a solution.
     """
-    options = BACKENDS[backend]
+    check_time()
+    options = timed(backend, BACKENDS[backend])
     chain: Any
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
         raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
         solution = chain.invert(raw, inverse)
+    if solution.status != cp.OPTIMAL:
+        check_time()
     u, z = (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z)
     u, y = np.array(u), into_dual_cone(np.array(z), data["dims"], upper=backend == "CLARABEL")
     A, b = data["A"], data["b"]
     if solution.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-        proven = -float(b @ y) > FAR * float(np.abs(A.T @ y).sum())
+        far = FAR * max(1.0, float(np.abs(b).max(initial=0.0)))
+        proven = -float(b @ y) > far * float(np.abs(A.T @ y).sum())
         return Outcome(solution.status, None, math.nan, math.inf if proven else -math.inf)
     if solution.status not in SOLUTION_PRESENT:
         return Outcome(solution.status, None, math.nan, -math.inf)
     Pu = data["P"] @ u if data.get("P") is not None else np.zeros_like(u)
     residual = data["c"] + Pu + A.T @ y
-    reach = _REACH * max(1.0, float(np.abs(u).max(initial=0.0)))
+    reach = _REACH * max(extent, float(np.abs(u).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
     curvature = 0.5 * float(u @ Pu)
     constant = float(inverse[-1]["offset"])
     bound = constant - curvature - float(b @ y) - reach * float(np.abs(residual).sum())
@@ -90,9 +103,9 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome:
     )
 
 
-def try_conic(problem: cp.Problem, x: cp.Variable, backend: str) -> Outcome | None:
+def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome | None:
     """Return what `solve_conic` returns, or None if the backend fails or cannot take the problem."""
     try:
-        return solve_conic(problem, x, backend)
+        return solve_conic(problem, x, backend, extent)
     except (cp.SolverError, ValueError, ArithmeticError):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import cvxpy as cp
 from cvxpy.settings import USER_LIMIT
 
+from cutplane.deadline import check_time, seconds_left
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.cvxpy_osqp import CarefulOSQP
 
@@ -29,6 +31,14 @@ imbalances.
 
 SLOPE_SIZES = {"CLARABEL": 64.0}
 """To what size the slopes of the cuts are best scaled, where it is not 1: tolerances are relative to 1."""
+
+TIME_LIMITS = {
+    "CLARABEL": "time_limit",
+    "HIGHS": "time_limit",
+    "OSQP": "time_limit",
+    "SCS": "time_limit_secs",
+}
+"""What a backend calls its limit of seconds; others (ECOS) stop at their limit of iterations only."""
 
 _SOLVERS = {"OSQP": CarefulOSQP()}
 """Solvers in the place of cvxpy's own."""
@@ -56,8 +66,15 @@ def call(
     status : MasterStatus
         SOLVED also if the solution is less accurate than asked for: the message says so then.
     message : str
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline passes before there is a solution.
     """
     accurate = {**ACCURATE.get(backend, {}), **options}
+    if backend == "HIGHS":
+        accurate = {**_iteration_limits(problem), **accurate}
     lenient = {**accurate, **_LENIENT.get(backend, {}), **options}
     status, message = _attempt(problem, backend, accurate, how)
     if message.endswith(USER_LIMIT) and lenient != accurate:
@@ -66,16 +83,38 @@ def call(
     return status, message
 
 
+def _iteration_limits(problem: cp.Problem) -> dict[str, int]:
+    """Return limits for active-set methods of HiGHS, which runs in circles on some quadratic programmes.
+
+    Those that end take at most about as many iterations as there are rows and columns.
+    """
+    size = sum(x.size for x in problem.variables()) + sum(c.size for c in problem.constraints)
+    limit = 1000 + 20 * size
+    return {"qp_iteration_limit": limit, "simplex_iteration_limit": limit}
+
+
 def _attempt(
     problem: cp.Problem, backend: str, settings: Mapping[str, Any], how: Mapping[str, Any]
 ) -> tuple[MasterStatus, str]:
+    check_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            problem.solve(solver=_SOLVERS.get(backend, backend), **how, **settings)
+            problem.solve(solver=_SOLVERS.get(backend, backend), **how, **timed(backend, settings))
         except Exception as error:
-            return MasterStatus.FAILED, f"{backend}: {error}"
+            check_time()
+            return MasterStatus.FAILED, f"{backend}: {type(error).__name__}: {error}"
     status = _STATUSES.get(problem.status, MasterStatus.FAILED)
+    if status is not MasterStatus.SOLVED:
+        check_time()
     if status is MasterStatus.UNBOUNDED and backend in _RASH and not problem.objective.expr.is_pwl():
         return MasterStatus.FAILED, f"{backend}: {problem.status}, which is not to be trusted here"
     return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"
+
+
+def timed(backend: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with the seconds left as a limit, if there is a deadline."""
+    name, seconds = TIME_LIMITS.get(backend), seconds_left()
+    if name is None or seconds == math.inf:
+        return dict(settings)
+    return {**settings, name: min(seconds, settings.get(name, math.inf))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import osqp
 from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 
 
@@ -13,7 +14,8 @@ class CarefulOSQP(OSQP):
 
     cvxpy passes on the side that changed. OSQP compares it with the other one, which it has scaled and
     rounded since, and may find an equation whose lower side is larger than the upper one by a rounding error.
-    Then it rejects the update and solves the old problem, and cvxpy does not notice.
+    Then it rejects the update and solves the old problem, and cvxpy does not notice. Nor does it notice that
+    OSQP has caught a Ctrl-C.
     """
 
     def name(self) -> str:
@@ -28,4 +30,7 @@ class CarefulOSQP(OSQP):
             _, last, _ = solver_cache[self.name()]
             for side in ("l", "u"):
                 last[side] = np.full_like(last[side], np.nan)
-        return super().solve_via_data(data, warm_start, verbose, solver_opts, solver_cache)
+        results = super().solve_via_data(data, warm_start, verbose, solver_opts, solver_cache)
+        if results.info.status_val == osqp.SolverStatus.OSQP_SIGINT:  # pyright: ignore[reportAttributeAccessIssue]
+            raise KeyboardInterrupt
+        return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import objective_scale, row_factors
+from cutplane.masters.changes import far_from_unit, objective_scale, row_factors
 from cutplane.masters.slots import Slots
 from cutplane.validation import Array
 
@@ -26,13 +27,14 @@ _FEW_VARIABLES = 300
 
 
 class Pool:
-    """The parameters of the rows, slope x + offset <= used * xi[block]; a free place holds 0 - 1 <= 0.
+    """The parameters of the rows, slope u + offset <= used * xi[block]; a free place holds 0 - 1 <= 0.
 
-    Rows and model are multiplied by `scale`.
+    Rows and model are multiplied by `scale`, and x is `unit` times u.
     """
 
-    def __init__(self, size: int, dim: int, scale: float):
+    def __init__(self, size: int, dim: int, scale: float, unit: float):
         self.scale = scale
+        self.unit = unit
         self._values = np.zeros((size, dim)), np.full(size, -1.0), np.zeros(size)
         self.slopes, self.offsets, self.used = (cp.Parameter(values.shape) for values in self._values)
         for parameter, values in zip((self.slopes, self.offsets, self.used), self._values, strict=True):
@@ -68,9 +70,24 @@ class PrimalForm:
         self._call = call
         self._slots = Slots(reduced.n_blocks)
         self._settled = False
+        self._unit = reduced.unit
 
     def solve(self, rows: Rows, stabilization: Stabilization) -> MasterSolution:
-        """Solve with the present rows."""
+        """Solve with the present rows.
+
+        The tolerances of the backend refer to numbers of the size of 1. Where the solution is far from that
+        size, the problem is stated again in a unit of x that is close to it.
+        """
+        solution = self._solve(rows, stabilization)
+        size = 0.0 if solution.x is None else float(np.abs(solution.x).max())
+        if not far_from_unit(size, self._unit):
+            return solution
+        self._unit = math.ldexp(1.0, math.frexp(size)[1])
+        self._slots, self._settled = Slots(self.reduced.n_blocks), False
+        again = self._solve(rows, stabilization)
+        return solution if again.x is None else again
+
+    def _solve(self, rows: Rows, stabilization: Stabilization) -> MasterSolution:
         places, factors = self._place(rows)
         kind = None if stabilization is None else type(stabilization)
         if kind not in self.problems:
@@ -80,7 +97,7 @@ class PrimalForm:
         status, message = self._call(stabilised.problem, **stabilised.how)
         if status is not MasterStatus.SOLVED:
             return MasterSolution(None, None, status, message)
-        x: Any = stabilised.x.value
+        x: Any = stabilised.value
         duals: Any = stabilised.rows.dual_value
         if x is None or duals is None or not (np.isfinite(x).all() and np.isfinite(duals).all()):
             return MasterSolution(None, None, MasterStatus.FAILED, message or "no finite multipliers")
@@ -96,10 +113,11 @@ class PrimalForm:
         if grown:
             self.problems.clear()
             scale = self.size * objective_scale(slopes, offsets, blocks)
-            self._pool = Pool(self._slots.size, self.reduced.dim, scale)
+            self._pool = Pool(self._slots.size, self.reduced.dim, scale / self._unit, self._unit)
         self._pool.free(vacated)
         factors = row_factors(slopes, blocks, self._pool.scale)
-        scaled = slopes[new] * factors[new, None], offsets[new] * factors[new]
+        factors[blocks < 0] /= self._unit
+        scaled = slopes[new] * (self._unit * factors[new, None]), offsets[new] * factors[new]
         self._pool.fill(places[new], *scaled, blocks[new] >= 0)
         return places, factors
 
@@ -114,7 +132,9 @@ class StabilisedProblem:
     def __init__(
         self, reduced: ReducedProblem, pool: Pool, blocks: Array, kind: type[Prox] | type[Level] | None
     ):
-        self.x = cp.Variable(reduced.dim)
+        self._unit = pool.unit
+        self._u = cp.Variable(reduced.dim)
+        x: Any = self._u if pool.unit == 1.0 else pool.unit * self._u
         self._scale = pool.scale
         self._weight = cp.Parameter(nonneg=True)
         self._linear = cp.Parameter(reduced.dim)
@@ -124,28 +144,33 @@ class StabilisedProblem:
         selector = sparse.csr_array(
             (np.ones(cuts.size), (cuts, blocks[cuts])), shape=(blocks.size, reduced.n_blocks)
         )
-        self.rows = pool.slopes @ self.x + pool.offsets <= cp.multiply(pool.used, selector @ model)
-        objective = cp.sum(model) + pool.scale * _cvxpy_form(reduced.regularizer, self.x)
-        constraints = [self.rows, *_cvxpy_form(reduced.simple_set, self.x)]
+        self.rows = pool.slopes @ self._u + pool.offsets <= cp.multiply(pool.used, selector @ model)
+        objective = cp.sum(model) + pool.scale * _cvxpy_form(reduced.regularizer, x)
+        constraints = [self.rows, *_cvxpy_form(reduced.simple_set, x)]
         if kind is Prox:
-            objective += 0.5 * self._weight * cp.sum_squares(self.x) - self._linear @ self.x
+            objective += 0.5 * self._weight * cp.sum_squares(self._u) - self._linear @ self._u
         elif kind is Level:
             constraints.append(objective <= self._level)
-            objective = 0.5 * cp.sum_squares(self.x) - self._linear @ self.x
+            objective = 0.5 * cp.sum_squares(self._u) - self._linear @ self._u
         self.problem = cp.Problem(cp.Minimize(objective), constraints)
         compiled_once = reduced.dim <= _FEW_VARIABLES or self.problem.is_qp()
         self.how = {"warm_start": compiled_once, "ignore_dpp": not compiled_once}
 
+    @property
+    def value(self) -> Array | None:
+        """The minimiser that the last solve found."""
+        return None if self._u.value is None else self._unit * self._u.value
+
     def set(self, stabilization: Stabilization) -> None:
         """Set the parameters of the prox term or of the level constraint."""
         if isinstance(stabilization, Prox):
-            weight = self._scale * stabilization.weight
-            self._weight.value = weight
+            weight = self._scale * stabilization.weight * self._unit
+            self._weight.value = weight * self._unit
             self._linear.value = weight * stabilization.centre
         elif isinstance(stabilization, Level):
             self._level.value = self._scale * stabilization.level
-            self._linear.value = stabilization.centre
+            self._linear.value = stabilization.centre / self._unit
 
 
-def _cvxpy_form(piece: object, x: cp.Variable) -> Any:
+def _cvxpy_form(piece: object, x: cp.Expression) -> Any:
     return getattr(piece, "cvxpy_form")(x)  # noqa: B009

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cutplane.deadline import check_time
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
@@ -191,6 +192,7 @@ class EntropyMaster:
             self._lam, self._x = lam, minimiser(self._v, lam)
             self._heights = slopes @ self._x + offsets
         for number in range(rounds + 1):
+            check_time()
             x, heights = self._x, self._heights
             terms = np.abs(offsets) + self._sizes * float(x.sum())
             means, gap = self._means_and_gap(rows.blocks, heights, _EXACT * terms)

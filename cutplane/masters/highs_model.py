@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 from scipy import sparse
 
+from cutplane.deadline import check_time, seconds_left
 from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.validation import Array
@@ -15,7 +16,9 @@ from cutplane.validation import Array
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 
 _TIGHT, _LOOSE = 1e-9, 1e-7
-_UNLIMITED = 2**31 - 1
+_SLICE = 1.0  # seconds between two looks at the clock and at the keyboard; each costs a new factorisation,
+_FEW = 10  # so a slice with fewer iterations than this is followed by a longer one
+_CYCLING = 10  # from scratch a simplex method may take so many times the iterations that a warm start may
 _VERDICTS = {
     highspy.HighsModelStatus.kOptimal: MasterStatus.SOLVED,
     highspy.HighsModelStatus.kInfeasible: MasterStatus.INFEASIBLE,
@@ -52,7 +55,9 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     """Solve from the last basis; if that fails, from scratch, then from scratch with a looser tolerance.
 
     HiGHS perturbs costs and bounds against cycling. A warm start loses by that, up to a factor 2 on
-    degenerate problems, so the first attempt does without, within a limit of iterations.
+    degenerate problems, so the first attempt does without, within a limit of iterations. The others have a
+    more generous one: the simplex method takes a few times as many iterations as there are rows and columns,
+    or it runs in circles.
 
     Returns
     -------
@@ -60,16 +65,22 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
         Only a solve from scratch is believed when it says infeasible or unbounded.
     message : str
         What HiGHS said, unless it found an optimum.
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline passes.
     """
-    _configure(model, _TIGHT, perturbation=0.0, limit=1000 + 20 * (model.getNumRow() + model.getNumCol()))
-    model.run()
+    limit = 1000 + 20 * (model.getNumRow() + model.getNumCol())
+    _configure(model, _TIGHT, perturbation=0.0)
+    _run(model, limit)
     if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
         return MasterStatus.SOLVED, ""
     verdict = None
     for tolerance in (_TIGHT, _LOOSE):
-        _configure(model, tolerance, perturbation=1.0, limit=_UNLIMITED)
+        _configure(model, tolerance, perturbation=1.0)
         model.clearSolver()
-        model.run()
+        _run(model, _CYCLING * limit)
         verdict = _VERDICTS.get(model.getModelStatus())
         if verdict is not None:
             break
@@ -84,7 +95,7 @@ def _without_costs(model: highspy.Highs) -> MasterStatus | None:
     """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
     cost = np.array(model.getLp().col_cost_)
     set_costs(model, np.zeros_like(cost))
-    model.run()
+    _run(model, _CYCLING * (1000 + 20 * (model.getNumRow() + model.getNumCol())))
     verdict = _VERDICTS.get(model.getModelStatus())
     set_costs(model, cost)
     return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
@@ -123,9 +134,23 @@ def set_costs(model: highspy.Highs, cost: Array) -> None:
     model.changeColsCost(cost.size, np.arange(cost.size, dtype=np.int32), cost)
 
 
-def _configure(model: highspy.Highs, tolerance: float, perturbation: float, limit: int) -> None:
+def _run(model: highspy.Highs, limit: int) -> None:
+    """Solve within a limit of iterations, in slices of time that go on from each other's basis."""
+    seconds = _SLICE
+    while limit > 0:
+        model.setOptionValue("simplex_iteration_limit", limit)
+        model.setOptionValue("time_limit", model.getRunTime() + min(seconds, seconds_left()))
+        model.run()
+        if model.getModelStatus() != highspy.HighsModelStatus.kTimeLimit:
+            return
+        check_time()
+        done = max(model.getInfo().simplex_iteration_count, 0)
+        limit -= done
+        seconds *= 2.0 if done < _FEW else 1.0
+
+
+def _configure(model: highspy.Highs, tolerance: float, perturbation: float) -> None:
     model.setOptionValue("primal_feasibility_tolerance", tolerance)
     model.setOptionValue("dual_feasibility_tolerance", tolerance)
     model.setOptionValue("dual_simplex_cost_perturbation_multiplier", perturbation)
     model.setOptionValue("primal_simplex_bound_perturbation_multiplier", perturbation)
-    model.setOptionValue("simplex_iteration_limit", limit)

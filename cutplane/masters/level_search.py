@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cutplane.deadline import check_time
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.prox_problem import Answer, ProxProblem, violations
 from cutplane.validation import Array
@@ -49,6 +50,7 @@ class LevelSearch:
         steepest = math.sqrt(np.einsum("ij,ij->i", rows.slopes, rows.slopes).max())
         tau = self._tau or (abs(excess) / steepest**2 if excess and steepest else 1.0)
         for rounds in range(_ROUNDS):
+            check_time()
             answer = self._problem.with_prox(rows, centre, 1.0 / tau, 0.0)
             if answer.x is None:
                 return answer, 0.0

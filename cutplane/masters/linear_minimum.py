@@ -14,6 +14,9 @@ from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun, se
 from cutplane.regularizers.base import Minimum
 from cutplane.validation import Array
 
+_BITS = 2.0**-48
+"""What rounding leaves of terms that cancel, relative to them."""
+
 
 class LinearMinimum:
     """v -> a lower bound of min over x of <v, x> subject to a linear form without costs or auxiliaries.
@@ -42,10 +45,13 @@ class LinearMinimum:
         self.form = form
         self._transposed = form.rows.T.tocsr()
 
-    def __call__(self, v: Array, multipliers: Array | None = None) -> Minimum:
-        """Evaluate; the value is -inf if no finite bound is found."""
-        if multipliers is not None:
-            value = self._bound(v, multipliers)
+    def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
+        """Evaluate; the value is -inf if no finite bound is found.
+
+        What rounding leaves of v where x is unbounded is charged over the distance `reach`.
+        """
+        if multipliers is not None and multipliers.shape == self.form.row_lower.shape:
+            value = self._bound(v, multipliers, reach)
             if value > -math.inf:
                 return Minimum(value, None)
         scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
@@ -54,17 +60,23 @@ class LinearMinimum:
         if status is not MasterStatus.SOLVED:
             return Minimum(math.inf if status is MasterStatus.INFEASIBLE else -math.inf, None)
         solution = self._model.getSolution()
-        return Minimum(self._bound(v, np.array(solution.row_dual) / scale), np.array(solution.col_value))
+        value = self._bound(v, np.array(solution.row_dual) / scale, reach)
+        return Minimum(value, np.array(solution.col_value))
 
     @cached_property
     def _model(self) -> highspy.Highs:
         return living_model(self.form, PRIMAL_SIMPLEX)
 
-    def _bound(self, v: Array, y: Array) -> float:
+    def _bound(self, v: Array, y: Array, reach: float) -> float:
         form = self.form
         y = np.where(y > 0.0, np.where(np.isfinite(form.row_lower), y, 0.0), y)
         y = np.where(y < 0.0, np.where(np.isfinite(form.row_upper), y, 0.0), y)
         rest = v - self._transposed @ y
+        unbounded = np.isinf(np.where(rest > 0.0, form.lower, form.upper)) & (rest != 0.0)
+        terms = np.abs(v) + abs(self._transposed) @ np.abs(y) if unbounded.any() else rest
+        last_bits = unbounded & (np.abs(rest) <= _BITS * terms)
+        charge = reach * float(np.abs(rest[last_bits]).sum())
+        rest[last_bits] = 0.0
         rows = np.where(y > 0.0, form.row_lower, form.row_upper)[y != 0.0] @ y[y != 0.0]
         sides = np.where(rest > 0.0, form.lower, form.upper)[rest != 0.0] @ rest[rest != 0.0]
-        return float(rows + sides)
+        return float(rows + sides) - charge

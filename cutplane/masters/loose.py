@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.deadline import check_time
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.dual_qp import DualQP
 from cutplane.masters.prox_problem import Answer, ProxProblem
@@ -58,6 +59,7 @@ class LooseCoordinates:
         largest = sizes.max(axis=0)
         residual = last = np.inf
         for _ in range(_ROUNDS):
+            check_time()
             middle[problem.loose] = self._centre
             answer = problem.minimise_from(rows, middle, base + columns @ self._centre, t, accuracy)
             if answer.x is None:

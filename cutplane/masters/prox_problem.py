@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cutplane.deadline import check_time
 from cutplane.forms import DiagonalQuadratic
 from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
@@ -154,6 +155,7 @@ class ProxProblem:
         dual = self.dual
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
+            check_time()
             gradient = (rows.slopes @ x + rows.offsets) / t
             status, gap, _ = dual.refine(gradient, base, dual.length(x) / t, tol)
             changed = np.flatnonzero(dual.moved)

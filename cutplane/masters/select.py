@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
 from cutplane.masters.cvxpy_refusal import refusal as cvxpy_refusal
@@ -23,9 +24,10 @@ class Backend:
     ----------
     name : str, default "auto"
         ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
-        ``"highs"`` (a living HiGHS model for linear programmes), ``"smoothed_lp"`` (own Newton method for
-        those over a large capped simplex), ``"entropy_dual"`` (own Newton method for an entropy over a box or
-        a simplex), or any of ``cvxpy.installed_solvers()``, in any case, through cvxpy.
+        ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
+        ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
+        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), or any of
+        ``cvxpy.installed_solvers()``, in any case, through cvxpy.
     options : dict, optional
         Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
 
@@ -49,10 +51,23 @@ class Backend:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A master that accepts a kind of reduced problem, not yet built."""
+    """A master that accepts a kind of reduced problem, not yet built.
+
+    Attributes
+    ----------
+    name : str
+    build : callable
+    shared : hashable, optional
+        Candidates for several kinds of stabilisation that have this in common are one living master, built
+        once; None: each kind has its own.
+    exact : bool
+        Whether its answers are exact up to rounding, so that where they get a run no further, no other's do.
+    """
 
     name: str
     build: Callable[[], Master]
+    shared: Hashable | None = None
+    exact: bool = False
 
 
 def as_backend(backend: str | Backend) -> Backend:
@@ -85,10 +100,10 @@ def candidates(
 
             return CvxpyMaster(reduced, name, dict(options))
 
-        return Candidate(name, build)
+        return Candidate(name, build, shared=("cvxpy", name))
 
     own = [
-        Candidate(name, lambda kind=kind: kind(reduced))
+        Candidate(name, lambda kind=kind: kind(reduced), shared=kind, exact=True)
         for name, kind in (
             ("simplex_qp", SimplexQP),
             ("smoothed_lp", SmoothedLP),
@@ -99,7 +114,11 @@ def candidates(
     ]
     found = [candidate for candidate in own if candidate.name == backend.name]
     if cvxpy_refusal(reduced, stabilization) is None:
-        if backend.name not in _NOT_IN_CVXPY and not found:
+        if (
+            backend.name not in _NOT_IN_CVXPY
+            and not found
+            and not _is_unsafe(backend, reduced, stabilization)
+        ):
             found.append(through_cvxpy(backend.name, backend.options))
         found += [candidate for candidate in own if candidate not in found]
         found += [through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name]
@@ -111,6 +130,14 @@ def candidates(
             f"{_reasons(reduced, stabilization)}"
         )
     return found
+
+
+def _is_unsafe(
+    backend: Backend, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None
+) -> bool:
+    """Tell whether HiGHS would be given a quadratic programme, in which it may cycle or corrupt memory."""
+    linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
+    return backend.name == "highs" and not linear
 
 
 def refusal_of(

@@ -149,7 +149,7 @@ class MirrorDescent(Method):
         potential = POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)
         count = state.count + 1
-        if moment == 0.0:
+        if moment == 0.0 or not (self.step_size or state.spread):
             return self._evaluate(run, replace(state, average=state.x, count=count), "stationary")
         eta = self.step_size or math.sqrt(2.0 * state.spread / (moment * count))
         weight = eta * (1.0 if self.step_size else count)

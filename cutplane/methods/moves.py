@@ -5,6 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from cutplane.methods.example_duals import (
+    dual_ascent,
+    known_multipliers,
+    multiplier_method,
+    offers_dual_ascent,
+    offers_multiplier_method,
+)
 from cutplane.methods.newton import NewtonSteps
 from cutplane.validation import Array
 
@@ -72,8 +79,8 @@ class Moves:
     def epochs(self, run: Run) -> tuple[int, Array]:
         """Do a batch of epochs, and add the cut they give; return how many, and their point."""
         if self._ascent is None:
-            self._own_gap = math.inf if run.known_multipliers is not None else self._gap
-            self._ascent = run.dual_ascent()
+            self._own_gap = math.inf if known_multipliers(run) is not None else self._gap
+            self._ascent = dual_ascent(run)
         self._epochs = int(self._planned)
         self._cost += run.timed(self._ascent.run, self._epochs)
         self._bound = run.add_dual_cut(self._ascent.multipliers)
@@ -83,7 +90,7 @@ class Moves:
         """Do a Newton step; return False if there is none, and then there will be no other."""
         if self._newton is None:
             assert run.best is not None
-            self._newton = NewtonSteps(run.multiplier_method(run.best), run.best)
+            self._newton = NewtonSteps(multiplier_method(run, run.best), run.best)
         if self._newton.step(run):
             self._cost += _OVERHEAD + self._newton.method.cost
             return True
@@ -122,15 +129,15 @@ class Moves:
         cuts = _USUAL_ITERATIONS if m >= n else _USUAL_IF_WIDE
         self._rates[CUTS] = _USUAL_FALL / (cuts * _cost_of_cuts(run)) if m else 0.0
         dense = entries == m * n
-        self._gap = run.upper - run.lower
-        if run.offers_dual_ascent:
+        cold = run.queries <= 1
+        self._gap = math.inf if cold else run.upper - run.lower
+        if offers_dual_ascent(run):
             self._rates[EPOCHS] = 0.0 if dense and m >= n else math.inf
-        if run.offers_multiplier_method:
+        if offers_multiplier_method(run):
             from cutplane.risks.multiplier_method import step_cost
 
             cost = _OVERHEAD + step_cost(m, n, entries, _USUAL_SHARE * m)
             self._rates[NEWTON] = _USUAL_FALL / (_USUAL_NEWTON * cost)
-        cold = run.queries <= 1
         return _TURN[CUTS] if cold and dense and m >= n else 1
 
     def _to_go(self, run: Run, move: str) -> float:
@@ -142,7 +149,8 @@ class Moves:
         return self._log(run, self._own_gap if own else run.upper - run.lower) / rate
 
     def _log(self, run: Run, gap: float) -> float:
-        return math.log(gap / run.tolerance(run.upper)) if gap > 0.0 else 0.0
+        tolerance = run.tolerance(run.upper)
+        return math.log(gap / tolerance) if gap > tolerance > 0.0 else 0.0
 
 
 def _fall(before: float, after: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.certificate import Certificate
+from cutplane.certificate import Certificate, Verification
 from cutplane.engine.gap import relative_gap
 from cutplane.extras import require_extra
 from cutplane.history import History
@@ -89,6 +89,29 @@ class MKLResult:
         """The kernels with weight, the largest first."""
         order = np.argsort(-self.weights, kind="stable")
         return order[self.weights[order] > 0.0]
+
+    def verify(self, mkl: MKL | None = None) -> Verification:
+        """Recompute both bounds from the kernels alone.
+
+        The upper bound is the objective of the weights, whose feasibility is checked, with the predictor of
+        `coefficients` and `intercept`: the sum of the kernels is formed anew. The lower bound is the larger
+        one of that of `coefficients`, whose feasibility in the dual is checked, and that of the certificate,
+        each of whose cuts is computed again from its coefficients. That the kernels are positive
+        semidefinite is tested as far as `PrecomputedKernels` says, and not again.
+
+        Parameters
+        ----------
+        mkl : MKL, optional
+            The problem; by default the one that the result refers to.
+
+        Returns
+        -------
+        Verification
+            ``n_checked`` counts the cuts that were computed again.
+        """
+        from cutplane.mkl.verification import verify
+
+        return verify(self, self.mkl if mkl is None else mkl)
 
     def predict(self, Z: Any) -> Array:
         """Return the predictions for new points, shape (n,); kernels without weight are not evaluated.

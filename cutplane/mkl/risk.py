@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.definite import NEGATIVE
 from cutplane.risks.base import Estimate, OnDemandRisk
 from cutplane.validation import Array
 
@@ -100,7 +101,9 @@ class MKLRisk(OnDemandRisk):
         a = None if start is None else start.multipliers
         wanted = accuracy if math.isfinite(accuracy) else _ROUGH * self._size(start, x)
         for _ in range(_ATTEMPTS):
-            solution = self.machine.solve(self._sum(x, a, 2.0 * share * wanted), a, _MACHINE * wanted)
+            solution = self.machine.solve(
+                self._sum(x, a, 2.0 * share * wanted), a, _MACHINE * wanted, trusted=True
+            )
             a, forms = solution.a, self._forms(solution.a)
             error = solution.primal_value - solution.dual_value
             missing = 0.5 * float(x @ forms - a @ solution.predictions)
@@ -124,8 +127,9 @@ class MKLRisk(OnDemandRisk):
 
     def _forms(self, a: Array) -> Array:
         forms = self._products(a).quadratic_forms(a)
-        if (forms < 0.0).any():
-            k = int(np.argmin(forms))
+        least = -NEGATIVE[np.dtype(self.bank.dtype).newbyteorder("=")] * self.bank.traces * float(a @ a)
+        if (forms < least).any():
+            k = int(np.argmin(forms - least))
             raise InvalidInputError(
                 f"{self.bank.names[k]} is not positive semidefinite: a'K a = {forms[k]:.3g} for the "
                 "coefficients a of a machine. Pass a kernel, or K with its negative eigenvalues set to 0."

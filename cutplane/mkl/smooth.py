@@ -30,6 +30,7 @@ class DualImage:
         a'K_k a.
     """
 
+    black_box = False
     a: Array
     products: Any
     forms: Array

@@ -12,7 +12,7 @@ from cutplane.lines import Line
 from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
-    pass
+    from cutplane.sets.base import FeasibleSet
 
 
 class Minimum(NamedTuple):
@@ -48,9 +48,15 @@ class Regularizer(ABC):
         g is the entropy lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf.
     cvxpy_form(x) -> cvxpy.Expression
         g as an expression in the cvxpy variable x.
+
+    Attributes
+    ----------
+    domain : FeasibleSet or None
+        Where g is finite, as a box; None if that is everywhere, or no box.
     """
 
     lam: float
+    domain: FeasibleSet | None = None
 
     @abstractmethod
     def value(self, x: Array) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.parameters import as_parameter, short_repr
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
 from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
-from cutplane.sets.box import Box
+from cutplane.sets.box import Box, NonnegativeOrthant
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 class _Entropy(Regularizer):
     """lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf; 0 ln 0 = 0."""
+
+    domain = NonnegativeOrthant()
 
     @property
     @abstractmethod

@@ -24,17 +24,22 @@ class Risk(ABC):
     n_blocks : int
         Number of cuts the oracle returns per query; f is the sum of the blocks.
     infima : ndarray of shape (n_blocks,)
-        A known lower bound of each block over all x; -inf where none is known. A finite one is the first cut.
+        A known lower bound of each block over all x; -inf where none is known. A finite one is the bound
+        that a run starts from, and a cut if the method needs one.
     exact : bool
         Whether the values of the oracle are right. The cuts of an oracle that is not exact must hold, but its
         values may be too low: then the engine raises them when later cuts show it, and the upper bound with
         them, which is relative to what the oracle can find. A lower bound that a point contradicts is
         forgotten.
+    black_box : bool
+        Whether mistakes are looked for by a few questions at the end of a solve (see `Problem.solve`); False
+        for a risk that is known to be right.
     """
 
     dim: int
     n_blocks: int = 1
     exact: bool = True
+    black_box: bool = True
 
     @property
     def infima(self) -> Array:
@@ -97,6 +102,8 @@ class OnDemandRisk(Risk):
     .. [1] W. de Oliveira, C. Sagastizábal, "Level bundle methods for oracles with on-demand accuracy", Optim.
        Methods Softw. 29, 2014, doi:10.1080/10556788.2013.871282.
     """
+
+    black_box = False
 
     @abstractmethod
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:

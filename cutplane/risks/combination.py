@@ -99,6 +99,11 @@ class WeightedSum(Risk):
         return () if all(offers(r, Capability.CVXPY) for _, r in self.terms) else (Capability.CVXPY,)
 
     @property
+    def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether one of the terms is a black box."""
+        return any(r.black_box for _, r in self.terms)
+
+    @property
     def infima(self) -> Array:
         """A lower bound of each block over all x, shape (n_blocks,)."""
         infima = np.concatenate([c * r.infima for c, r in self.terms])

@@ -53,6 +53,7 @@ class CvxpyRisk(Risk):
     (7.0, [2.0, -5.0])
     """
 
+    black_box = False
     expression: Any
     variable: Any
     dim: int = field(init=False)

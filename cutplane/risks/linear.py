@@ -89,6 +89,7 @@ class LinearRisk(ImagedRisk):
     [3.5, 3.0]
     """
 
+    black_box = False
     X: Any
     y: Array
     loss: ScalarLoss

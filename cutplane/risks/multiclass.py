@@ -75,6 +75,7 @@ class MulticlassRisk(ImagedRisk):
     (1.0, [-1.0, 1.0, 1.0, 1.0])
     """
 
+    black_box = False
     X: Any
     y: Array
     loss: VectorLoss = field(default_factory=MulticlassHinge)

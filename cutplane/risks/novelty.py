@@ -62,6 +62,7 @@ class NoveltyRisk(ImagedRisk):
     (-1.0, [-1.0, 0.0])
     """
 
+    black_box = False
     X: Any
     nu: float
     sample_weight: Array | None = None

@@ -35,6 +35,7 @@ class LinearObjective(ImagedRisk):
     (1.0, [1.0, -2.0])
     """
 
+    black_box = False
     c: Array
 
     def __post_init__(self) -> None:

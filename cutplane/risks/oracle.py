@@ -27,7 +27,7 @@ class OracleRisk(Risk):
     blocks : int, default 1
         Number of functions whose sum is f, each of which gets a cut of its own.
     infimum : float or array_like of shape (blocks,), default -inf
-        A lower bound of each block over all x, if one is known: it becomes the first cut.
+        A lower bound of each block over all x, if one is known: a run starts from it.
 
     Raises
     ------

@@ -78,6 +78,7 @@ class OrdinalRisk(ImagedRisk):
     (1.0, [-1.0, 0.0, 0.0], [0, 1, 2])
     """
 
+    black_box = False
     X: Any
     y: Array
     loss: MarginLoss = field(default_factory=Hinge)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.validation import Array, as_scalar, as_vector
 
@@ -99,7 +100,7 @@ class HalfSpaces(Sequence[HalfSpace]):
 
     def sizes(self, x: Array) -> Array:
         """Return the sizes of the terms that the violations are sums of, shape (n,), for rounding errors."""
-        return abs(self.normals) @ (1.0 + np.abs(x)) + np.abs(self.offsets)
+        return abs(self.normals) @ np.abs(x) + np.abs(self.offsets)
 
 
 class Separator(Protocol):
@@ -126,6 +127,8 @@ class FeasibleSet(ABC):
     ----------------
     project(x) -> ndarray of shape (dim,)
         The Euclidean projection, exact up to rounding.
+    restore(x) -> ndarray of shape (dim,)
+        A point of X close to x, which is outside by a solver's tolerance; for sets without `project`.
     minimise_linear(v) -> ndarray of shape (dim,)
         A minimiser of <v, x> over X (X bounded).
     minimise_entropy(v, log_reference) -> ndarray of shape (dim,)
@@ -171,3 +174,14 @@ class FeasibleSet(ABC):
         if not isinstance(other, FeasibleSet):
             return NotImplemented
         return intersect(self, other)
+
+
+def size_of(feasible_set: FeasibleSet, dim: int) -> float:
+    """Return the largest entry of some extreme points of a bounded set; inf if none are known."""
+    bounds = feasible_set.bounds(dim)
+    if bounds is not None:
+        return float(np.abs(bounds).max())
+    if not offers(feasible_set, Capability.LINEAR_MINIMISATION):
+        return np.inf
+    minimise = getattr(feasible_set, Capability.LINEAR_MINIMISATION.value)
+    return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))

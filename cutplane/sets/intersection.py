@@ -14,6 +14,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
 from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.box import Box
+from cutplane.sets.restoration import restore_by_cycles, restore_by_rows
 from cutplane.sets.simplex import CappedSimplex, Simplex
 from cutplane.sets.whole import WholeSpace
 from cutplane.validation import Array
@@ -92,6 +93,19 @@ class Intersection(FeasibleSet):
         """Return the worst violation of a part."""
         return max(part.violation(x) for part in (*self.simple, *self.separators))
 
+    def restore(self, x: Array) -> Array:
+        """Return x moved, by cyclic projections, into the parts that it violates by a solver's tolerance."""
+        form = self.linear_form(x.size)
+        if form is not None and form.n_columns == x.size:
+            return restore_by_rows(form, x)
+        moves = [
+            getattr(part, kind.value)
+            for part in self.simple
+            for kind in (Capability.PROJECTION, Capability.RESTORATION)
+            if offers(part, kind)
+        ]
+        return restore_by_cycles(moves, self.violation, x) if len(moves) == len(self.simple) else x
+
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the forms of the parts, merged; None if one of them has none."""
         if Capability.LINEAR_FORM in self.withheld:
@@ -157,6 +171,9 @@ def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
         return b
     if not isinstance(b, Box):
         return None
+    if isinstance(a, Simplex | CappedSimplex) and np.max(b.lower) <= 0.0:
+        if np.all(b.upper >= (a.radius if isinstance(a, Simplex) else a.cap)):
+            return a
     try:
         if isinstance(a, Box):
             return Box(np.maximum(a.lower, b.lower), np.minimum(a.upper, b.upper), a.dim)

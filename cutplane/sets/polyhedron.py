@@ -12,6 +12,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
 from cutplane.parameters import as_matrix, as_parameter, short_repr
 from cutplane.sets.base import FeasibleSet
+from cutplane.sets.restoration import restore_by_rows
 from cutplane.validation import Array
 
 
@@ -73,6 +74,10 @@ class Polyhedron(FeasibleSet):
         if self.A_eq is not None:
             worst = max(worst, float(np.abs(self.A_eq @ x - self.b_eq).max(initial=0.0)))
         return worst
+
+    def restore(self, x: Array) -> Array:
+        """Return x moved onto the rows that it violates by a solver's tolerance."""
+        return restore_by_rows(self.linear_form(x.size), x)
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return the rows."""

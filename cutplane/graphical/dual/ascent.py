@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from time import perf_counter
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class DualAscent:
         they cannot improve on, give that labelling too.
     labelling : ndarray of shape (n_variables,), optional
         The best labelling that is known.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which a step ends as soon as its stage does.
 
     Attributes
     ----------
@@ -89,8 +92,10 @@ class DualAscent:
         tighten: bool = True,
         reparametrization: Reparametrization | None = None,
         labelling: Array | None = None,
+        deadline: float = math.inf,
     ):
         self.model = model
+        self.deadline = deadline
         self.tighten = tighten
         self.reparametrization = Reparametrization(model) if reparametrization is None else reparametrization
         self.labelling = labelling
@@ -136,40 +141,53 @@ class DualAscent:
         return max(_ROUNDING * scale, fraction * min(self.energy - self.bound, far * scale))
 
     def _sweep(self) -> None:
-        self.reparametrization.sweep(_SWEEPS)
+        for _ in range(_SWEEPS):
+            self.reparametrization.sweep()
+            self.n_sweeps += 1
+            if self._is_late():
+                break
         floor = self.reparametrization.certified_bound()
-        self.n_sweeps += _SWEEPS
         self._rise, self._floor = floor - self._floor, max(floor, self._floor)
-        if self._floor < math.inf and self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS:
+        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.labelling is None
+        if self._floor < math.inf and is_due:
             self._improve()
         self.bound = max(self.bound, min(rounded_up(self._floor, self._unit), self.energy))
 
     def _tightened(self) -> str:
         """Add clusters and return what they are, "sweep" if there are none."""
         self._improve()
+        if self._is_late():
+            return "sweep"
         costs = PairCosts.of(self.reparametrization)
         least = max(_CERTAIN * max(self._size, abs(self.bound)), self._share(_NOTICEABLE))
-        found, kind = self._tightener.propose(costs, least, costs.tables.size)
-        if not found and self._rise <= self._share(_STILL):
+        found, kind = self._tightener.propose(costs, least, costs.tables.size, self._is_late)
+        if not found and not self._is_late() and self._rise <= self._share(_STILL):
             beyond = np.zeros(self.model.n_variables)
             if self.labelling is not None:
                 beyond = excesses(costs, self.labelling)
-            found, kind = self._tightener.guess(costs, beyond, least, int(_GUESSED * costs.tables.size))
+            work = int(_GUESSED * costs.tables.size)
+            found, kind = self._tightener.guess(costs, beyond, least, work, self._is_late)
         for scope in found:
+            if self._is_late():
+                break
             self.n_clusters += self.reparametrization.add_cluster(scope)
         self.n_searches += 1
         self._is_fruitless = not found
         return kind if found else "sweep"
 
+    def _is_late(self) -> bool:
+        return perf_counter() > self.deadline
+
     def _improve(self) -> None:
         """Decode a labelling, and forbid the states that no better one has."""
-        labelling = decode(self.reparametrization)
+        labelling = decode(self.reparametrization, self.deadline)
         energy = self.model.energy(labelling)
         if energy < self.energy:
             self.labelling, self.energy = labelling, energy
         room = self.energy - self._floor
-        if room <= self._fixed_at:
+        if not self._is_late() and room <= self._fixed_at:
             self._fixed_at = 0.9 * room
             room += 1e-9 * max(self._size, abs(self.energy)) - 0.999 * self._unit
+            room += self.reparametrization.rounding
             for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
                 self.reparametrization.forbid(u, state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 
 import numpy as np
@@ -26,7 +27,9 @@ def short_cycles(costs: PairCosts, limit: int = _LIMIT) -> list[Cycles]:
     return [Cycles.stacked(find(starts, neighbours, limit)) for find in (triangles, squares)]
 
 
-def frustrated_cycles(costs: PairCosts, limit: int, least: float) -> Cycles:
+def frustrated_cycles(
+    costs: PairCosts, limit: int, least: float, is_late: Callable[[], bool] = lambda: False
+) -> Cycles:
     """Return cycles of any length along which the pairs contradict each other.
 
     The states of each variable are split into one of them and the others, in all ways; a pair of such splits
@@ -42,6 +45,8 @@ def frustrated_cycles(costs: PairCosts, limit: int, least: float) -> Cycles:
         The most searches that are made.
     least : float
         Margins up to this one are ignored.
+    is_late : callable, optional
+        Whether to search no more.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def frustrated_cycles(costs: PairCosts, limit: int, least: float) -> Cycles:
         variables = variable_of[walked_nodes(starts, walks, ends)]
         found.append(Cycles(*simple_cycles(starts, variables, nodes.size)))
         limit -= len(starts) - 1
-        if len(starts) == 1 or limit <= 0:
+        if len(starts) == 1 or limit <= 0 or is_late():
             break
         spend(starts, walks, strengths)
     return Cycles.joined(found)

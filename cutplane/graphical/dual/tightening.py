@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -35,7 +35,9 @@ class Tightener:
         self._larger = [model.factor(int(a)).variables for a in np.flatnonzero(model.arities > 2)]
         self._known: dict[Scope, None] = {}
 
-    def propose(self, costs: PairCosts, least: float, work: int) -> tuple[list[Scope], str]:
+    def propose(
+        self, costs: PairCosts, least: float, work: int, is_late: Callable[[], bool]
+    ) -> tuple[list[Scope], str]:
         """Return clusters that are certain to raise the bound by more than `least`, best first, and a name.
 
         Triangles and chordless squares, or if there are none, longer frustrated cycles.
@@ -46,17 +48,21 @@ class Tightener:
         least : float
         work : int
             The clusters have this many joint states together at most, unless they are very few.
+        is_late : callable
+            Whether to look no further.
         """
         short = Cycles.joined(short_cycles(costs))
-        found = self._new(self._triplets(short, guaranteed_increases(costs, short), least), work)
-        if found:
+        found = self._new(self._triplets(short, guaranteed_increases(costs, short, is_late), least), work)
+        if found or is_late():
             return found, "short cycles"
-        long = frustrated_cycles(costs, _SEARCHES, least)
+        long = frustrated_cycles(costs, _SEARCHES, least, is_late)
         return self._new(
-            self._triplets(long, guaranteed_increases(costs, long), least), work
+            self._triplets(long, guaranteed_increases(costs, long, is_late), least), work
         ), "frustrated cycles"
 
-    def guess(self, costs: PairCosts, excesses: Array, least: float, work: int) -> tuple[list[Scope], str]:
+    def guess(
+        self, costs: PairCosts, excesses: Array, least: float, work: int, is_late: Callable[[], bool]
+    ) -> tuple[list[Scope], str]:
         """Return clusters that may help together where none is certain to alone, and their kind.
 
         The first of these kinds that there are: factors of more than two variables, which agree on pairs
@@ -70,10 +76,11 @@ class Tightener:
             How far the best labelling is from the bound at each variable.
         least : float
         work : int
+        is_late : callable
         """
         for kind, scopes in self._guesses(costs, excesses, least):
             found = self._new(scopes, work)
-            if found:
+            if found or is_late():
                 return found, kind
         return [], "nothing"
 

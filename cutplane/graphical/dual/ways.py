@@ -21,7 +21,9 @@ def _ascend(job: Job, tighten: bool) -> Iterator[Progress]:
     from cutplane.graphical.dual.ascent import DualAscent
 
     rep = job.reparametrization
-    ascent = DualAscent(job.model, tighten=tighten, reparametrization=rep, labelling=job.labelling)
+    ascent = DualAscent(
+        job.work, tighten=tighten, reparametrization=rep, labelling=job.labelling, deadline=job.deadline
+    )
     for kind in ascent:
         job.offer(ascent.labelling)
         yield Progress(kind, ascent.bound, ascent.n_clusters, ascent.n_sweeps, ascent.n_searches)

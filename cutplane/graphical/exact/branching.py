@@ -51,6 +51,8 @@ class Branching:
     ----------
     model : GraphicalModel
         All its unary costs and tables are >= 0: its constant is a lower bound.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, at which everything ends; a node may be left unsolved then.
 
     Attributes
     ----------
@@ -59,12 +61,13 @@ class Branching:
     finished : bool
     """
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: GraphicalModel, deadline: float = np.inf) -> None:
         self.model = model
+        self._deadline = deadline
         self.nodes = 0
         self.finished = False
         self._network, self._node = kernels.root(model)
-        self._remainders = Remainders(model, self._node.counts)
+        self._remainders = Remainders(model, self._node.counts, deadline)
         self._open: list[_Open] = []
         self._here = self._expected = model.constant
 
@@ -87,7 +90,10 @@ class Branching:
                     if excess.any():
                         self._branch(bound, excess)
                         continue
-                    self._eliminate(incumbent)
+                    try:
+                        self._eliminate(incumbent)
+                    except TimeoutError:
+                        break
             while self._open and self._open[-1].bound >= incumbent.limit:
                 self._open.pop()
             if self._open:
@@ -103,7 +109,7 @@ class Branching:
         """Solve what is left."""
         starts, node = self.model.unary_starts, self._node
         states = [node.alive[starts[u] : starts[u] + count] for u, count in enumerate(node.counts)]
-        labelling = self._remainders.solve(states)
+        labelling = self._remainders.solve(states, self._deadline)
         if labelling is not None:
             incumbent.offer(labelling)
 

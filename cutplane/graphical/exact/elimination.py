@@ -101,7 +101,8 @@ def eliminate(
     if 0 in counts:
         return None, np.inf
     scopes = _open_scopes(model, counts)
-    order, width = _order(counts, scopes, limit)
+    order, width = _order(counts, scopes, limit, deadline)
+    _check(deadline)
     if width > limit:
         raise InvalidInputError(
             f"Every order tried for {model!r} needs a table of 2^{width:.1f} entries or more, beyond "
@@ -199,13 +200,20 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _order(counts: list[int], scopes: list[tuple[int, ...]], limit: float) -> tuple[list[int], float]:
+def _check(deadline: float | None) -> None:
+    if deadline is not None and perf_counter() > deadline:
+        raise TimeoutError("eliminate gave up at its deadline.")
+
+
+def _order(
+    counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float | None = None
+) -> tuple[list[int], float]:
     sizes = np.array(counts, dtype=np.float64)
     single = np.flatnonzero(sizes == 1).tolist()
     free = np.flatnonzero(sizes > 1)
     number = {u: i for i, u in enumerate(free.tolist())}
     near = neighbourhoods(free.size, [tuple(number[u] for u in scope) for scope in scopes])
-    order, width = best_order(near, np.log2(sizes[free]), limit)
+    order, width = best_order(near, np.log2(sizes[free]), limit, np.inf if deadline is None else deadline)
     return single + [int(free[i]) for i in order], width
 
 
@@ -246,10 +254,9 @@ def _minimise(
     for i, u in enumerate(order):
         if not buckets[i]:
             continue
-        if deadline is not None and perf_counter() > deadline:
-            raise TimeoutError("eliminate gave up at its deadline.")
+        _check(deadline)
         scope = sorted({v for table in buckets[i] for v in table.scope} - {u}, key=position.__getitem__)
-        message, step = _minimise_out(u, buckets[i], scope, counts)
+        message, step = _minimise_out(u, buckets[i], scope, counts, deadline)
         buckets[i] = []
         steps.append(step)
         if not put(message):
@@ -258,7 +265,7 @@ def _minimise(
 
 
 def _minimise_out(
-    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int]
+    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int], deadline: float | None
 ) -> tuple[_Table, _Step]:
     """Minimise the sum of the tables over u; `scope` holds their other variables."""
     from cutplane.graphical.exact import elimination_kernels
@@ -273,6 +280,7 @@ def _minimise_out(
         target = best if state == 0 else total
         target.fill(0.0)
         for table in operands:
+            _check(deadline)
             strides = dict(zip(table.scope, table.strides, strict=True))
             _add(target, table.values, scope, counts, strides, state * strides.get(u, 0))
         if state:

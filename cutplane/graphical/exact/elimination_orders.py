@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 
 import numpy as np
 from scipy import sparse
@@ -30,7 +31,9 @@ def neighbourhoods(n: int, scopes: Sequence[tuple[int, ...]]) -> Neighbours:
     return near
 
 
-def best_order(near: Neighbours, weights: Array, limit: float = np.inf) -> tuple[list[int], float]:
+def best_order(
+    near: Neighbours, weights: Array, limit: float = np.inf, deadline: float = np.inf
+) -> tuple[list[int], float]:
     """Return the best of some orders, and the log2 of its largest table.
 
     Parameters
@@ -41,6 +44,8 @@ def best_order(near: Neighbours, weights: Array, limit: float = np.inf) -> tuple
     limit : float, default inf
         An order that needs a larger table is given up. If none fits, the order is empty, and the least size
         that stopped one is returned.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which no further order is tried.
 
     Notes
     -----
@@ -59,10 +64,12 @@ def best_order(near: Neighbours, weights: Array, limit: float = np.inf) -> tuple
     names = np.arange(len(near))
     is_small = sum(map(len, near)) <= _SMALL
     for attempt in range(_ATTEMPTS):
+        if perf_counter() > deadline:
+            break
         is_hard = is_small and _EASY < min(best[0], blocked) < _HOPELESS
         if attempt > (1 if is_small or order else 0) and not is_hard:
             break
-        found, size = _greedy(near, weights, min(limit, best[0]), attempt % 2 == 1, names)
+        found, size = _greedy(near, weights, min(limit, best[0]), attempt % 2 == 1, names, deadline)
         if size > limit:
             blocked = min(blocked, size)
         elif found:
@@ -112,7 +119,7 @@ def _sweep(near: Neighbours) -> list[int]:
 
 
 def _greedy(
-    near: Neighbours, weights: Array, limit: float, by_fill: bool, names: Array
+    near: Neighbours, weights: Array, limit: float, by_fill: bool, names: Array, deadline: float
 ) -> tuple[list[int], float]:
     """Return an order and 0, or no order and the size of the next table if that is beyond the limit.
 
@@ -132,7 +139,7 @@ def _greedy(
         key, u = heapq.heappop(heap)
         if u in done or key != keys[u]:
             continue
-        if sizes[u] > limit:
+        if sizes[u] > limit or perf_counter() > deadline:
             return [], sizes[u]
         order.append(u)
         done.add(u)

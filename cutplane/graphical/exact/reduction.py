@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
+from time import perf_counter
 
 import numpy as np
 
@@ -44,7 +46,7 @@ class Reduction:
         return np.array([kept[x] for kept, x in zip(self.states, full, strict=True)], dtype=np.int64)
 
 
-def reduce_model(model: GraphicalModel) -> Reduction:
+def reduce_model(model: GraphicalModel, deadline: float = math.inf) -> Reduction:
     """Return a model with the same least energy and fewer variables and states, exactly.
 
     States of infinite unary cost are dropped; a variable that another one determines through hard constraints
@@ -55,10 +57,12 @@ def reduce_model(model: GraphicalModel) -> Reduction:
     ----------
     model : GraphicalModel
         Each variable has a state of finite unary cost.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which the model is left as it is.
     """
     work = _Work(model)
     queue = list(range(model.n_variables))
-    while queue:
+    while queue and perf_counter() <= deadline:
         u = queue.pop()
         if u not in work.choices:
             queue.extend(work.drop(u) or work.minimise_out(u) or work.substitute(u))

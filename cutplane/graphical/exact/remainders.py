@@ -22,16 +22,18 @@ class Remainders:
     model : GraphicalModel
     counts : ndarray of int
         The numbers of states of the variables that are left at first; subproblems have fewer.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which no better order is looked for.
     """
 
-    def __init__(self, model: GraphicalModel, counts: Array) -> None:
+    def __init__(self, model: GraphicalModel, counts: Array, deadline: float = np.inf) -> None:
         starts, variables = model.scope_starts, model.scopes
         scopes = (
             [tuple(scope.tolist()) for scope in np.split(variables, starts[1:-1])] if starts.size > 1 else []
         )
         near = neighbourhoods(model.n_variables, scopes)
         self._model = model
-        self._order, _ = best_order(near, np.log2(np.maximum(counts, 2)), _HOPELESS)
+        self._order, _ = best_order(near, np.log2(np.maximum(counts, 2)), _HOPELESS, deadline)
         if self._order:
             cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(self._order, near))]
             pointers = np.concatenate([[0], np.cumsum([len(clique) for clique in cliques])])
@@ -53,6 +55,12 @@ class Remainders:
         excess = self._members @ (widths > width)
         return excess if excess.any() or np.exp2(widths).sum() <= _TOTAL else np.ones(counts.size)
 
-    def solve(self, states: list[Array]) -> Array | None:
-        """Return the best labelling that takes its states from `states`; None if all are infeasible."""
-        return least_labelling(self._model, states, self._order)
+    def solve(self, states: list[Array], deadline: float = np.inf) -> Array | None:
+        """Return the best labelling that takes its states from `states`; None if all are infeasible.
+
+        Raises
+        ------
+        TimeoutError
+            If the deadline has passed.
+        """
+        return least_labelling(self._model, states, self._order, deadline)

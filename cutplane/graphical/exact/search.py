@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
+_EPS = float(np.finfo(np.float64).eps)
+_PER_COST = 16
 _SWEEPS = 5
 _ROUNDS = 40
 _PROGRESS = 1e-4
@@ -40,8 +43,8 @@ class SearchResult:
     nodes : int
         Number of nodes of the search tree that were looked at.
     finished : bool
-        Whether it is proven that no labelling is better (by more than 1e-9 of the energy, or 1e-14 of the
-        largest finite cost).
+        Whether it is proven that no labelling is better (by more than 1e-9 of the energy, or the rounding
+        errors of the costs).
     interrupted : bool
         Whether the search was stopped from the keyboard.
     """
@@ -128,18 +131,26 @@ class _Best:
     def __init__(self, model: GraphicalModel) -> None:
         self.size = typical_cost(model)
         self.rounding = _ROUNDING * largest_cost(model)
-        unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
-        self.unit = unit if self.rounding < 1e-3 * unit else 0.0
+        self._unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
         self.model = model
         self.labelling: Array | None = None
-        self.energy = self.limit = np.inf
+        self.energy = np.inf
+
+    @property
+    def unit(self) -> float:
+        """A number of which all energies are multiples; 0 if rounding errors hide it."""
+        return self._unit if self.rounding < 1e-3 * self._unit else 0.0
+
+    @property
+    def limit(self) -> float:
+        """No labelling is looked for of this energy or a larger one."""
+        accuracy = max(_ACCURACY * max(self.size, abs(self.energy)), self.rounding)
+        return self.energy - max(0.999 * self.unit, accuracy) if self.energy < np.inf else np.inf
 
     def offer(self, labelling: Array) -> None:
         energy = self.model.energy(labelling)
         if energy < self.energy:
             self.labelling, self.energy = np.array(labelling, dtype=np.int64), energy
-            accuracy = max(_ACCURACY * max(self.size, abs(energy)), self.rounding)
-            self.limit = energy - max(0.999 * self.unit, accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +197,7 @@ class _Search:
     def result(self) -> SearchResult:
         best = self.best
         finished = bool(self.bound >= best.limit)
-        bound = max(self.floor, min(self.bound, best.limit))
+        bound = max(self.floor, min(self.bound - best.rounding, best.limit))
         if finished and best.unit:
             bound = best.energy
         return SearchResult(best.labelling, best.energy, float(min(bound, best.energy)), self.nodes, finished)
@@ -205,11 +216,15 @@ class _Search:
         while True:
             self.bound = max(self.bound, rep.bound)
             if self.bound < np.inf:
-                inner.offer(decode(rep))
+                inner.offer(decode(rep, self.deadline))
             yield
             if self.bound >= self.best.limit or perf_counter() > self.deadline:
                 return
-            reduction = reduce_model(_rewritten(rep, self.best.limit))
+            self._lose(rep)
+            rewritten = _rewritten(rep, self.best.limit, self.deadline)
+            if rewritten is None:
+                return
+            reduction = reduce_model(rewritten, self.deadline)
             inner = _Inner(self.best, (*inner.reductions, reduction))
             if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
                 break
@@ -218,15 +233,28 @@ class _Search:
         for _ in self.solve(reduction.model, inner):
             yield
 
+    def _lose(self, rep: Reparametrization) -> None:
+        """Take into account what the costs of a reparametrisation, and sums of them, lack in accuracy.
+
+        Sums of its nonnegative costs that are of interest are below the gap, so that each of the additions
+        on the way through the tree errs by a rounding unit of that at most.
+        """
+        gap = self.best.energy - rep.bound
+        lost = rep.rounding
+        if math.isfinite(gap):
+            lost += _EPS * _PER_COST * (rep.model.n_variables + rep.model.n_factors + 1) * max(gap, 0.0)
+        self.best.rounding += lost
+
     def sweep(self, rep: Reparametrization) -> None:
         """Sweep until the bound makes no progress."""
-        before = rep.sweep(_SWEEPS)
-        for _ in range(_ROUNDS):
-            bound = rep.sweep(_SWEEPS)
-            if (
-                not bound - before > _PROGRESS * max(self.best.size, abs(bound))
-                or perf_counter() > self.deadline
-            ):
+        before = -math.inf
+        for _ in range(_ROUNDS + 1):
+            bound = before
+            for _ in range(_SWEEPS):
+                bound = rep.sweep()
+                if perf_counter() > self.deadline:
+                    return
+            if before > -math.inf and not bound - before > _PROGRESS * max(self.best.size, abs(bound)):
                 return
             before = bound
 
@@ -234,7 +262,7 @@ class _Search:
         """Search a model whose costs are all >= 0."""
         from cutplane.graphical.exact.branching import Branching
 
-        tree = Branching(model)
+        tree = Branching(model, self.deadline)
         while not tree.finished and self.nodes < self.max_nodes and perf_counter() <= self.deadline:
             tree.run(inner, min(self.deadline, perf_counter() + _PAUSE), self.max_nodes)
             self.nodes = tree.nodes
@@ -242,13 +270,18 @@ class _Search:
             yield
 
 
-def _rewritten(rep: Reparametrization, limit: float) -> GraphicalModel:
-    """Return the model in reparametrised costs, all >= 0, those that lift a labelling to the limit +inf."""
-    tables = [(rep.scopes(a), rep.table(a)) for a in range(rep.n_factors)]
-    tables += [((u,), rep.unary(u)) for u in range(rep.model.n_variables)]
+def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> GraphicalModel | None:
+    """Return the model in reparametrised costs, all >= 0, those that lift a labelling to the limit +inf.
+
+    None if the deadline has passed.
+    """
     bound = rep.bound
     factors = []
-    for scope, table in tables:
+    for number in range(rep.n_factors + rep.model.n_variables):
+        if perf_counter() > deadline:
+            return None
+        u = number - rep.n_factors
+        scope, table = ((u,), rep.unary(u)) if u >= 0 else (rep.scopes(number), rep.table(number))
         costs = table - table.min()
         if costs.any():
             factors.append((scope, np.where(bound + costs < limit, costs, np.inf)))

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.inference import Job, Progress
+from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.shifting import bound_of_minimum, shifted
+from cutplane.validation import Array
 
 _FEW_ENTRIES = 2**16
 
@@ -15,23 +18,29 @@ def dynamic_programming(job: Job) -> Iterator[Progress]:
     """Solve a forest."""
     from cutplane.graphical.exact.forest import solve_forest
 
-    labelling, energy = solve_forest(job.model)
+    model = shifted(job.work)
+    labelling, _ = solve_forest(model)
     job.offer(labelling)
-    yield Progress("dynamic programming", energy)
+    yield Progress("dynamic programming", _bound(model, labelling))
 
 
 def elimination(job: Job, max_entries: int = 2**24) -> Iterator[Progress]:
     """Eliminate all variables in tables of at most `max_entries` entries."""
     from cutplane.graphical.exact.elimination import eliminate
 
+    model = shifted(job.work)
     try:
-        labelling, energy = eliminate(job.model, max_entries=max_entries, deadline=job.finite_deadline)
+        labelling, _ = eliminate(model, max_entries=max_entries, deadline=job.finite_deadline)
     except TimeoutError:
         job.reason = "the elimination did not end in time"
         yield Progress("elimination", -math.inf)
         return
     job.offer(labelling)
-    yield Progress("elimination", energy)
+    yield Progress("elimination", _bound(model, labelling))
+
+
+def _bound(model: GraphicalModel, labelling: Array | None) -> float:
+    return math.inf if labelling is None else bound_of_minimum(model, labelling)
 
 
 def brief_elimination(job: Job) -> Iterator[Progress]:
@@ -47,7 +56,7 @@ def branch_and_bound(job: Job, max_nodes: int | None = None) -> Iterator[Progres
     from cutplane.graphical.exact.search import search_steps
 
     for result in search_steps(
-        job.model,
+        job.work,
         labelling=job.labelling,
         deadline=job.finite_deadline,
         max_nodes=max_nodes,

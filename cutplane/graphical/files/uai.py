@@ -40,7 +40,8 @@ def read_uai(
     Raises
     ------
     InvalidInputError
-        If the file is not in this format; the message names the line.
+        If the file is not in this format; the message names the line. If the evidence names a variable or a
+        state that there is not.
 
     See Also
     --------

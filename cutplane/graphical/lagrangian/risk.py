@@ -78,6 +78,7 @@ class TreeLagrangian(Risk):
     0.0 1.0
     """
 
+    black_box = False
     model: GraphicalModel
     separate: bool = False
     trees: Trees = field(init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ from cutplane.graphical.model import GraphicalModel
 from cutplane.validation import Array
 
 _ROUNDING = 1e-14
+_EPS = float(np.finfo(np.float64).eps)
+_OPERATIONS = 16
+"""On each entry of a table, besides the sum over the pairs of a variable."""
 
 
 class BinaryPairs(NamedTuple):
@@ -27,6 +31,8 @@ class BinaryPairs(NamedTuple):
         Pairs of which two opposite tuples are forbidden.
     forbidden : ndarray of int, shape (n_factors, 2)
         The only forbidden tuple of a pair, or (-1, -1); fields and couplings count it as a finite one.
+    rounding : float
+        Bounds the rounding errors of all these in the energy of any labelling.
     """
 
     constant: float
@@ -36,6 +42,7 @@ class BinaryPairs(NamedTuple):
     must_differ: Array
     must_agree: Array
     forbidden: Array
+    rounding: float
 
 
 def binary_pairs(model: GraphicalModel) -> BinaryPairs:
@@ -46,6 +53,7 @@ def binary_pairs(model: GraphicalModel) -> BinaryPairs:
     """
     n, (first, second) = model.n_variables, model.edges.T
     unaries, tables = _padded(model)
+    sizes = _largest(unaries).sum() + _largest(tables.reshape(-1, 4)).sum()
     _propagate(unaries, tables, first, second)
     banned: Any = np.isinf(tables)
     count = banned.sum(axis=(1, 2))
@@ -60,15 +68,23 @@ def binary_pairs(model: GraphicalModel) -> BinaryPairs:
     for_first, for_second = 0.5 * ((c - a) - (b - d)), 0.5 * ((b - a) - (c - d))
     fixed = np.isinf(unaries).any(axis=1)
     states = np.where(fixed, unaries.argmin(axis=1), -1)
-    constant = model.constant + float(unaries.min(axis=1).sum(where=fixed) + a.sum())
+    constants = [model.constant, *unaries[fixed].min(axis=1).tolist(), *a.tolist()]
     unaries[fixed] = 0.0
     fields = unaries[:, 1] - unaries[:, 0]
     fields += np.bincount(first, for_first, n) + np.bincount(second, for_second, n)
     largest = np.abs(tables).max(axis=(1, 2), initial=0.0)
     scale = np.abs(unaries).max(axis=1, initial=0.0)
     scale += np.bincount(first, largest, n) + np.bincount(second, largest, n)
-    constant += float(unaries[:, 0].sum()) + _drop(fields, scale) + _drop(couplings, largest)
-    return BinaryPairs(constant, states, fields, couplings, must_differ, must_agree, forbidden)
+    constants += [*unaries[:, 0].tolist(), _drop(fields, scale), _drop(couplings, largest)]
+    most = int(np.bincount(np.concatenate([first, second]), minlength=1).max())
+    rounding = _EPS * (most + _OPERATIONS) * float(sizes + _largest(tables.reshape(-1, 4)).sum())
+    constant = math.fsum(constants) if np.isfinite(constants).all() else math.inf
+    return BinaryPairs(constant, states, fields, couplings, must_differ, must_agree, forbidden, rounding)
+
+
+def _largest(rows: Array) -> Array:
+    """Return the largest size of a finite entry of each row."""
+    return np.abs(rows).max(axis=1, where=np.isfinite(rows), initial=0.0)
 
 
 def _padded(model: GraphicalModel) -> tuple[Array, Array]:

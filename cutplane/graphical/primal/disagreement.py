@@ -45,6 +45,8 @@ class Disagreements(FeasibleSet):
         The set is {rows c = right, lower <= c <= upper}.
     constant : float
         What <cost, c> lacks to the energy; inf if the model was found to forbid every labelling.
+    rounding : float
+        By how much <cost, c> + constant may differ from the energy of a labelling.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class Disagreements(FeasibleSet):
         n = model.n_variables
         self.model = model
         self.constant = pairs.constant
+        self.rounding = pairs.rounding
         self.dim = kept.size + linked.size
         self.edges = read_only(
             np.vstack([model.edges[kept], np.column_stack([linked, np.full(linked.size, n)])])

@@ -48,6 +48,8 @@ class LocalPolytope(FeasibleSet):
         The polytope is {rows x = right, 0 <= x <= upper}. Rows that others imply are left out.
     constant : float
         What <cost, x> lacks to the energy.
+    rounding : float
+        By how much <cost, x> + constant may differ from the energy of a labelling: 0, the costs are the same.
 
     Raises
     ------
@@ -71,12 +73,13 @@ class LocalPolytope(FeasibleSet):
     >>> for polytope in LocalPolytope(model), LocalPolytope(model, clusters=[(0, 1, 2)]):
     ...     problem = cut.Problem(cut.LinearObjective(polytope.cost), feasible_set=polytope)
     ...     result = problem.solve(cut.Kelley(), x0=polytope.embed([0, 1, 0]))
-    ...     print(polytope.dim, round(result.lower_bound + polytope.constant, 6))
+    ...     print(polytope.dim, abs(round(result.lower_bound + polytope.constant, 6)))
     18 0.0
     26 1.0
     """
 
     bounded = True
+    rounding = 0.0
 
     def __init__(self, model: GraphicalModel, clusters: Iterable[Sequence[int]] = ()):
         scopes = sorted({_checked(model, cluster) for cluster in clusters})

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
+from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.cycles.odd_cycles import separate_odd_cycles
@@ -37,6 +42,8 @@ class CycleInequalities(FeasibleSet):
         `separate_local_cuts`.
     tol : float, default 1e-6
         Violations of cycle inequalities up to this are not looked at.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which none are looked for.
 
     References
     ----------
@@ -63,17 +70,14 @@ class CycleInequalities(FeasibleSet):
         *,
         local_cuts: bool = False,
         tol: float = 1e-6,
+        deadline: float = math.inf,
     ):
         self.dim = relaxation.dim
         self.relaxation = relaxation
         self._tol = tol
         self._local_cuts = local_cuts
         self._rounding = rounding
-        self._projection: Any = None
-        if isinstance(relaxation, Disagreements):
-            self._graph = CycleGraph(relaxation.model.n_variables + 1, relaxation.edges)
-        else:
-            self._graph, self._projection = projection_graph(relaxation.model)
+        self._deadline = deadline
 
     def __repr__(self) -> str:
         return f"CycleInequalities({self.relaxation!r})"
@@ -89,11 +93,25 @@ class CycleInequalities(FeasibleSet):
 
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
-        c = x if self._projection is None else self._projection @ x
-        normals, offsets = separate_odd_cycles(self._graph, c, tol=self._tol).rows(self._graph.n_edges)
-        if not offsets.size and self._local_cuts:
-            normals, offsets = separate_local_cuts(self._graph, c)
-        return HalfSpaces(normals if self._projection is None else normals @ self._projection, offsets)
+        if perf_counter() > self._deadline or self._is_labelling(x):
+            return HalfSpaces(np.empty((0, x.size)), np.empty(0))
+        graph, projection = self._projected
+        c = x if projection is None else projection @ x
+        normals, offsets = separate_odd_cycles(graph, c, tol=self._tol).rows(graph.n_edges)
+        if not offsets.size and self._local_cuts and perf_counter() <= self._deadline:
+            normals, offsets = separate_local_cuts(graph, c)
+        return HalfSpaces(normals if projection is None else normals @ projection, offsets)
+
+    @cached_property
+    def _projected(self) -> tuple[CycleGraph, Any]:
+        relaxation = self.relaxation
+        if isinstance(relaxation, Disagreements):
+            return CycleGraph(relaxation.model.n_variables + 1, relaxation.edges), None
+        return projection_graph(relaxation.model)
+
+    def _is_labelling(self, x: Array) -> bool:
+        """Tell whether x is a labelling in a local polytope, which all inequalities hold for."""
+        return isinstance(self.relaxation, LocalPolytope) and bool(((x == 0.0) | (x == 1.0)).all())
 
     def nearby(self, x: Array) -> Array | None:
         """Return the best labelling known after rounding x, as a point; None without a rounding."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.deadline import OutOfTime, limited_to
 from cutplane.engine.bundle import Bundle
 from cutplane.exceptions import BackendError
+from cutplane.forms import LinearForm
 from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.primal.certified import certified_minimum
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.rounding import Rounding
-from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.graphical.shifting import sum_rounded_down
+from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
 from cutplane.methods.kelley import Kelley
 from cutplane.problem import Problem
 from cutplane.regularizers.none import NoRegularizer
@@ -33,6 +38,7 @@ _EXACT = 1e-9
 _ROUNDING = 1e-13
 _MAX_AGE = 20
 _PATIENCE = 30
+_END: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +102,7 @@ def solve_primal(
     max_iter : int, default 1000
         Rounds of cuts.
     time_limit : float, optional
-        Seconds, tested after each round.
+        Seconds.
 
     Returns
     -------
@@ -116,9 +122,15 @@ def solve_primal(
     >>> print(solution.status, round(solution.bound, 5), round(model.brute_force()[1], 5))
     OPTIMAL -9.33916 -9.33916
     """
-    primal = Primal(model, tighten, clusters, labelling)
-    for _ in primal.steps(as_scalar("tol", tol, low=0.0), max_iter, time_limit):
-        pass
+    deadline = (
+        math.inf if time_limit is None else perf_counter() + as_scalar("time_limit", time_limit, low=0.0)
+    )
+    primal = Primal(model, tighten, clusters, labelling, deadline)
+    try:
+        for _ in primal.steps(as_scalar("tol", tol, low=0.0), max_iter, time_limit):
+            pass
+    except TimeoutError as error:
+        primal.status, primal.reason = Status.TIME_LIMIT, str(error)
     found = math.isfinite(primal.rounding.energy)
     return PrimalSolution(
         labelling=primal.rounding.labelling if found else None,
@@ -138,6 +150,8 @@ class Primal:
     ----------
     model, tighten, clusters, labelling
         See `solve_primal`.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, at which linear programmes are given up.
 
     Attributes
     ----------
@@ -156,7 +170,9 @@ class Primal:
         tighten: bool,
         clusters: Iterable[Sequence[int]] = (),
         labelling: Array | None = None,
+        deadline: float = math.inf,
     ):
+        self.deadline = deadline
         clusters = list(clusters)
         compact = model.is_binary and model.is_pairwise and tighten and not clusters
         self.relaxation = Disagreements(model) if compact else LocalPolytope(model, clusters)
@@ -171,7 +187,25 @@ class Primal:
     def steps(
         self, tol: float, max_iter: int = 10_000, time_limit: float | None = None
     ) -> Iterator[State | None]:
-        """Yield the state of the engine after each of its iterations; None instead if it is not needed."""
+        """Yield the state of the engine after each of its iterations; None instead if it is not needed.
+
+        Raises
+        ------
+        TimeoutError
+            If the deadline has passed.
+        """
+        steps = self._steps(tol, max_iter, time_limit)
+        while True:
+            try:
+                with limited_to(self.deadline - perf_counter()):
+                    state = next(steps, _END)
+            except OutOfTime as error:
+                raise TimeoutError(str(error)) from error
+            if state is _END:
+                return
+            yield state
+
+    def _steps(self, tol: float, max_iter: int, time_limit: float | None) -> Iterator[Any]:
         relaxation, rounding = self.relaxation, self.rounding
         x0 = self._start()
         if x0 is None:
@@ -181,9 +215,13 @@ class Primal:
         if self.tighten:
             from cutplane.graphical.primal.marginal_cuts import CycleInequalities
 
-            feasible_set = relaxation & CycleInequalities(relaxation, rounding, local_cuts=True)
+            feasible_set = relaxation & CycleInequalities(
+                relaxation, rounding, local_cuts=True, deadline=self.deadline
+            )
         problem = Problem(LinearObjective(relaxation.cost), feasible_set=feasible_set)
         size = float(np.abs(relaxation.cost).sum())
+        form = relaxation.linear_form(relaxation.cost.size)
+        known = -math.inf
         self.loop = problem.iterate(
             Kelley(max_age=_MAX_AGE),
             "highs",
@@ -200,9 +238,23 @@ class Primal:
                 self.status, self.reason = stop.status, stop.reason
                 if state.x is not None:
                     rounding(state.x)
-            bound = math.inf if self.status is Status.INFEASIBLE else state.lower_bound + relaxation.constant
-            self.bound = min(bound, rounding.energy)
+            if self.status is Status.INFEASIBLE:
+                self.bound = math.inf
+            elif state.lower_bound > known:
+                known = state.lower_bound
+                self.bound = max(self.bound, min(self._certified(form), rounding.energy))
             yield state
+
+    def _certified(self, form: LinearForm) -> float:
+        """Return the bound that the multipliers at hand prove, whatever the size of the costs."""
+        assert self.loop is not None
+        run, relaxation = self.loop.run, self.relaxation
+        (slopes, offsets, blocks, _, multipliers), *_ = run.bounds.proof.rows(run.bundle)
+        half = blocks == HALF_SPACE
+        value = certified_minimum(
+            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run._set_multipliers
+        )
+        return sum_rounded_down([relaxation.constant, value, -relaxation.rounding])
 
     def _start(self) -> Array | None:
         """Return a point of the relaxation, or None if there is nothing left to solve."""
@@ -212,7 +264,8 @@ class Primal:
             return None
         if not relaxation.dim:
             rounding.offer(relaxation.read(np.empty(0)))
-            self.bound, self.status = min(relaxation.constant, rounding.energy), Status.OPTIMAL
+            lowest = sum_rounded_down([relaxation.constant, -relaxation.rounding])
+            self.bound, self.status = min(lowest, rounding.energy), Status.OPTIMAL
             self.reason = "no variables interact"
             return None
         if math.isfinite(rounding.energy):

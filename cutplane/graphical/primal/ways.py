@@ -11,7 +11,8 @@ def primal_cutting_planes(job: Job) -> Iterator[Progress]:
     """Solve the linear programme over marginals, and add the inequalities that its solutions violate."""
     from cutplane.graphical.primal.programme import Primal
 
-    primal = Primal(job.model, job.tighten, labelling=job.labelling)
+    primal = Primal(job.work, job.tighten, labelling=job.labelling, deadline=job.deadline)
+    job.offer(primal.rounding.labelling)
     for state in primal.steps(0.0):
         job.offer(primal.rounding.labelling)
         job.reason = f"linear programme: {primal.reason}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from time import perf_counter
+
 import numpy as np
 
 from cutplane.graphical.sweeps.local_search import local_search
@@ -9,7 +12,7 @@ from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.validation import Array
 
 
-def decode(reparametrization: Reparametrization) -> Array:
+def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> Array:
     """Return a labelling of low energy.
 
     Variables take their states one after the other, each the one of least reparametrised cost given those
@@ -21,6 +24,8 @@ def decode(reparametrization: Reparametrization) -> Array:
     ----------
     reparametrization : Reparametrization
         The tighter its bound, the better the labelling; where they meet, the labelling is optimal.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which it is left as good as it is.
 
     Returns
     -------
@@ -42,5 +47,8 @@ def decode(reparametrization: Reparametrization) -> Array:
     https://doi.org/10.1109/TPAMI.2006.200
     """
     model = reparametrization.model
-    found = [local_search(model, reparametrization.greedy_labelling(forward)) for forward in (True, False)]
+    found = []
+    for forward in (True, False):
+        if not found or perf_counter() <= deadline:
+            found.append(local_search(model, reparametrization.greedy_labelling(forward), deadline))
     return found[int(np.argmin([model.energy(labelling) for labelling in found]))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,11 @@ from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.validation import Array
 
+_PASSES, _ROUNDS = 3, 3000
+"""Only the rounding errors of costs that cancel could need as many."""
 
-def local_search(model: GraphicalModel, labelling: Any) -> Array:
+
+def local_search(model: GraphicalModel, labelling: Any, deadline: float = math.inf) -> Array:
     """Return a labelling that no change of one variable improves, nor one of both variables of a pair.
 
     Iterated conditional modes (Besag 1986), then the best joint change of each pair, until neither helps. A
@@ -22,6 +27,8 @@ def local_search(model: GraphicalModel, labelling: Any) -> Array:
     model : GraphicalModel
     labelling : array_like of int, shape (n_variables,)
         Where to start.
+    deadline : float, default inf
+        The time, as `time.perf_counter` tells it, after which it is left as good as it is.
 
     Returns
     -------
@@ -47,5 +54,10 @@ def local_search(model: GraphicalModel, labelling: Any) -> Array:
     layout = make_layout(
         model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
     )
-    improve(layout, model.strides, model.tables, model.unaries, found)
+    active, paired = np.ones((2, model.n_variables), dtype=bool)
+    for _ in range(_ROUNDS):
+        if perf_counter() > deadline:
+            break
+        if improve(layout, model.strides, model.tables, model.unaries, found, active, paired, _PASSES):
+            break
     return found if model.energy(found) <= start else np.array(labelling, dtype=np.int64)

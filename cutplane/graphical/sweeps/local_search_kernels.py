@@ -11,24 +11,25 @@ from numba import njit
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _TOLERANCE = 1e-12
-_PASSES = 10_000  # only the rounding errors of costs that cancel could need as many
 _ALL, _APART, _SHARED = 0, 1, 2
 
 
 @njit(**OPTIONS)
-def improve(layout, strides, tables, unaries, labelling):
-    """Change the labelling until no variable, and no pair of a factor of two, can be improved."""
+def improve(layout, strides, tables, unaries, labelling, active, paired, passes):
+    """Change the labelling until no variable, and no pair of a factor of two, can be improved.
+
+    Return whether that was reached in `passes` passes; `active` and `paired` say where to go on.
+    """
     k = 1
     for cardinality in layout.cardinalities:
         k = max(k, cardinality)
     broken, finite = np.empty((3, k)), np.empty((3, k))
-    active = np.ones(layout.cardinalities.size, np.bool_)
-    paired = np.ones(layout.cardinalities.size, np.bool_)
-    for _ in range(_PASSES):
+    for _ in range(passes):
         if _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
             continue
         if not _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
-            return
+            return True
+    return False
 
 
 @njit(**OPTIONS)

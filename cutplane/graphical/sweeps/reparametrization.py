@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ from cutplane.graphical.sweeps.clusters import Tightening
 from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.parameters import read_only
 from cutplane.validation import Array, as_count, as_scalar
+
+_EPS = float(np.finfo(np.float64).eps)
+_PER_PASS = 8
+"""Additions to an entry in a pass: forward and backward, twice with clusters, in and out."""
 
 
 class Pairs(NamedTuple):
@@ -84,6 +89,7 @@ class Reparametrization:
         self._cluster_messages = np.empty(0)
         self._is_current = True
         self._bound: float | None = None
+        self._passes = 0
 
     def copy(self) -> Reparametrization:
         """Return an independent copy."""
@@ -94,6 +100,21 @@ class Reparametrization:
             setattr(other, name, getattr(self, name).copy())
         if self._tables.flags.writeable:
             other._tables = self._tables.copy()
+        return other
+
+    def restated(self, model: GraphicalModel) -> Reparametrization:
+        """Return one of a model with the same variables and scopes, by the same clusters and messages.
+
+        States that were forbidden here are not forbidden there: its bound follows from the messages alone.
+        """
+        self._bring_up_to_date()
+        other = Reparametrization(model)
+        other._tightening = self._tightening.copy()
+        other._tightening.model = model
+        other._is_current = False
+        other._bring_up_to_date()
+        other._messages, other._cluster_messages = self._messages.copy(), self._cluster_messages.copy()
+        other._passes, other._bound = self._passes, None
         return other
 
     @property
@@ -206,6 +227,33 @@ class Reparametrization:
         larger = lowest_cluster_costs(layout, clusters, lowered(given, relative))
         return lower_bound_of_sum(np.concatenate([[model.constant], self._minima(unaries), factors, larger]))
 
+    @property
+    def rounding(self) -> float:
+        """A bound on the rounding errors of all costs as they stand in the energy of any labelling.
+
+        An entry has been changed by every message of its table in every pass, by one addition each; passes
+        over clusters count like those over variables.
+        """
+        self._bring_up_to_date()
+        layout, clusters = self._layout, self._clusters
+        links = np.abs(self._messages), np.abs(self._cluster_messages)
+        largest = sum(float(sizes.sum(where=np.isfinite(sizes))) for sizes in links) + self._largest
+        most = [
+            np.diff(layout.variable_starts).max(initial=0),
+            np.diff(layout.scope_starts).max(initial=0),
+            np.bincount(clusters.children).max(initial=0),
+        ]
+        operations = _PER_PASS * self._passes + sum(map(int, most)) + _PER_PASS
+        return float(_EPS * operations * largest)
+
+    @cached_property
+    def _largest(self) -> float:
+        """At least the sum of the largest sizes of the finite costs of all variables and factors."""
+        model = self.model
+        starts, which = np.unique(model.table_starts, return_inverse=True)
+        tables = _largest_of(model.tables, starts)[which]
+        return float(_largest_of(model.unaries, model.unary_starts[:-1]).sum() + tables.sum())
+
     def sweep(self, n: int = 1) -> float:
         """Pass n times over the variables, forward and backward; return the bound.
 
@@ -214,7 +262,8 @@ class Reparametrization:
         inside them before that; then all is done once more, with the clusters in reverse.
         """
         self._bring_up_to_date()
-        for _ in range(as_count("n", n)):
+        self._passes += as_count("n", n)
+        for _ in range(n):
             if self.n_clusters:
                 self._pass_over_clusters(forward=True)
                 self._pass_over_variables()
@@ -247,7 +296,8 @@ class Reparametrization:
         from cutplane.graphical.sweeps.sweep_kernels import diffusion_pass
 
         self._bring_up_to_date()
-        for _ in range(as_count("n", n)):
+        self._passes += as_count("n", n)
+        for _ in range(n):
             diffusion_pass(self._layout, read_only(self._tables), self._unaries, self._messages)
             if self.n_clusters:
                 cluster_diffusion_pass(
@@ -361,6 +411,13 @@ class Reparametrization:
             raise InvalidInputError(
                 f"Variable {u} has {model.cardinalities[u]} states, from 0; {state} is none of them."
             )
+
+
+def _largest_of(costs: Array, starts: Array) -> Array:
+    """Return the largest size of a finite entry of each segment."""
+    sizes = np.abs(costs)
+    sizes[np.isinf(sizes)] = 0.0
+    return np.maximum.reduceat(sizes, starts) if starts.size else starts
 
 
 def _extended(array: Array, size: int) -> Array:

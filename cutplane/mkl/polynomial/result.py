@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from cutplane.certificate import Verification
+    from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +48,11 @@ class PolynomialMKLResult:
         A record of each evaluation of the averaged iterate; ``iteration`` counts the steps.
     bases : BaseKernels
     rho : ndarray of shape (D + 1,)
+    dual : ndarray of shape (m,)
+        The coefficients that prove `lower_bound`.
+    bound_work : float
+        Multiplications allowed for that bound.
+    problem : PolynomialMKL or None
     """
 
     weights: dict[tuple[int, ...], float]
@@ -57,6 +65,35 @@ class PolynomialMKLResult:
     history: History
     bases: BaseKernels
     rho: Array
+    dual: Array
+    bound_work: float
+    problem: PolynomialMKL | None = field(default=None, repr=False)
+
+    def verify(self, problem: PolynomialMKL | None = None) -> Verification:
+        """Recompute both bounds from the base kernels and the targets alone.
+
+        The upper bound is the objective of the predictor, whose kernel is formed anew from the weights; that
+        these have norm 1 at most is checked. The lower bound is the value of `dual` in the dual, with the
+        norm over all products computed again, exactly or bounded as `exact_bound` says.
+
+        Parameters
+        ----------
+        problem : PolynomialMKL, optional
+            By default the one that was solved.
+
+        Returns
+        -------
+        Verification
+            ``n_checked`` counts the products with weight.
+
+        Raises
+        ------
+        InvalidInputError
+            If no problem is known.
+        """
+        from cutplane.mkl.polynomial.verification import verify
+
+        return verify(self, problem or self.problem)
 
     @property
     def gap(self) -> float:

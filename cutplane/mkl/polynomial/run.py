@@ -33,6 +33,7 @@ class Evaluation(NamedTuple):
     coefficients: Array
     objective: float
     lower_bound: float
+    dual: Array
 
 
 def evaluate(
@@ -51,9 +52,13 @@ def evaluate(
     a = cho_solve(cho_factor(system, lower=True, overwrite_a=True), y)
     predictions = kernel @ a
     objective = 0.5 * C * float(((predictions - y) ** 2).sum()) + 0.5 * float(a @ predictions)
-    size = float(a @ a) / C + norm(a)
-    lower = 0.5 * float(a @ y) ** 2 / size if size > 0.0 else 0.0
-    return Evaluation(indices, weights, a, objective, lower)
+    return Evaluation(indices, weights, a, objective, dual_value(problem, a, norm), a)
+
+
+def dual_value(problem: PolynomialMKL, a: Array, norm: FormNorm) -> float:
+    """Return ``max over t of <t a, y> - ||t a||^2 / (2 C) - 1/2 ||q(t a)||_2``, at most the optimum."""
+    size = float(a @ a) / problem.C + norm(a)
+    return 0.5 * float(a @ problem.y) ** 2 / size if size > 0.0 else 0.0
 
 
 def run(
@@ -116,8 +121,10 @@ def run(
                     moves = descent.step()
                 spent = perf_counter()
                 found = evaluate(problem, list(descent.weights.indices), descent.weights.average(), norm)
-                lower = max(best.lower_bound, found.lower_bound)
-                best = (found if found.objective < best.objective else best)._replace(lower_bound=lower)
+                proof = max(best, found, key=lambda one: one.lower_bound)
+                best = (found if found.objective < best.objective else best)._replace(
+                    lower_bound=proof.lower_bound, dual=proof.dual
+                )
                 state = record(spent - start, perf_counter() - spent)
                 checkpoint = int(np.ceil(_GROWTH * checkpoint))
         except KeyboardInterrupt:
@@ -136,4 +143,7 @@ def run(
         history=History(records),
         bases=problem.bases,
         rho=problem.rho,
+        dual=best.dual,
+        bound_work=bound_work,
+        problem=problem,
     )

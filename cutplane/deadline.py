@@ -1,0 +1,57 @@
+"""The moment by which a run has to end, seen by everything that is called on its behalf.
+
+A time limit has to hold inside masters, projections, conjugates and oracles on a cluster, which have no
+signature in common. So the loop states it once for the length of an iteration, and whoever may take long
+asks for it: `check_time` between its own iterations, or `seconds_left` passed on to a backend.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class OutOfTime(BaseException):
+    """The deadline has passed.
+
+    It is no error of the piece that it interrupts: as `KeyboardInterrupt` does, it passes through handlers of
+    `Exception`, so that nobody takes it for a failure of the piece.
+    """
+
+
+def seconds_left() -> float:
+    """Return the seconds left until the deadline, at least 0; inf without one.
+
+    Examples
+    --------
+    >>> from cutplane.deadline import limited_to, seconds_left
+    >>> seconds_left()
+    inf
+    >>> with limited_to(60.0):
+    ...     print(59.0 < seconds_left() <= 60.0)
+    True
+    """
+    moment = _deadline.get()
+    return moment if moment == math.inf else max(moment - perf_counter(), 0.0)
+
+
+def check_time() -> None:
+    """Raise `OutOfTime` if the deadline has passed."""
+    moment = _deadline.get()
+    if moment < math.inf and perf_counter() >= moment:
+        raise OutOfTime("the time limit has passed")
+
+
+@contextmanager
+def limited_to(seconds: float) -> Iterator[None]:
+    """Set the deadline to so many seconds from now for what runs inside, unless an earlier one is set."""
+    token = _deadline.set(min(_deadline.get(), perf_counter() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)

@@ -1,0 +1,130 @@
+"""A few questions to a black box at the end of a solve, before the word OPTIMAL is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cutplane.engine.oracle_checks import allowed, contradiction, name_of, show
+from cutplane.engine.slopes import dense
+from cutplane.engine.tolerances import ORACLE
+from cutplane.exceptions import OracleError
+from cutplane.masters.base import HALF_SPACE
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.evaluator import Point
+    from cutplane.engine.run import Run
+
+_FEWEST = 4
+_SHARE = 20
+"""One probe for this many calls of the oracle, and the fewest at least."""
+_MOST = 200
+"""The most cuts, and the most points, of the bundle that are compared with one another."""
+_STEP = 1e-3
+"""The distance between the points of a pair, relative to where the run has been. Errors of slopes show that
+are larger than the curvature over this distance and than the errors of values over it, 1e-4."""
+_THERE = 0.7
+"""Pairs lie on the way to a mixture of the projections of two opposite points: at a bound one of them leads
+inside, so that every coordinate moves that can."""
+
+
+class _Known(NamedTuple):
+    """Cuts and values that must agree: no cut of a block lies above a value of that block."""
+
+    points: Array
+    values: Array
+    slopes: Array
+    offsets: Array
+    blocks: Array
+
+
+def probe(run: Run) -> int:
+    """Look for a contradiction in the answers of a black box, old ones and a few new ones.
+
+    The oracle is asked again at the first point and at the best one, where it must give the same value, and
+    at pairs of points close to one another, which decide whether slopes are difference quotients. The number
+    of these calls is 1/20 of those of the run, but at least 4. Then every cut is compared with every value
+    that is known.
+
+    Returns
+    -------
+    int
+        The number of calls.
+
+    Raises
+    ------
+    OracleError
+        If answers contradict one another.
+    """
+    if not run.problem.risk.black_box or not run.problem.risk.exact or run.best is None:
+        return 0
+    known = _from_bundle(run)
+    count = max(_FEWEST, run.evaluator.calls // _SHARE)
+    asked = [_again(run, point) for point in (run.first, run.best)]
+    rng = np.random.default_rng(0)
+    while len(asked) < count:
+        asked += _pair(run, known.points, rng)
+    known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
+    _compare(run, known)
+    return len(asked)
+
+
+def _again(run: Run, point: Point) -> Point:
+    again = run.evaluator.point(point.x)
+    scale = np.abs(point.values) + np.abs(run.evaluator.slopes(point)) @ np.abs(point.x)
+    if not (np.abs(again.values - point.values) <= allowed(scale, run.size)).all():
+        raise OracleError(
+            f"{name_of(run.problem.risk)} gave the value {point.values.sum():.10g} at x = {show(point.x)}, "
+            f"and {again.values.sum():.10g} when it was asked again: it must be a function of x alone. "
+            "Check it with cutplane.testing.check_risk."
+        )
+    return again
+
+
+def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
+    """Evaluate two points close to one another, somewhere in the simple set where the run has been."""
+    assert run.best is not None
+    centre = run.best.x
+    reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max()) or 1.0
+    step = reach * rng.standard_normal(centre.size)
+    there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
+    target = _THERE * there + (1.0 - _THERE) * back
+    share = rng.uniform(0.2, 0.8)
+    return [run.evaluator.point(centre + t * (target - centre)) for t in (share, share + _STEP)]
+
+
+def _from_bundle(run: Run) -> _Known:
+    bundle = run.bundle
+    cuts = np.flatnonzero((bundle.blocks != HALF_SPACE) & np.isin(bundle.queries, list(bundle.points)))
+    used = np.isin(bundle.ids[cuts], run.bounds.proof.ids[run.bounds.proof.multipliers > 0.0])
+    cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
+    queries = np.unique(bundle.queries[cuts])
+    places = np.searchsorted(queries, bundle.queries[cuts])
+    points = np.array([bundle.points[query] for query in queries.tolist()]).reshape(-1, run.problem.dim)
+    slopes, offsets, blocks = dense(bundle.slopes[cuts]), bundle.offsets[cuts], bundle.blocks[cuts]
+    values = np.full((queries.size, run.problem.risk.n_blocks), np.inf)
+    values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
+    return _Known(points, values, slopes, offsets, blocks)
+
+
+def _from_point(run: Run, point: Point) -> _Known:
+    slopes, offsets = run.evaluator.cut(point)
+    return _Known(point.x[np.newaxis], point.values[np.newaxis], slopes, offsets, np.arange(offsets.size))
+
+
+def _joined(first: _Known, others: list[_Known]) -> _Known:
+    return _Known(*(np.concatenate(parts) for parts in zip(first, *others, strict=True)))
+
+
+def _compare(run: Run, known: _Known) -> None:
+    heights = known.slopes @ known.points.T + known.offsets[:, np.newaxis]
+    values = known.values.T[known.blocks]
+    suspects = np.argwhere(heights - values > ORACLE * np.abs(values))
+    extent = np.abs(known.points).max(axis=0, initial=0.0)
+    for row, place in suspects.tolist():
+        x, value = known.points[place], values[row, place]
+        scale = abs(value) + abs(known.offsets[row]) + np.abs(known.slopes[row]) @ extent
+        if heights[row, place] - value > allowed(scale, run.size):
+            raise contradiction(run.problem, None, x, float(heights[row, place] - value))

@@ -1,0 +1,104 @@
+"""The rows of a certificate, asked for again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.engine.bundle import TRIVIAL
+from cutplane.engine.slopes import dense
+from cutplane.engine.tolerances import RECOMPUTED
+from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.changes import row_sizes
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.certificate import Certificate
+    from cutplane.engine.evaluator import Evaluator
+
+
+class _Answer(NamedTuple):
+    slopes: Any
+    offsets: Array
+    sizes: Array
+    """Of the terms that the offsets are sums of."""
+    marks: Array
+    """Products of the slopes with a probe, by which equal ones are found."""
+
+
+class Recomputed:
+    """Asks the oracles again for rows of a certificate: each query point once.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    evaluator : Evaluator
+    """
+
+    def __init__(self, certificate: Certificate, evaluator: Evaluator):
+        self.certificate = certificate
+        self.evaluator = evaluator
+        self._probe = np.random.default_rng(0).uniform(1.0, 2.0, certificate.slopes.shape[1])
+        self._sizes = row_sizes(certificate.slopes)
+        self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
+        self._cuts: dict[int, _Answer] = {}
+        self._half_spaces: dict[int, _Answer] = {}
+
+    def complaint(self, row: int) -> str | None:
+        """Return what is wrong with a row, in words; None if the oracle gives it again."""
+        certificate = self.certificate
+        block, query = int(certificate.blocks[row]), int(certificate.queries[row])
+        if not HALF_SPACE <= block < self.evaluator.risk.n_blocks:
+            return f"the risk has no block {block}"
+        slope, offset = dense(certificate.slopes[[row]])[0], float(certificate.offsets[row])
+        if query == TRIVIAL:
+            wrong = block == HALF_SPACE or slope.any() or offset > self.evaluator.risk.infima[block]
+            return f"the known infimum of block {block} is not {offset:.6g}" if wrong else None
+        if query not in certificate.points and query not in certificate.duals:
+            return f"query {query} has no point, so that its answer cannot be asked for again"
+        if query in certificate.duals and not offers(self.evaluator.risk, Capability.DUAL_CUT):
+            return f"the risk gives no cut for the multipliers of query {query}"
+        answer = self._half_space_answer(query) if block == HALF_SPACE else self._cut_answer(query)
+        if answer is None:
+            return f"query {query} has no point, so that its half-spaces cannot be asked for again"
+        same = np.abs(answer.offsets - offset) <= RECOMPUTED * answer.sizes
+        marks = np.abs(answer.marks - slope @ self._probe)
+        share = float(certificate.multipliers[row])
+        steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
+        same &= marks <= RECOMPUTED * steepest * self._probe.sum()
+        candidates = np.flatnonzero(same) if block == HALF_SPACE else np.flatnonzero(same[[block]]) + block
+        apart = np.abs(dense(answer.slopes[candidates]) - slope).max(axis=1, initial=0.0)
+        if (apart <= RECOMPUTED * steepest).any():
+            return None
+        return f"the oracle gives another answer at query {query} than the one recorded"
+
+    def _cut_answer(self, query: int) -> _Answer:
+        if query not in self._cuts:
+            certificate, evaluator = self.certificate, self.evaluator
+            if query in certificate.duals:
+                slopes, offsets = evaluator.dual_cut(certificate.duals[query])
+                sizes = _sizes_of_dual(slopes, offsets, certificate)
+            else:
+                x = certificate.points[query]
+                point = evaluator.point(x)
+                slopes, offsets = evaluator.cut(point)
+                sizes = np.abs(point.values) + np.abs(slopes) @ np.abs(x)
+            self._cuts[query] = _Answer(slopes, offsets, sizes, slopes @ self._probe)
+        return self._cuts[query]
+
+    def _half_space_answer(self, query: int) -> _Answer | None:
+        point = self.certificate.points.get(query)
+        if point is None:
+            return None
+        if query not in self._half_spaces:
+            found = self.evaluator.separate(point)
+            marks = found.normals @ self._probe
+            self._half_spaces[query] = _Answer(found.normals, -found.offsets, found.sizes(point), marks)
+        return self._half_spaces[query]
+
+
+def _sizes_of_dual(slopes: Array, offsets: Array, certificate: Certificate) -> Array:
+    x = certificate.x if certificate.x is not None else np.zeros(slopes.shape[1])
+    return np.abs(offsets) + np.abs(slopes) @ np.abs(x)

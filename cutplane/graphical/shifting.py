@@ -1,0 +1,126 @@
+"""The same energies with tables that begin at zero, and without penalties larger than can matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from cutplane.graphical.factors import Factors
+from cutplane.graphical.integrality import largest_cost
+from cutplane.graphical.model import GraphicalModel
+from cutplane.validation import Array
+
+_EPS = float(np.finfo(np.float64).eps)
+_PENALTY = 1e4
+"""Entries that much larger than all that can matter cost four digits of what does, out of sixteen."""
+
+
+def shifted(model: GraphicalModel, cap: float = math.inf) -> GraphicalModel:
+    """Return a model whose tables have the minimum 0 and no finite entry above `cap`.
+
+    Its energies are at most those of `model`, in exact arithmetic: differences and the constant are rounded
+    down. The rounding errors of sums over it are relative to how far an energy is above the sum of the
+    minima, and not to the size of the costs.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    cap : float, default inf
+        Nonnegative.
+
+    Examples
+    --------
+    >>> from cutplane.graphical import GraphicalModel
+    >>> model = shifted(GraphicalModel([2, 2], [((0, 1), [[3, 1e9], [5, 4]])]), cap=8.0)
+    >>> model.constant, model.factor(0).table.tolist()
+    (3.0, [[0.0, 8.0], [2.0, 1.0]])
+    """
+    unaries, low = _from_zero(model.unaries, model.unary_starts[:-1], cap)
+    starts, first, which = np.unique(model.table_starts, return_index=True, return_inverse=True)
+    sizes = model.table_sizes[first]
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1] if ends.size else 0) + np.repeat(starts - ends + sizes, sizes)
+    tables, minima = _from_zero(model.tables[places], ends - sizes, cap)
+    factors = Factors(
+        unaries=unaries,
+        scope_starts=model.scope_starts,
+        scopes=model.scopes,
+        table_starts=(ends - sizes)[which],
+        tables=tables,
+        constant=sum_rounded_down([model.constant, *low.tolist(), *minima[which].tolist()]),
+    )
+    out = GraphicalModel.__new__(GraphicalModel)
+    out._take(model.cardinalities, factors)
+    return out
+
+
+def without_penalties(model: GraphicalModel, energy: float) -> GraphicalModel:
+    """Return a model of the same least energy whose costs are of the size of what can matter.
+
+    A labelling with an entry that is further above the minimum of its table than `energy` is above the sum of
+    all minima has a larger energy than that: how much larger does not matter, but would cost the other terms
+    their digits.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    energy : float
+        That of a labelling of the model; with inf, or where no entry is that large, the model is returned.
+    """
+    if not math.isfinite(energy) or not math.isfinite(model.constant):
+        return model
+    low = shifted(model)
+    room = max(0.0, math.nextafter(energy, math.inf) - low.constant) * (1.0 + 2.0 * _EPS)
+    if largest_cost(low) <= _PENALTY * room:
+        return model
+    return shifted(model, math.ldexp(1.0, math.frexp(room)[1]))
+
+
+def bound_of_minimum(model: GraphicalModel, labelling: Array) -> float:
+    """Return a lower bound of all energies from a labelling that minimises them in floating point.
+
+    For a minimiser by additions and comparisons alone, in any order, over a `shifted` model: each term goes
+    through fewer additions than there are terms, and all are nonnegative, so that the relative error of a sum
+    is at most their number times the rounding unit, for the minimum as for the labelling that attains it.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+        As `shifted` returns it.
+    labelling : ndarray of shape (n_variables,)
+    """
+    above = math.fsum(model.terms(labelling)[1:])
+    error = _EPS * (model.n_variables + model.n_factors + 8)
+    return rounded_down_sum(model.constant, above * (1.0 - error))
+
+
+def rounded_down_sum(first: float, second: float) -> float:
+    """Return a number that is not above first + second."""
+    return sum_rounded_down([first, second])
+
+
+def sum_rounded_down(terms: Iterable[float]) -> float:
+    """Return the largest float that is not above the exact sum; inf if a term is."""
+    terms = list(terms)
+    total = math.fsum(terms)
+    if not math.isfinite(total):
+        return total
+    return total if math.fsum([*terms, -total]) >= 0.0 else math.nextafter(total, -math.inf)
+
+
+def _from_zero(costs: Array, starts: Array, cap: float) -> tuple[Array, Array]:
+    """Return costs minus the minima of their segments, rounded down and capped, and the minima."""
+    if not costs.size:
+        return costs.copy(), np.zeros(starts.size)
+    low = np.minimum.reduceat(costs, starts)
+    low = np.where(np.isfinite(low), low, 0.0)
+    each = np.repeat(low, np.diff(np.append(starts, costs.size)))
+    finite = np.isfinite(costs)
+    above = np.where(finite, costs, each)
+    out = above - each
+    back = out - above
+    error = (above - (out - back)) - (each + back)  # of the difference, exactly (Knuth's two-sum)
+    out = np.where(error < 0.0, np.nextafter(out, -np.inf), out)
+    return np.where(finite, np.minimum(np.maximum(out, 0.0), cap), np.inf), low

@@ -1,0 +1,282 @@
+"""Both bounds: what improves them, what rounding forgives, and what contradicts them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from cutplane.engine.bounds import Bounds
+from cutplane.engine.evaluator import Point
+from cutplane.engine.proof import Proof
+from cutplane.engine.tolerances import CANCELLED, ORACLE, ROUNDING
+from cutplane.exceptions import OracleError
+
+INF = math.inf
+
+
+def point(objective, feasible=True, x=1.0):
+    return Point(np.array([x]), objective, np.array([objective]), feasible=feasible)
+
+
+def bounds(upper=None, exact=True):
+    found = Bounds(exact)
+    if upper is not None:
+        found.offer_point(point(upper))
+    return found
+
+
+def proof():
+    return Proof(np.array([0]), np.array([1.0]))
+
+
+def test_nothing_is_known_at_first():
+    found = Bounds()
+    assert (found.upper, found.lower, found.scale, found.slack) == (INF, -INF, 0.0, 0.0)
+    assert found.best is None
+    assert found.exact
+    assert found.proof.ids.size == 0
+
+
+@pytest.mark.parametrize(
+    "objective, feasible, kept, better",
+    [
+        (9.0, True, True, True),
+        (9.0, False, False, False),
+        (10.0, True, False, False),
+        (11.0, True, False, False),
+        (10.0 * (1.0 - 2e-13), True, True, True),
+        (10.0 * (1.0 - 0.5e-13), True, True, False),
+        (INF, True, False, False),
+        (-INF, True, True, True),
+    ],
+)
+def test_a_feasible_point_that_is_better_is_kept(objective, feasible, kept, better):
+    found = bounds(10.0)
+    offered = point(objective, feasible)
+    assert found.offer_point(offered) == better
+    assert (found.best is offered) == kept
+    assert found.upper == (objective if kept else 10.0)
+
+
+def test_the_first_feasible_point_is_kept():
+    found, offered = Bounds(), point(5.0)
+    found.offer_point(offered)
+    assert found.best is offered
+
+
+def test_the_scale_is_the_largest_size_of_any_objective():
+    found = Bounds()
+    for objective, scale in ((-3.0, 3.0), (2.0, 3.0), (INF, 3.0), (-INF, 3.0), (7.0, 7.0)):
+        found.offer_point(point(objective, feasible=False))
+        assert found.scale == scale
+
+
+@pytest.mark.parametrize(
+    "value, kept, better",
+    [
+        (2.0, True, True),
+        (1.0, False, False),
+        (0.5, False, False),
+        (1.0 + 2e-12, True, True),
+        (1.0 + 0.5e-12, True, False),
+        (-INF, False, False),
+        (math.nan, False, False),
+    ],
+)
+def test_a_better_bound_is_kept_with_its_proof(value, kept, better):
+    found, new = bounds(10.0), proof()
+    assert found.offer_bound(1.0, 10.0, proof())
+    assert found.offer_bound(value, 10.0, new) == better
+    assert found.lower == (value if kept else 1.0)
+    assert (found.proof is new) == kept
+
+
+@pytest.mark.parametrize(
+    "excess, lower",
+    [
+        (0.0, 10.0),
+        (-1e-13, 10.0 - 1e-13),
+        (0.5e-11, 10.0),
+        (1.1e-11 + CANCELLED * 30.0, 10.0 - (1.1e-11 + CANCELLED * 30.0)),
+        (1e-7, 10.0 - 1e-7),
+        (2.9e-6, 10.0 - 2.9e-6),
+    ],
+)
+def test_a_bound_above_a_point_is_settled(excess, lower):
+    """Rounding is 1e-12 of the objective 10 and a few bits of 20 + 10; an oracle's error 1e-7 of these."""
+    found = bounds(10.0)
+    found.offer_bound(10.0 + excess, 20.0, proof())
+    assert found.lower == pytest.approx(lower, abs=5e-15)
+
+
+@pytest.mark.parametrize("excess", [3.1e-6, 1.0])
+def test_a_bound_far_above_a_point_is_a_contradiction(excess):
+    found = bounds(10.0)
+    with pytest.raises(OracleError, match=r"exceeds the objective 10 at x = \[1\.\]") as error:
+        found.offer_bound(10.0 + excess, 20.0, proof())
+    assert f"The lower bound {10.0 + excess:.10g} " in str(error.value)
+    assert found.lower == -INF
+
+
+def test_slack_widens_what_an_oracle_may_explain():
+    found = bounds(10.0)
+    found.slack = 70.0
+    assert found.offer_bound(10.0 + 9.9e-6, 20.0, proof())
+    assert found.lower == pytest.approx(10.0 - 9.9e-6, abs=1e-12)
+    with pytest.raises(OracleError):
+        found.offer_bound(10.0 + 10.1e-6, 20.0, proof())
+
+
+def test_rounding_of_the_largest_objective_that_was_seen_is_no_contradiction():
+    found = bounds(10.0)
+    found.offer_point(point(1e9, feasible=False))
+    assert found.offer_bound(10.0 + 0.9e-3, 20.0, proof())
+    assert found.lower == pytest.approx(10.0 - 0.9e-3, abs=1e-12)
+    with pytest.raises(OracleError):
+        found.offer_bound(10.0 + 1.1e-3, 20.0, proof())
+
+
+def test_bits_of_large_terms_are_rounding():
+    found = bounds(0.0)
+    few = CANCELLED * 1e3
+    found.offer_bound(0.9 * few, 1e3, proof())
+    assert found.lower == 0.0
+    found = bounds(0.0)
+    found.offer_bound(1.1 * few, 1e3, proof())
+    assert found.lower == -1.1 * few
+
+
+@pytest.mark.parametrize("upper, shares", [(0.9e-9, (0.0, 0.9)), (-0.9e-9, (0.0, 0.9))])
+def test_bounds_that_cancelled_are_equal(upper, shares):
+    """The objective is below 1e-12 of the terms 1e3: nothing but their last bits is left."""
+    few = CANCELLED * 1e3
+    for share in shares:
+        found = bounds(upper)
+        found.offer_bound(upper - share * few, 1e3, proof())
+        assert found.lower == upper
+    found = bounds(upper)
+    found.offer_bound(upper - 1.1 * few, 1e3, proof())
+    assert found.lower == upper - 1.1 * few
+
+
+def test_bounds_that_did_not_cancel_are_kept_apart():
+    found = bounds(1.1e-9)
+    below = 1.1e-9 - 0.5 * CANCELLED * 1e3
+    found.offer_bound(below, 1e3, proof())
+    assert found.lower == below
+
+
+def test_a_better_point_settles_the_bound_anew():
+    found = bounds(10.0)
+    kept = proof()
+    found.offer_bound(9.0, 20.0, kept)
+    found.offer_point(point(9.0 - 1e-7))
+    assert found.lower == pytest.approx(9.0 - 2e-7, abs=1e-12)
+    assert found.proof is kept
+    with pytest.raises(OracleError, match="The lower bound 9 exceeds the objective 8"):
+        found.offer_point(point(8.0))
+
+
+def test_an_inexact_oracle_forgets_a_bound_that_a_point_contradicts():
+    found = bounds(10.0, exact=False)
+    kept = proof()
+    found.offer_bound(9.0, 20.0, kept)
+    assert found.offer_point(point(9.0))
+    assert (found.lower, found.proof) == (9.0, kept)
+    assert found.offer_point(point(8.0))
+    assert found.lower == -INF
+    assert found.proof.ids.size == 0
+    assert found.offer_bound(8.5, 20.0, proof()) is False
+    assert found.lower == -INF
+    assert found.offer_bound(8.0, 20.0, proof())
+    assert found.lower == 8.0
+
+
+def test_an_inexact_oracle_falls_back_on_what_was_known_beforehand():
+    found, known = bounds(10.0, exact=False), proof()
+    found.offer_known(1.0, known)
+    found.offer_bound(9.0, 20.0, proof())
+    found.offer_point(point(8.0))
+    assert (found.lower, found.proof) == (1.0, known)
+
+
+def test_a_known_bound_has_no_rounding_errors():
+    found, known = bounds(10.0), proof()
+    found.offer_known(10.0 + 0.9e-11, known)
+    assert found.lower == 10.0
+    assert found.proof is known
+    again = bounds(10.0)
+    with pytest.raises(OracleError):
+        again.offer_known(10.0 + 1.1e-6, proof())
+
+
+def test_the_known_bound_takes_the_place_of_one_that_a_point_pushed_below_it():
+    found, known, other = bounds(2.0), proof(), proof()
+    found.offer_known(1.0, known)
+    found.offer_bound(1.0 + 1e-8, 2.0, other)
+    assert found.proof is other
+    found.offer_point(point(1.0 + 0.2e-8))
+    assert found.lower == 1.0
+    assert found.proof is known
+    found.offer_point(point(1.0 + 0.1e-8))
+    assert (found.lower, found.proof) == (1.0, known)
+
+
+def test_a_bound_equal_to_the_known_one_keeps_its_proof():
+    found, known, other = bounds(2.0), proof(), proof()
+    found.offer_known(1.0, known)
+    found._computed, found.lower, found.proof = 1.0, 1.0, other
+    found.offer_point(point(1.5))
+    assert found.proof is other
+
+
+@pytest.mark.parametrize("point_first", [True, False])
+def test_a_known_bound_is_no_sum_whose_terms_cancelled(point_first):
+    found, value = bounds(1e-6 if point_first else 1.0), 1e-6 + 1e-16
+    found.offer_known(value, proof())
+    if not point_first:
+        found.offer_point(point(1e-6))
+    assert found.lower == 1e-6 - (value - 1e-6)
+
+
+def test_tolerances_include_their_boundary():
+    found = bounds(ROUNDING * 1e3)
+    found.offer_bound(0.9 * ROUNDING * 1e3 - CANCELLED, 1e3, proof())
+    assert found.lower < found.upper
+    found = bounds(ROUNDING * 1e3)
+    found.offer_bound(ROUNDING * 1e3 - 0.5 * CANCELLED * 1e3, 1e3, proof())
+    assert found.lower == found.upper
+    found = bounds(0.0)
+    found.offer_bound(-CANCELLED * 1e3, 1e3, proof())
+    assert found.lower == 0.0
+    found = bounds(0.0)
+    found.offer_bound(ORACLE * 20.0, 20.0, proof())
+    assert found.lower == -ORACLE * 20.0
+    found = bounds(10.0)
+    found.offer_bound(0.0, 10.0, proof())
+    assert not found.offer_bound(1e-13 * 10.0, 10.0, proof())
+    assert found.lower == 1e-13 * 10.0
+
+
+def test_an_infinite_bound_contradicts_every_point():
+    with pytest.raises(OracleError, match="The lower bound inf exceeds the objective 10 "):
+        bounds(10.0).offer_bound(INF, 20.0, proof())
+
+
+def test_a_small_rise_counts():
+    found = Bounds(exact=False)
+    found.offer_point(Point(np.array([2.0]), 10.0, np.array([1.0])))
+    found.raise_best(np.array([[0.0]]), np.array([1.0 + 2.0**-20]))
+    assert found.upper == 10.0 + 2.0**-20
+
+
+def test_higher_cuts_raise_the_values_at_the_best_point():
+    found = Bounds(exact=False)
+    found.offer_point(Point(np.array([2.0]), 10.0, np.array([1.0, 5.0])))
+    found.raise_best(np.array([[1.0], [1.0]]), np.array([0.5, 2.0]))
+    assert found.best.values.tolist() == [2.5, 5.0]
+    assert found.upper == 11.5
+    best = found.best
+    found.raise_best(np.array([[1.0], [1.0]]), np.array([0.5, 3.0]))
+    assert found.best is best
+    assert found.upper == 11.5

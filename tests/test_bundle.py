@@ -1,0 +1,448 @@
+"""The rows of a bundle: what is added, found, weighed, dropped and aggregated, with exact numbers."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Retired, rounding_of_offsets
+from cutplane.engine.tolerances import EPS
+from cutplane.masters.base import HALF_SPACE
+
+
+def bundle_of(offsets, blocks=None, n_blocks=1, max_cuts=None):
+    """Row k has slope (k, 1), comes from query k and the point (k, k)."""
+    bundle = Bundle(2, n_blocks, max_cuts)
+    for k, offset in enumerate(offsets):
+        block = 0 if blocks is None else blocks[k]
+        bundle.add(k, np.full(2, float(k)), np.array([[float(k), 1.0]]), np.array([float(offset)]), [block])
+    return bundle
+
+
+def test_rows_without_a_query_have_the_numbers_that_files_have():
+    assert (AGGREGATE, TRIVIAL, HALF_SPACE) == (-1, -2, -1)
+
+
+def test_a_new_bundle_is_empty():
+    bundle = Bundle(3, 2)
+    assert len(bundle) == 0
+    assert bundle.slopes.shape == (0, 3)
+    assert bundle.steepest == 0.0
+    assert not bundle.has_half_spaces
+    assert not bundle.has_cuts()
+    assert bundle.model(np.ones(3)) == -np.inf
+    assert not bundle.is_full(10**9)
+
+
+def test_columns_survive_growth_beyond_the_first_capacity():
+    bundle = bundle_of(np.arange(40) - 20.0)
+    assert len(bundle) == 40
+    assert bundle.slopes.tolist() == [[k, 1.0] for k in range(40)]
+    assert bundle.offsets.tolist() == [k - 20.0 for k in range(40)]
+    assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(40))
+    assert bundle.blocks.tolist() == [0] * 40
+    assert bundle.weights.tolist() == [0.0] * 40
+    assert bundle.noise.tolist() == [EPS * (abs(k - 20.0) + k * k + k) for k in range(40)]
+    assert bundle.steepest == 39.0
+
+
+def test_add_counts_the_new_rows_and_keeps_a_copy_of_the_point():
+    bundle, point = Bundle(2, 2), np.array([1.0, 2.0])
+    slopes = np.array([[1.0, 0.0], [0.0, -3.0]])
+    assert bundle.add(7, point, slopes, np.array([1.0, 2.0]), [0, 1]) == 2
+    point[:] = 9.0
+    assert bundle.points[7].tolist() == [1.0, 2.0]
+    assert bundle.queries.tolist() == [7, 7]
+    assert bundle.steepest == 3.0
+    assert bundle.add(8, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 1
+    assert bundle.add(9, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 0
+    assert set(bundle.points) == {7, 8}
+    assert bundle.add(10, None, slopes, np.array([5.0, 6.0]), [0, 1]) == 2
+    assert set(bundle.points) == {7, 8}
+
+
+@pytest.mark.parametrize(
+    "slope, offset, block, row",
+    [
+        ([1.0, 2.0], 4.0, 0, 0),
+        ([1.0, 2.0], 4.0 * (1.0 + 0.9e-14), 0, 0),
+        ([1.0, 2.0], 4.0 * (1.0 - 0.9e-14), 0, 0),
+        ([1.0, 2.0], 4.0 * (1.0 + 1.2e-14), 0, None),
+        ([1.0, 2.0], 4.0 * (1.0 - 1.2e-14), 0, None),
+        ([1.0, 2.0], -4.0, 0, None),
+        ([1.0, 2.0], 4.0, 1, None),
+        ([1.0, 2.5], 4.0, 0, None),
+        ([0.0, 1.0], 0.0, 1, 1),
+        ([-0.0, 1.0], -0.0, 1, 1),
+        ([0.0, 1.0], 1e-300, 1, None),
+    ],
+)
+def test_find_knows_a_row_up_to_the_rounding_of_its_offset(slope, offset, block, row):
+    bundle = Bundle(2, 2)
+    bundle.add(0, None, np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([4.0, 0.0]), [0, 1])
+    assert bundle.find(np.array(slope), offset, block) == row
+
+
+def test_noise_is_one_bit_of_the_terms_of_an_offset():
+    slopes, offsets, point = np.array([[3.0, -4.0], [0.0, 1.0]]), np.array([-2.0, 0.5]), np.array([1.0, -2.0])
+    assert rounding_of_offsets(slopes, offsets, point).tolist() == [EPS * 13.0, EPS * 2.5]
+    assert rounding_of_offsets(slopes, offsets, None).tolist() == [EPS * 2.0, EPS * 0.5]
+    assert rounding_of_offsets(sparse.csr_array(slopes), offsets, point).tolist() == [EPS * 13.0, EPS * 2.5]
+
+
+@pytest.mark.parametrize("query, block, share", [(0, 0, 1.0), (0, HALF_SPACE, 0.0), (TRIVIAL, 0, 0.0)])
+def test_half_spaces_and_known_infima_have_no_noise(query, block, share):
+    bundle = Bundle(2, 1)
+    bundle.add(query, np.ones(2), np.array([[3.0, 4.0]]), np.array([1.0]), [block])
+    assert bundle.noise.tolist() == [share * EPS * 8.0]
+    assert bundle.has_half_spaces == (block == HALF_SPACE)
+
+
+def test_a_model_needs_a_cut_of_every_block():
+    bundle = Bundle(1, 2)
+    bundle.add(0, None, np.array([[1.0]]), np.array([0.0]), [1])
+    assert not bundle.has_cuts()
+    bundle.add(1, None, np.array([[1.0]]), np.array([0.0]), [HALF_SPACE])
+    assert not bundle.has_cuts()
+    assert bundle.block_models(np.array([2.0])).tolist() == [-np.inf, 2.0]
+    bundle.add(2, None, np.array([[1.0]]), np.array([-3.0]), [0])
+    assert bundle.has_cuts()
+    bundle.drop(np.array([True, True, True]))
+    assert bundle.has_cuts()
+
+
+def test_block_models_take_the_largest_cut_of_each_block():
+    blocks = [0, 1, 0, 1, HALF_SPACE]
+    bundle = bundle_of([1.0, 2.0, -3.0, 0.0, 100.0], blocks, n_blocks=2)
+    assert bundle.block_models(np.array([1.0, 0.0])).tolist() == [1.0, 3.0]
+    assert bundle.model(np.array([1.0, 0.0])) == 4.0
+    assert bundle_of([1.0, 2.0]).block_models(np.array([0.0, 5.0])).tolist() == [7.0]
+    only = bundle_of([1.0, 90.0], [0, HALF_SPACE])
+    assert only.block_models(np.array([0.0, 5.0])).tolist() == [6.0]
+
+
+def test_a_model_of_several_blocks_is_their_sum():
+    bundle = bundle_of([1.0, 2.0, 5.0], [0, 1, 0], n_blocks=2)
+    assert bundle.block_models(np.array([0.0, 1.0])).tolist() == [6.0, 3.0]
+    assert bundle.model(np.array([0.0, 1.0])) == 9.0
+
+
+def test_one_cut_is_enough_for_one_block():
+    assert Bundle(2, 1).model(np.ones(2)) == -np.inf
+    assert not Bundle(2, 1).has_cuts()
+    assert bundle_of([1.0]).has_cuts()
+
+
+def test_small_multipliers_are_compared_with_the_largest():
+    bundle = bundle_of([1.0, 2.0], [HALF_SPACE, HALF_SPACE])
+    bundle.weigh(np.array([1e-20, 0.9e-30]))
+    assert bundle.stale(0).tolist() == [False, True]
+
+
+def test_memory_counts_rows_and_origins():
+    bundle = bundle_of([1.0, 2.0])
+    rows = bundle.nbytes - 2 * 16
+    assert rows >= 2 * 16
+    bundle.duals[0] = np.zeros(5)
+    assert bundle.nbytes == rows + 2 * 16 + 40
+
+
+def test_rows_that_are_not_weighed_have_weight_zero():
+    bundle = bundle_of([0.0, 0.0])
+    bundle.weigh(np.array([0.25, 0.75]))
+    bundle.add(2, None, np.array([[9.0, 1.0]]), np.array([0.0]), [0])
+    assert bundle.weights.tolist() == [0.25, 0.75, 0.0]
+
+
+def test_stale_half_spaces_are_those_whose_multipliers_vanish_for_long():
+    bundle = bundle_of(np.zeros(5), [HALF_SPACE, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE])
+    bundle.weigh(np.array([2.0, 0.0, 0.0, 1.9e-10, 2.1e-10]))
+    assert bundle.stale(0).tolist() == [False, True, False, True, False]
+    assert not bundle.stale(1).any()
+    bundle.weigh(np.array([0.0, 0.0, 0.0, 1.0, 0.0]))
+    assert bundle.stale(0).tolist() == [True, True, False, False, True]
+    assert bundle.stale(1).tolist() == [False, True, False, False, False]
+    bundle.weigh(np.zeros(5))
+    assert bundle.stale(0).tolist() == [True, True, False, True, True]
+    assert bundle.stale(2).tolist() == [False, True, False, False, False]
+
+
+def test_drop_forgets_rows_points_and_duals():
+    bundle = bundle_of([5.0, 6.0, 7.0])
+    bundle.duals = {0: np.zeros(1), 2: np.ones(1)}
+    bundle.drop(np.array([True, False, False]))
+    assert bundle.ids.tolist() == [1, 2]
+    assert bundle.offsets.tolist() == [6.0, 7.0]
+    assert bundle.slopes.tolist() == [[1.0, 1.0], [2.0, 1.0]]
+    assert set(bundle.points) == {1, 2}
+    assert set(bundle.duals) == {2}
+    assert bundle.retired == {}
+    assert bundle.find(np.array([0.0, 1.0]), 5.0, 0) is None
+    assert bundle.find(np.array([2.0, 1.0]), 7.0, 0) == 1
+    bundle.add(9, None, np.array([[5.0, 5.0]]), np.array([0.0]), [0])
+    assert bundle.ids.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("new_rows, full", [(0, False), (2, False), (3, True)])
+def test_a_bundle_is_full_when_new_rows_exceed_the_limit(new_rows, full):
+    assert bundle_of([0.0, 0.0], max_cuts=4).is_full(new_rows) == full
+
+
+def test_there_is_room_without_dropping():
+    bundle = bundle_of(np.zeros(4), max_cuts=5)
+    bundle.weigh(np.array([1.0, 0.0, 0.0, 0.0]))
+    bundle.make_room(1)
+    assert bundle.ids.tolist() == [0, 1, 2, 3]
+
+
+def test_the_rows_that_were_passive_longest_go_first():
+    bundle = bundle_of(np.zeros(6), max_cuts=6)
+    for active in (0, 1, 2):
+        bundle.weigh(np.eye(6)[active])
+    bundle.make_room(1)
+    assert bundle.ids.tolist() == [0, 1, 2, 4, 5]
+    bundle.make_room(3)
+    assert bundle.ids.tolist() == [0, 1, 2]
+    bundle.make_room(4)
+    assert bundle.ids.tolist() == [1, 2]
+    assert bundle.retired == {}
+    assert set(bundle.points) == set(bundle.ids.tolist())
+
+
+@pytest.mark.parametrize("new_rows, left", [(5, 1), (6, 4), (100, 4)])
+def test_a_batch_too_large_gets_half_the_room(new_rows, left):
+    bundle = bundle_of(np.zeros(6), max_cuts=6)
+    bundle.weigh(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
+    bundle.make_room(new_rows)
+    assert len(bundle) == left
+    assert bundle.ids[-1] == 5
+
+
+def test_room_counts_known_infima_and_kinds_of_rows():
+    bundle = Bundle(1, 2, max_cuts=8)
+    bundle.add(TRIVIAL, None, np.zeros((2, 1)), np.array([1.0, 2.0]), [0, 1])
+    for k in range(6):
+        bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [k % 2])
+    bundle.weigh(np.zeros(8))
+    bundle.make_room(4)
+    assert bundle.queries.tolist() == [TRIVIAL, TRIVIAL, 4, 5]
+    again = Bundle(1, 2, max_cuts=8)
+    again.add(TRIVIAL, None, np.zeros((2, 1)), np.array([1.0, 2.0]), [0, 1])
+    for k in range(6):
+        again.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [k % 2])
+    again.weigh(np.zeros(8))
+    again.make_room(5)
+    assert again.queries.tolist() == [TRIVIAL, TRIVIAL, 2, 3, 4, 5]
+
+
+def test_known_infima_are_never_dropped():
+    bundle = Bundle(1, 1, max_cuts=4)
+    bundle.add(TRIVIAL, None, np.zeros((1, 1)), np.array([1.0]), [0])
+    for k in range(3):
+        bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [0])
+    bundle.weigh(np.array([0.0, 0.0, 0.5, 0.5]))
+    bundle.make_room(2)
+    assert bundle.queries.tolist() == [TRIVIAL, AGGREGATE]
+    assert bundle.offsets[0] == 1.0
+    assert bundle.slopes.tolist() == [[0.0], [2.5]]
+
+
+def test_active_rows_are_replaced_by_their_combination():
+    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
+    weights, slopes, offsets, noise = (
+        np.array([0.125, 0.25, 0.5, 0.125]),
+        bundle.slopes.copy(),
+        bundle.offsets.copy(),
+        bundle.noise.copy(),
+    )
+    bundle.weigh(weights)
+    bundle.make_room(1)
+    assert bundle.queries.tolist() == [1, 2, AGGREGATE]
+    assert bundle.ids.tolist() == [1, 2, 4]
+    assert bundle.blocks.tolist() == [0, 0, 0]
+    assert bundle.slopes[-1].tolist() == (weights @ slopes).tolist()
+    assert bundle.offsets[-1] == weights @ offsets
+    assert bundle.noise[-1] == weights @ noise
+    assert bundle.weights.tolist() == [0.0, 0.0, 1.0]
+    assert bundle.bases(np.array([2]), np.array([2.0])) == {0: 0.25, 1: 0.5, 2: 1.0, 3: 0.25}
+    assert bundle.bases(np.array([1, 2]), np.array([0.5, 0.5])) == {0: 0.0625, 1: 0.125, 2: 0.75, 3: 0.0625}
+    assert set(bundle.retired) == {0, 3}
+    entry = bundle.retired[3]
+    assert isinstance(entry, Retired)
+    assert (entry.slope.tolist(), entry[1:]) == ([3.0, 1.0], (40.0, 0, 3))
+    assert set(bundle.points) == {0, 1, 2, 3}
+
+
+def test_weights_that_do_not_sum_to_one_are_carried_by_the_aggregate():
+    bundle = bundle_of([10.0, 20.0, 40.0], max_cuts=3)
+    bundle.weigh(np.array([1.0, 2.0, 1.0]))
+    bundle.make_room(1)
+    assert bundle.queries.tolist() == [1, AGGREGATE]
+    assert bundle.slopes[-1].tolist() == [1.0, 1.0]
+    assert bundle.offsets[-1] == 22.5
+    assert bundle.weights.tolist() == [0.0, 4.0]
+
+
+def test_an_aggregate_that_is_already_there_is_not_added():
+    bundle = bundle_of([10.0, 20.0, 30.0], max_cuts=3)
+    bundle.weigh(np.array([1.0, 2.0, 1.0]))
+    bundle.make_room(1)
+    assert bundle.ids.tolist() == [1]
+
+
+def test_half_spaces_are_summed_by_their_multipliers():
+    blocks = [0, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE]
+    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0], blocks, max_cuts=5)
+    bundle.weigh(np.array([0.5, 3.0, 0.5, 2.0, 1.0]))
+    bundle.make_room(1)
+    assert bundle.queries.tolist() == [1, 3, AGGREGATE, AGGREGATE]
+    assert bundle.blocks.tolist() == [HALF_SPACE, HALF_SPACE, HALF_SPACE, 0]
+    assert bundle.slopes[2:].tolist() == [[13.0, 6.0], [1.0, 1.0]]
+    assert bundle.offsets[2:].tolist() == [19.0, 2.0]
+    assert bundle.noise[2] == 0.0 < bundle.noise[3]
+    assert bundle.weights.tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert bundle.bases(np.array([2, 3]), np.array([1.0, 1.0])) == {1: 3.0, 3: 2.0, 4: 1.0, 0: 0.5, 2: 0.5}
+
+
+def test_a_block_without_multipliers_keeps_its_rows_and_weights():
+    blocks = [0, 0, 1, 1, 0]
+    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0], blocks, n_blocks=2, max_cuts=7)
+    bundle.weigh(np.array([0.25, 0.25, 0.0, 1.0, 0.5]))
+    bundle.make_room(5)
+    assert bundle.queries.tolist() == [AGGREGATE, AGGREGATE]
+    assert bundle.blocks.tolist() == [0, 1]
+    assert bundle.offsets.tolist() == [3.25, 4.0]
+
+
+def test_an_aggregate_of_aggregates_knows_the_queries_and_passive_members_retire():
+    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
+    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
+    bundle.make_room(1)
+    bundle.add(4, np.full(2, 4.0), np.array([[4.0, 1.0]]), np.array([50.0]), [0])
+    bundle.weigh(np.array([0.0, 0.5, 0.25, 0.25]))
+    bundle.make_room(1)
+    assert bundle.ids.tolist() == [2, 4, 5]
+    assert set(bundle.retired) == {0, 1, 3}
+    bundle.add(5, np.full(2, 5.0), np.array([[5.0, 1.0]]), np.array([60.0]), [0])
+    bundle.weigh(np.array([0.5, 0.125, 0.25, 0.125]))
+    bundle.make_room(1)
+    assert bundle.ids.tolist() == [2, 5, 7]
+    bases = bundle.bases(np.array([2]), np.array([1.0]))
+    assert bases == {2: 0.5625, 0: 0.015625, 1: 0.03125, 3: 0.015625, 5: 0.25, 6: 0.125}
+    assert set(bundle.retired) == {0, 1, 3, 6}
+    assert all(entry.query >= 0 for entry in bundle.retired.values())
+
+
+def test_a_member_that_is_dropped_lives_on_in_the_aggregate():
+    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
+    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
+    bundle.make_room(1)
+    bundle.drop(np.array([True, False, False]))
+    assert bundle.ids.tolist() == [2, 4]
+    assert set(bundle.retired) == {0, 1, 3}
+    assert bundle.retired[1].offset == 20.0
+    assert set(bundle.points) == {0, 1, 2, 3}
+
+
+def test_origins_of_an_aggregate_are_forgotten_with_it():
+    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
+    bundle.duals[0] = np.zeros(1)
+    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
+    bundle.make_room(1)
+    assert set(bundle.duals) == {0}
+    bundle.drop(np.array([False, False, True]))
+    assert bundle.retired == {}
+    assert set(bundle.points) == {1, 2}
+    assert bundle.duals == {}
+
+
+@pytest.mark.parametrize("share, ids", [(2e-15, {0, 1}), (1e-15, {0, 1}), (0.5e-15, {0})])
+def test_members_whose_share_is_rounding_do_not_count(share, ids):
+    bundle = bundle_of([1.0, 2.0])
+    assert set(bundle.bases(np.array([0, 1]), np.array([1.0, share]))) == ids
+
+
+def test_there_are_no_bases_without_rows():
+    assert bundle_of([1.0]).bases(np.empty(0, dtype=int), np.empty(0)) == {}
+
+
+def test_rows_never_weighed_go_last_cuts_from_the_oldest_and_half_spaces_from_the_newest():
+    blocks = [0, 0, HALF_SPACE, 0, HALF_SPACE]
+    for dropped, ids in ((1, [0, 2, 3, 4]), (2, [0, 2, 4]), (3, [0, 2])):
+        bundle = bundle_of(np.arange(5.0), blocks, max_cuts=5)
+        bundle._weights[0] = 1.0
+        bundle._drop_new(dropped)
+        assert bundle.ids.tolist() == ids
+
+
+def test_new_rows_stay_as_long_as_weighed_ones_can_go():
+    bundle = bundle_of(np.zeros(4), max_cuts=6)
+    bundle.weigh(np.array([0.0, 0.0, 0.0, 1.0]))
+    for k in (4, 5):
+        bundle.add(k, np.zeros(2), np.array([[float(k), 1.0]]), np.zeros(1), [0])
+    bundle.make_room(3)
+    assert bundle.ids.tolist() == [3, 4, 5]
+    bundle.make_room(5)
+    assert len(bundle) == 1
+
+
+@pytest.mark.parametrize(
+    "new_rows, ids", [(2, [0, 2, 3, 4, 5]), (3, [0, 3, 4, 5]), (4, [0, 4, 5]), (5, [0, 5])]
+)
+def test_no_more_new_rows_go_than_have_to(new_rows, ids):
+    bundle = Bundle(1, 1, max_cuts=7)
+    bundle.add(TRIVIAL, None, np.zeros((1, 1)), np.array([1.0]), [0])
+    bundle.add(0, np.zeros(1), np.array([[1.0]]), np.zeros(1), [0])
+    bundle.weigh(np.zeros(2))
+    for k in range(1, 5):
+        bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [0])
+    bundle.make_room(new_rows)
+    assert bundle.ids.tolist() == ids
+
+
+def test_passive_rows_go_before_active_ones_are_combined():
+    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], max_cuts=6)
+    bundle.weigh(np.array([0.0, 0.125, 0.25, 0.5, 0.0, 0.125]))
+    bundle.make_room(3)
+    assert bundle.queries.tolist() == [2, 3, AGGREGATE]
+    assert bundle.offsets[-1] == 0.25 + 0.75 + 2.0 + 0.75
+
+
+def test_the_deepest_rows_of_a_batch_that_does_not_fit_are_taken():
+    bundle = bundle_of([0.0, 0.0], max_cuts=4)
+    slopes = np.array([[3.0, 4.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+    offsets = np.array([-1.5, 0.0, -0.5, 0.25])  # depths 1.1, 1, 0.5 and 0.25 at (1, 1)
+    assert bundle.add(5, np.ones(2), slopes, offsets, [0, HALF_SPACE, 0, 0]) == 2
+    assert bundle.slopes[2:].tolist() == [[3.0, 4.0], [0.0, 1.0]]
+    assert bundle.offsets[2:].tolist() == [-1.5, 0.0]
+    assert bundle.blocks[2:].tolist() == [0, HALF_SPACE]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def test_depth_is_measured_in_lengths_of_normals(order):
+    slopes = np.array([[100.0, 0.0], [0.0, 0.01], [0.0, 0.0]])[order]
+    offsets = np.array([-50.0, 0.0, 0.75])[order]  # depths 0.5, 1 and 0.75 at (1, 1)
+    bundle = Bundle(2, 1, max_cuts=2)
+    assert bundle.add(0, np.ones(2), slopes, offsets, [HALF_SPACE] * 3) == 2
+    assert sorted(bundle.offsets.tolist()) == [0.0, 0.75]
+
+
+def test_a_full_bundle_takes_nothing_of_a_batch_with_a_point():
+    bundle = bundle_of([0.0, 0.0], max_cuts=2)
+    assert bundle.add(5, np.ones(2), np.array([[7.0, 1.0]]), np.array([1.0]), [0]) == 0
+    assert len(bundle) == 2
+
+
+def test_a_batch_that_fits_exactly_is_added_in_its_order():
+    bundle = bundle_of([0.0], max_cuts=3)
+    assert bundle.add(5, np.ones(2), np.array([[0.0, 1.0], [7.0, 1.0]]), np.ones(2), [0, 0]) == 2
+    assert bundle.slopes[1:].tolist() == [[0.0, 1.0], [7.0, 1.0]]
+
+
+def test_slopes_become_sparse_and_stay_known():
+    bundle = bundle_of([5.0, 6.0])
+    row = sparse.csr_array([[0.0, 2.0], [1.0, 1.0]])
+    assert bundle.add(2, np.ones(2), row, np.array([1.0, 6.0]), [HALF_SPACE, 0]) == 1
+    assert sparse.issparse(bundle.slopes)
+    assert bundle.slopes.toarray().tolist() == [[0.0, 1.0], [1.0, 1.0], [0.0, 2.0]]
+    assert bundle.block_models(np.ones(2)).tolist() == [8.0]
+    assert bundle.steepest == 2.0

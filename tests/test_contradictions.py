@@ -1,0 +1,210 @@
+"""A lower bound above an objective is a contradiction, unless rounding explains it; zero has no scale."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.engine.bounds import Bounds
+from cutplane.engine.evaluator import Point
+from cutplane.engine.proof import Proof
+from cutplane.engine.tolerances import ORACLE, ROUNDING
+
+
+def at(objective):
+    return Point(np.zeros(1), objective, np.array([objective]))
+
+
+def bounds(objective, **options):
+    both = Bounds(**options)
+    both.offer_point(at(objective))
+    return both
+
+
+@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
+def test_an_excess_within_rounding_closes_the_gap(objective):
+    both = bounds(objective)
+    both.offer_bound(objective + 0.5 * ROUNDING * abs(objective), abs(objective), Proof())
+    assert both.lower == both.upper == objective
+
+
+@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
+@pytest.mark.parametrize("share", [3e-11, 1e-9, 0.9 * ORACLE])
+def test_an_excess_within_the_error_of_an_oracle_is_the_gap(objective, share):
+    both = bounds(objective)
+    excess = share * abs(objective)
+    both.offer_bound(objective + excess, abs(objective), Proof())
+    assert both.upper - both.lower == pytest.approx(excess, rel=1e-4)
+
+
+@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
+def test_more_is_an_error(objective):
+    both = bounds(objective)
+    with pytest.raises(cut.OracleError, match="exceeds the objective"):
+        both.offer_bound(objective + 1e-3 * abs(objective), abs(objective), Proof())
+
+
+def test_a_better_point_below_the_bound_is_a_contradiction_too():
+    both = bounds(2.0)
+    both.offer_bound(1.5, 1.5, Proof())
+    with pytest.raises(cut.OracleError, match="exceeds the objective"):
+        both.offer_point(at(1.0))
+
+
+def test_a_bound_that_a_point_contradicts_is_forgotten_where_values_are_not_exact():
+    both = bounds(2.0, exact=False)
+    both.offer_bound(1.5, 1.5, Proof())
+    both.offer_point(at(1.0))
+    assert both.lower == -np.inf and both.upper == 1.0
+    assert not both.offer_bound(1.1, 1.1, Proof())
+
+
+def test_terms_that_cancel_leave_their_last_bits():
+    both = bounds(1e-17)
+    both.offer_bound(1e-16, 1.0, Proof())
+    assert both.lower == both.upper == 1e-17
+
+
+def test_known_infima_are_the_better_bound_at_zero():
+    both = Bounds()
+    both.offer_known(0.0, Proof())
+    both.offer_point(at(1e-22))
+    both.offer_bound(1e-13, 1e-5, Proof())
+    assert both.lower == 0.0 and both.upper == 1e-22
+
+
+WAYS = [cut.BMRM(), cut.OCAS(), cut.LevelBundle(), cut.ProximalBundle(), "auto"]
+
+
+def by_name(method):
+    return getattr(method, "name", method)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-9])
+@pytest.mark.parametrize("method", WAYS, ids=by_name)
+def test_rows_that_are_hardly_in_use_do_not_hide_a_residual(method, tol):
+    pieces = np.array([1e9, 1e-4, -1e-4])
+
+    @cut.risk(dim=2)
+    def steep(x):
+        values = [1e9 * (x[1] + 1e3), 1e-4 * (x[1] + 1e6), -1e-4 * (x[1] + 1e6)]
+        k = int(np.argmax(values))
+        return 1.0 + (x[0] - 1.0) ** 2 / 2.0 + values[k], np.array([x[0] - 1.0, pieces[k]])
+
+    result = cut.Problem(steep, cut.L2(1.0, weights=[1.0, 0.0])).solve(method, tol=tol, max_iter=300)
+    optimum = 1.25
+    assert result.lower_bound <= optimum * (1.0 + 1e-9)
+    assert result.objective >= optimum * (1.0 - 1e-9)
+    assert result.status != "OPTIMAL" or result.objective <= optimum * (1.0 + tol + 1e-9)
+
+
+def separable(n=4, m=40):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, n))
+    X[:, 0] += np.where(X[:, 0] >= 0.0, 1.0, -1.0)
+    return X, np.where(X[:, 0] >= 0.0, 1.0, -1.0)
+
+
+MARGIN_LOSSES = [cut.losses.Hinge(), cut.losses.SquaredHinge()]
+
+
+@pytest.mark.parametrize("loss", MARGIN_LOSSES, ids=repr)
+@pytest.mark.parametrize("method", [cut.ProximalBundle(), cut.LevelBundle(), cut.Kelley()], ids=by_name)
+@pytest.mark.parametrize("regularizer", [cut.NoRegularizer(), cut.L2(0.0)], ids=repr)
+def test_the_infimum_of_a_loss_is_the_bound_without_regularizer(method, loss, regularizer):
+    X, y = separable()
+    result = cut.Problem(cut.LinearRisk(X, y, loss), regularizer).solve(method, tol_abs=1e-8)
+    assert all(0.0 <= record.lower_bound <= record.upper_bound for record in result.history)
+    assert result.status == "OPTIMAL" and result.objective <= 1e-8
+    assert result.certificate.verify().valid
+
+
+@pytest.mark.parametrize("loss", MARGIN_LOSSES, ids=repr)
+@pytest.mark.parametrize("n_free", [1, 4])
+def test_separable_data_with_free_weights_have_no_bound_above_zero(loss, n_free):
+    X, y = separable()
+    free = np.where(np.arange(4) < n_free, 0.0, 1.0)
+    problem = cut.Problem(cut.LinearRisk(X, y, loss), cut.L2(0.1, weights=free))
+    result = problem.solve(max_iter=300)
+    assert 0.0 <= result.lower_bound <= result.objective <= 1e-9
+    assert result.gap_abs == result.objective - result.lower_bound
+    assert result.certificate.verify().valid
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.LevelBundle(), "auto"], ids=by_name)
+@pytest.mark.parametrize("blocks", [1, 5])
+def test_the_first_record_holds_the_infimum(method, blocks):
+    X, y = separable()
+    risk = cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=blocks)
+    result = cut.Problem(risk, cut.L2(0.01)).solve(method)
+    assert result.history[0].lower_bound == 0.0
+    assert min(record.lower_bound for record in result.history) == 0.0
+
+
+@pytest.mark.parametrize("method", [cut.boosting.LPBoost(), cut.boosting.ERLPBoost(), "auto"], ids=str)
+def test_margins_that_are_all_zero(method):
+    y = np.tile([1.0, -1.0], 10)
+    problem = cut.boosting.SoftMargin(np.ones((20, 2)), y, 5, cut.boosting.DecisionStumps())
+    result = problem.solve(method)
+    assert result.status == "OPTIMAL"
+    assert result.soft_margin == pytest.approx(0.0, abs=1e-2)
+    assert result.verify().valid
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("method", WAYS, ids=by_name)
+def test_a_quadratic_form_at_its_optimum_zero(method, seed):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(4, 4))
+    Q, c = root.T @ root, rng.normal(size=4)
+    optimum = 0.0 if seed % 2 else -0.5 * c @ np.linalg.solve(Q, c)
+    risk = cut.LinearObjective(-c if seed % 2 else np.zeros(4))
+    problem = cut.Problem(risk, cut.QuadraticForm(0.5 * (Q + Q.T), c))
+    size = 0.5 * c @ np.linalg.solve(Q, c)
+    result = problem.solve(method, tol=1e-9, tol_abs=1e-9 * size, x0=rng.normal(size=4))
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(optimum, abs=2e-9 * size)
+    assert result.lower_bound <= optimum + 1e-11 * size
+
+
+@pytest.mark.parametrize("method", WAYS, ids=by_name)
+@pytest.mark.parametrize("feasible_set", [None, cut.Box(0.0, 3.0), cut.Simplex()], ids=repr)
+def test_a_solution_at_the_edge_of_the_domain_of_an_entropy(method, feasible_set):
+    c = np.array([80.0, -1.0, 60.0, 0.5])
+    problem = cut.Problem(cut.LinearObjective(c), cut.RelativeEntropy(np.full(4, 0.25)), feasible_set)
+    result = problem.solve(method)
+    weights = 0.25 * np.exp(-c)
+    optimum = -np.log(weights.sum()) if isinstance(feasible_set, cut.Simplex) else -weights.sum() / np.e
+    assert result.status == "OPTIMAL"
+    assert (result.x >= 0.0).all()
+    assert result.objective == pytest.approx(optimum, rel=1e-4, abs=1e-7)
+
+
+REGIONS = {
+    "ball": cut.L2Ball(0.7),
+    "shifted ball": cut.L2Ball(0.7, centre=np.full(4, 0.2)),
+    "polyhedron": cut.Polyhedron([[1.0, 1.0, 1.0, 1.0], [-1.0, 2.0, 0.0, 0.0]], [0.8, 0.5]),
+    "box and ball": cut.Box(0.0, 1.0) & cut.L2Ball(0.9),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("lam", [0.1, 0.01])
+@pytest.mark.parametrize("name", REGIONS)
+def test_entropies_over_sets_without_a_closed_form(name, lam, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=30) > 0.0, 1.0, -1.0)
+    regularizer = cut.NegativeEntropy(lam)
+    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), regularizer, REGIONS[name])
+    result = problem.solve(tol=1e-6)
+    x = cp.Variable(4)
+    objective = cp.sum(cp.pos(1 - cp.multiply(y, X @ x))) / len(y) + regularizer.cvxpy_form(x)
+    cp.Problem(cp.Minimize(objective), REGIONS[name].cvxpy_form(x)).solve(solver=cp.CLARABEL)
+    optimum = problem.objective(np.maximum(x.value, 0.0))
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(optimum, rel=1e-5)
+    assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
+    assert result.certificate.verify().valid

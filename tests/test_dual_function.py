@@ -1,0 +1,223 @@
+"""The dual function at given multipliers, against closed forms, and what it charges for rounding."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.engine.bound import DualFunction, _combine, _error_of_slopes, normalise
+from cutplane.engine.repair import Balanced
+from cutplane.engine.tolerances import CANCELLED, EPS
+from cutplane.masters.base import HALF_SPACE
+
+INF = math.inf
+SLOPES = np.array([[1.0, 2.0], [-3.0, 0.0], [0.0, 4.0]])
+OFFSETS = np.array([1.0, -2.0, 10.0])
+BLOCKS = np.zeros(3, dtype=int)
+
+
+def problem(regularizer, feasible=None, dim=2, blocks=1, infimum=-INF):
+    risk = cut.OracleRisk(lambda x: (np.zeros(blocks), np.zeros((blocks, dim))), dim, blocks, infimum)
+    return cut.Problem(risk, regularizer, feasible)
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("weights", [[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.0, 0.0, 1.0]])
+def test_the_value_is_that_of_the_conjugate_of_a_square(weights, kind):
+    """min over x of lam/2 |x|^2 + <v, x> is -|v|^2 / (2 lam), attained at -v / lam."""
+    found = DualFunction(problem(cut.L2(2.0)))(kind(SLOPES), OFFSETS, BLOCKS, np.array(weights), INF)
+    v, constant = weights @ SLOPES, weights @ OFFSETS
+    assert found.value == pytest.approx(constant - v @ v / 4.0, abs=1e-12)
+    assert found.minimiser == pytest.approx(-v / 2.0)
+    assert found.magnitude == pytest.approx(weights @ np.abs(OFFSETS) + v @ v / 4.0)
+    assert found.multipliers.tolist() == weights
+    least = CANCELLED * found.magnitude + EPS * np.abs(v / 2.0).sum() * (weights @ np.abs(SLOPES).max(axis=1))
+    assert found.error == pytest.approx(least, rel=1e-9, abs=0.0)
+
+
+def test_multipliers_are_normalised_first():
+    found = DualFunction(problem(cut.L2(2.0)))(SLOPES, OFFSETS, BLOCKS, np.array([1.0, 2.0, -1.0]), INF)
+    assert found.multipliers == pytest.approx([1 / 3, 2 / 3, 0.0])
+
+
+def test_without_a_positive_multiplier_there_is_no_bound():
+    found = DualFunction(problem(cut.L2(2.0)))(SLOPES, OFFSETS, BLOCKS, -np.ones(3), INF)
+    assert found.value == -INF
+    assert found.multipliers.tolist() == [0.0, 0.0, 0.0]
+    assert (found.magnitude, found.minimiser, found.error) == (1.0, None, 0.0)
+
+
+def one(offset, noise=None, slope=(0.0, 0.0), **options):
+    noise = None if noise is None else np.array([noise])
+    dual = DualFunction(problem(cut.L2(1.0)))
+    rows = np.array([slope]), np.array([offset]), np.zeros(1, dtype=int), np.ones(1)
+    return dual(*rows, INF, noise=noise, **options)
+
+
+@pytest.mark.parametrize("noise, charged", [(0.9e-12, False), (1.1e-12, True), (1e-3, True)])
+def test_errors_above_a_share_of_the_value_are_charged(noise, charged):
+    found = one(8.0, 8.0 * noise)
+    assert found.error == pytest.approx(8.0 * noise + CANCELLED * 8.0, rel=1e-9, abs=0.0)
+    assert found.value == pytest.approx(8.0 - (found.error if charged else 0.0), abs=0.0, rel=1e-16)
+
+
+def test_a_value_that_cancelled_is_charged_with_the_bits_of_its_terms():
+    """8 - |(4, 0)|^2 / 2 = 0, and the slope of size 4 at the minimiser of size 4 is worth 16 bits."""
+    found = one(8.0, slope=(4.0, 0.0))
+    assert found.magnitude == 16.0
+    assert found.error == pytest.approx(CANCELLED * 16.0 + EPS * 16.0, rel=1e-12, abs=0.0)
+    assert found.value == -found.error
+
+
+def test_bits_of_slopes_that_cannot_matter_are_not_looked_at():
+    """The largest slope is given as 1e-3, which leaves the error below 1e-12 of the value."""
+    found = one(8.0, slope=(1.0, 0.0), steepest=1e-3)
+    assert found.error == pytest.approx(CANCELLED * 8.5, rel=1e-12, abs=0.0)
+    assert one(8.0, slope=(1.0, 0.0), steepest=1e9).error == pytest.approx(
+        CANCELLED * 8.5 + EPS, rel=1e-12, abs=0.0
+    )
+
+
+def test_bits_of_slopes_are_worth_the_distance_from_zero():
+    balanced, x = Balanced(np.array([0.25, 0.0, 0.75]), None), np.array([3.0, -1.0])
+    sizes = EPS * 4.0 * (0.25 * 2.0 + 0.75 * 4.0)
+    assert _error_of_slopes(balanced, SLOPES, OFFSETS, x, INF, 0.0) == pytest.approx(sizes, rel=1e-9, abs=0.0)
+    assert _error_of_slopes(balanced, SLOPES, OFFSETS, x, 4.0, EPS * 16.0) == 0.0
+    assert _error_of_slopes(balanced, SLOPES, OFFSETS, x, 4.0, EPS * 15.9) == pytest.approx(
+        sizes, rel=1e-9, abs=0.0
+    )
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+def test_the_distance_to_balancing_multipliers_is_worth_their_rows(kind):
+    x = np.array([3.0, -1.0])
+    apart = np.array([0.0, 1e-9, 2e-9])
+    rows = Balanced(np.array([1.0, 0.0, 0.0]), apart)
+    worth = 1e-9 * (2.0 + 9.0) + 2e-9 * (10.0 + 4.0)
+    assert _error_of_slopes(rows, kind(SLOPES), OFFSETS, x, 0.0, 1.0) == pytest.approx(
+        worth, rel=1e-9, abs=0.0
+    )
+    for share, counts in ((1.0, False), (1.01, True)):
+        near = Balanced(rows.weights, np.array([share * CANCELLED, 0.0, 0.0]))
+        assert (_error_of_slopes(near, kind(SLOPES), OFFSETS, x, 0.0, 1.0) > 0.0) == counts
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_rows_without_weight_do_not_count_in_a_combination(count, kind):
+    weights = np.zeros(9)
+    weights[:count] = 1.0 / np.arange(2, count + 2)
+    slopes = np.arange(18.0).reshape(9, 2)
+    assert _combine(weights, kind(slopes)) == pytest.approx(weights @ slopes)
+
+
+@pytest.mark.parametrize(
+    "multipliers, blocks, n_blocks, wanted",
+    [
+        ([1.0, 3.0], [0, 0], 1, [0.25, 0.75]),
+        ([1.0, -3.0], [0, 0], 1, [1.0, 0.0]),
+        ([1e-20, 3e-20], [0, 0], 1, [0.25, 0.75]),
+        ([np.nan, 2.0], [0, 0], 1, [0.0, 1.0]),
+        ([np.inf, 2.0], [0, 0], 1, [0.0, 1.0]),
+        ([1.0, 0.9e-14], [0, 0], 1, [1.0, 0.0]),
+        ([1.0, 1.1e-14], [0, 0], 1, [1.0, 1.1e-14]),
+        ([0.0, 0.0], [0, 0], 1, None),
+        ([np.nan, -1.0], [0, 0], 1, None),
+        ([1.0, 0.0], [0, 1], 2, None),
+        ([2.0, 6.0, 3.0], [0, 1, HALF_SPACE], 2, [1.0, 1.0, 0.75]),
+        ([2.0, 6.0], [0, HALF_SPACE], 1, [1.0, 3.0]),
+        ([0.0, 6.0], [0, HALF_SPACE], 1, None),
+        ([1.0, 1.0, 2.0, 4.0], [1, 0, 1, 0], 2, [1 / 3, 0.2, 2 / 3, 0.8]),
+    ],
+)
+def test_each_block_is_normalised_and_half_spaces_with_the_mean(multipliers, blocks, n_blocks, wanted):
+    found = normalise(np.array(multipliers), np.array(blocks), n_blocks)
+    assert (found is None) == (wanted is None)
+    if wanted is not None:
+        assert found == pytest.approx(wanted, rel=1e-13, abs=0.0)
+
+
+FREE = {
+    "a bias": (cut.L2(1.0, weights=[1.0, 0.0]), None, [1]),
+    "none": (cut.L2(1.0), None, []),
+    "everything": (cut.NoRegularizer(), None, []),
+    "bounded below": (cut.L2(1.0, weights=[1.0, 0.0]), cut.Box([-INF, 0.0], INF), []),
+    "bounded above": (cut.L2(1.0, weights=[1.0, 0.0]), cut.Box(-INF, [INF, 0.0]), []),
+    "bounds elsewhere": (cut.L2(1.0, weights=[1.0, 0.0]), cut.Box([-1.0, -INF], [1.0, INF]), [1]),
+    "a norm": (cut.L1(1.0, weights=[0.0, 1.0]), None, [0]),
+    "a simplex": (cut.L2(1.0, weights=[1.0, 0.0]), cut.Simplex(), []),
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_free_coordinates_have_neither_regularizer_nor_bounds(name):
+    regularizer, feasible, wanted = FREE[name]
+    assert DualFunction(problem(regularizer, feasible)).free.tolist() == wanted
+
+
+def test_free_coordinates_are_balanced_and_their_slope_is_zero():
+    dual = DualFunction(problem(cut.L2(1.0, weights=[1.0, 0.0])))
+    slopes = np.array([[1.0, 2.0], [1.0, -2.0], [3.0, 1.0]])
+    found = dual(slopes, np.array([1.0, 1.0, 5.0]), BLOCKS, np.array([0.5 + 1e-6, 0.5 - 1e-6, 0.0]), INF)
+    assert found.multipliers == pytest.approx([0.5, 0.5, 0.0], abs=1e-12)
+    assert found.value == pytest.approx(0.5)
+    hopeless = dual(slopes[[0, 2]], OFFSETS[:2], BLOCKS[:2], np.array([0.5, 0.5]), INF)
+    assert hopeless.value == -INF
+
+
+def test_a_residual_of_bits_is_charged_over_the_reach():
+    """The only row is flat but for 1e-14 where x is free: that much for each unit of distance."""
+    dual = DualFunction(problem(cut.L2(1.0, weights=[1.0, 0.0])))
+    rows = np.array([[0.0, 1e-14], [1.0, 1.0]]), np.array([8.0, 8.0]), BLOCKS[:2], np.array([1.0, 0.0])
+    steep = np.array([[1.0, 1e-14], [1.0, 1.0]])
+    near = dual(steep, *rows[1:], INF, reach=0.0)
+    far = dual(steep, *rows[1:], INF, reach=1e6)
+    assert near.value == 7.5
+    assert far.error == pytest.approx(near.error + 1e-8, rel=1e-6)
+    assert far.value == pytest.approx(7.5 - far.error, abs=1e-15)
+
+
+BUDGETS = [(7.0, -INF, -INF), (7.0, 3.0, None), (INF, 3.0, -INF)]
+
+
+@pytest.mark.parametrize("upper, infimum, wanted", BUDGETS)
+def test_a_budget_for_the_regularizer_keeps_a_norm_finite(upper, infimum, wanted):
+    """g <= upper - infimum = 4 = |x|, so that the least of |x| + 3 x is -2 * 4."""
+    dual = DualFunction(problem(cut.L1(1.0), dim=1, infimum=infimum))
+    found = dual(np.array([[3.0]]), np.array([5.0]), BLOCKS[:1], np.ones(1), upper)
+    assert found.value == (pytest.approx(5.0 - 8.0) if wanted is None else wanted)
+
+
+def test_a_linear_programme_gives_the_inner_minimum_over_a_polyhedron():
+    simplex = cut.Polyhedron(np.array([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]), np.array([1.0, 0.0, 0.0]))
+    dual = DualFunction(problem(cut.NoRegularizer(), simplex))
+    assert not dual.calls_solver
+    found = dual(np.array([[-2.0, -3.0]]), np.array([1.0]), BLOCKS[:1], np.ones(1), INF)
+    assert found.value == pytest.approx(-2.0)
+    assert found.minimiser == pytest.approx([0.0, 1.0])
+    assert dual.calls_solver
+    assert dual.doubt == 0.0
+
+
+def test_a_closed_form_calls_no_solver():
+    dual = DualFunction(problem(cut.L2(1.0)))
+    dual(SLOPES, OFFSETS, BLOCKS, np.ones(3), INF)
+    assert not dual.calls_solver
+    assert dual.doubt == 0.0
+
+
+CURVED = cut.L1Ball(1.0), cut.L2Ball(1.0), cut.L1Ball(1.0) & cut.Box(-1.0, 1.0)
+
+
+@pytest.mark.parametrize("feasible", CURVED, ids=repr)
+def test_sets_that_are_no_polyhedra_or_need_auxiliaries_are_no_linear_programmes(feasible):
+    assert DualFunction(problem(cut.NoRegularizer(), feasible))._programme is None
+    assert DualFunction(problem(cut.L2(1.0), cut.Box(-1.0, 1.0)))._programme is None
+
+
+def test_small_terms_leave_small_errors():
+    found = one(2.0**-20)
+    assert found.error == CANCELLED * 2.0**-20
+    assert found.value == 2.0**-20

@@ -1,0 +1,74 @@
+"""The least value of a linear function over a polyhedron, and bounds from multipliers of its rows."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cutplane.forms import LinearForm
+from cutplane.masters.linear_minimum import LinearMinimum
+
+INF = math.inf
+
+
+def form(row, low, high, lower=0.0, upper=1.0):
+    row = np.atleast_2d(np.array(row, dtype=float))
+    n = row.shape[1]
+    sides = (
+        np.broadcast_to(low, row.shape[0]).astype(float),
+        np.broadcast_to(high, row.shape[0]).astype(float),
+    )
+    return LinearForm(np.zeros(n), np.full(n, lower), np.full(n, upper), sparse.csr_array(row), *sides)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1.0, 3.0, 1e20])
+@pytest.mark.parametrize(
+    "v, value, x",
+    [([2.0, 1.0], 1.0, [0.0, 1.0]), ([-2.0, -1.0], -2.5, [1.0, 0.5]), ([-1.0, 3.0], -1.0, [1.0, 0.0])],
+)
+def test_the_minimum_over_a_slice_of_a_box(v, value, x, size):
+    """1 <= x_0 + x_1 <= 3/2 in the unit square."""
+    found = LinearMinimum(form([1.0, 1.0], 1.0, 1.5))(size * np.array(v))
+    assert found.value == pytest.approx(size * value, rel=1e-12)
+    assert found.x == pytest.approx(x, abs=1e-9)
+
+
+def test_a_direction_of_zero_has_the_value_zero():
+    assert LinearMinimum(form([1.0, 1.0], 1.0, 1.5))(np.zeros(2)).value == 0.0
+
+
+def test_a_polyhedron_that_is_open_has_no_minimum():
+    found = LinearMinimum(form([1.0, -1.0], -INF, 1.0, upper=INF))(np.array([-1.0, 0.0]))
+    assert found == (-INF, None)
+
+
+def test_a_polyhedron_that_is_empty_has_the_minimum_infinity():
+    found = LinearMinimum(form([[1.0, 1.0], [1.0, 1.0]], [3.0, 3.0], [4.0, 4.0]))(np.array([1.0, 0.0]))
+    assert found == (INF, None)
+
+
+@pytest.mark.parametrize(
+    "y, low, high, value",
+    [
+        (1.0, 1.0, 1.5, 1.0),
+        (0.5, 1.0, 1.5, 0.5),
+        (2.0, 1.0, 1.5, 1.0),
+        (-1.0, 1.0, 1.5, -1.5),
+        (0.0, 1.0, 1.5, 0.0),
+        (1.0, -INF, 1.5, 0.0),
+        (-1.0, 1.0, INF, 0.0),
+    ],
+)
+def test_any_multipliers_give_a_bound(y, low, high, value):
+    """The least of 2 x_0 + x_1 - y (x_0 + x_1) over the unit square, and y times the side that it holds."""
+    found = LinearMinimum(form([1.0, 1.0], low, high))(np.array([2.0, 1.0]), np.array([y]))
+    assert found == (value, None)
+
+
+def test_multipliers_that_give_no_bound_or_do_not_fit_are_not_used():
+    minimum = LinearMinimum(form([1.0, 1.0], 1.0, 1.5, upper=INF))
+    for multipliers in (np.array([5.0]), np.zeros(3)):
+        found = minimum(np.array([2.0, 1.0]), multipliers)
+        assert found.value == pytest.approx(1.0)
+        assert found.x == pytest.approx([0.0, 1.0])

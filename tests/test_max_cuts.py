@@ -1,0 +1,121 @@
+"""A bundle of limited size: never more rows than asked for, and bounds that stay what they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
+from cutplane.masters.base import HALF_SPACE
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 6))
+y = np.sign(X[:, 0] + 0.5 * rng.normal(size=80))
+CORNERS = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1).T
+
+
+@cut.separation_oracle
+def ball(x):
+    length = np.linalg.norm(x)
+    return [] if length <= 1.0 else [cut.HalfSpace(x / length, 1.0)]
+
+
+@cut.separation_oracle
+def cross_polytope(x):
+    """Up to 64 half-spaces at once."""
+    return [cut.HalfSpace(corner, 1.2) for corner in CORNERS if corner @ x > 1.2 + 1e-9]
+
+
+FORMULATIONS = {
+    "L2": lambda risk: cut.Problem(risk, cut.L2(0.01)),
+    "box": lambda risk: cut.Problem(risk, feasible_set=cut.Box(-1, 1)),
+    "L1": lambda risk: cut.Problem(risk, cut.L1(0.01), cut.Box(-3, 3)),
+    "ball": lambda risk: cut.Problem(risk, cut.L2(0.01), cut.Box(-3, 3) & ball),
+    "polytope": lambda risk: cut.Problem(risk, cut.L2(0.01), cut.Box(-3, 3) & cross_polytope),
+}
+METHODS = [
+    cut.Kelley(),
+    cut.BMRM(),
+    cut.OCAS(),
+    cut.LevelBundle(),
+    cut.ProximalBundle(),
+    "auto",
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: getattr(method, "name", method))
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("n_blocks", [1, 4])
+@pytest.mark.parametrize("more", [0, 3, 12])
+def test_no_iteration_has_more_rows_than_allowed(method, formulation, n_blocks, more):
+    problem = FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks))
+    most = 3 * n_blocks + 1 + bool(problem.separators) + more
+    result = problem.solve(method, max_cuts=most, max_iter=60)
+    assert max(record.n_cuts for record in result.history) <= most
+    lower = np.array([record.lower_bound for record in result.history])
+    assert (lower[1:] >= lower[:-1]).all()
+    optimum = problem.solve(tol=1e-7)
+    assert result.lower_bound <= optimum.objective * (1.0 + 1e-12)
+    assert optimum.objective <= result.objective * (1.0 + 1e-6)
+    assert result.status in (cut.Status.OPTIMAL, cut.Status.MAX_ITER, cut.Status.STALLED)
+    assert result.certificate.verify().valid
+
+
+def test_the_least_number_is_named():
+    risk = cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=2)
+    with pytest.raises(cut.InvalidInputError, match="7"):
+        cut.Problem(risk, cut.L2(0.1)).solve(max_cuts=6)
+    with pytest.raises(cut.InvalidInputError, match="8"):
+        cut.Problem(risk, cut.L2(0.1), cut.Box(-3, 3) & ball).solve(max_cuts=7)
+
+
+def test_a_warm_start_fits_in_too():
+    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-3))
+    first = problem.solve(cut.BMRM(), tol=1e-6)
+    assert len(first.certificate.offsets) > 12
+    again = problem.solve(cut.BMRM(), warm_start=first, max_cuts=8, tol=1e-5)
+    assert max(record.n_cuts for record in again.history) <= 8
+    assert again.status is cut.Status.OPTIMAL
+    assert again.n_iter == 0
+    assert again.certificate.verify().valid
+
+
+def test_the_deepest_half_spaces_are_taken():
+    bundle = Bundle(2, 1, 8)
+    bundle.add(TRIVIAL, None, np.zeros((1, 2)), np.zeros(1), [0])
+    x, normals = np.array([1.0, 0.0]), np.array([[np.cos(t), np.sin(t)] for t in np.linspace(0.0, 1.5, 20)])
+    bundle.make_room(20)
+    bundle.add(0, x, normals[::-1], np.full(20, -0.05), [HALF_SPACE] * 20)
+    assert len(bundle) == 8
+    assert np.allclose(np.sort(bundle.slopes[1:, 0]), np.sort(normals[:7, 0]))
+
+
+def test_aggregates_of_aggregates_are_convex_combinations():
+    """Several batches may come between two reduced problems; a known infimum has its share of the weight."""
+    draws = np.random.default_rng(2)
+    bundle = Bundle(2, 1, 6)
+    bundle.add(TRIVIAL, None, np.zeros((1, 2)), np.zeros(1), [0])
+    bundle.add(0, None, draws.normal(size=(5, 2)), np.ones(5), [0] * 5)
+    bundle.weigh(np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]))
+    for query in range(1, 6):
+        bundle.make_room(2)
+        bundle.add(query, None, draws.normal(size=(2, 2)), np.ones(2), [0, 0])
+        assert len(bundle) <= 6
+        assert bundle.weights.sum() == pytest.approx(1.0)
+        assert bundle.offsets.max() <= 1.0  # as every cut at 0
+
+
+def test_aggregates_keep_the_value_of_the_reduced_problem():
+    draws = np.random.default_rng(1)
+    bundle = Bundle(3, 2, 7)
+    slopes, offsets = draws.normal(size=(6, 3)), draws.normal(size=6)
+    bundle.add(0, None, slopes, offsets, [0, 0, 0, 1, 1, 1])
+    weights = np.array([0.2, 0.3, 0.5, 0.1, 0.6, 0.3])
+    bundle.weigh(weights)
+    bundle.make_room(2)
+    assert len(bundle) <= 5
+    assert (bundle.queries == AGGREGATE).sum() == 2
+    kept = bundle.weights
+    assert np.allclose(kept @ bundle.slopes, weights @ slopes)
+    assert np.isclose(kept @ bundle.offsets, weights @ offsets)

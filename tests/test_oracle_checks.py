@@ -1,0 +1,222 @@
+"""Answers that contradict one another are told from rounding, just inside and just outside the tolerance."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cutplane.engine.bundle import Bundle
+from cutplane.engine.evaluator import Point
+from cutplane.engine.oracle_checks import (
+    allowed,
+    check_cut,
+    check_model,
+    check_separation,
+    contradiction,
+    name_of,
+    show,
+)
+from cutplane.exceptions import OracleError
+from cutplane.masters.base import HALF_SPACE
+from cutplane.sets import HalfSpaces
+
+INSIDE, OUTSIDE = 0.99e-7, 1.01e-7
+
+
+def wave(x):
+    return x
+
+
+PROBLEM = SimpleNamespace(risk=wave)
+
+
+def point(x, *values):
+    return Point(np.array(x, dtype=float), float(np.sum(values)), np.array(values, dtype=float))
+
+
+def test_tolerance_is_relative_to_the_answers_and_to_what_cancels():
+    assert allowed(3.0, 0.0) == pytest.approx(3e-7)
+    assert allowed(0.0, 5.0) == pytest.approx(5e-12)
+    assert allowed(3.0, 1e6) == pytest.approx(3e-7 + 1e-6)
+
+
+def cut_above(share, noise=0.0, slope=(-1.0, 2.0), values=(-4.0, 3.0)):
+    """The cut lies above the value at (1, -2) by `share` of 4 + 3 + 1 * 4 + 2 * 3 = 17."""
+    known, new = point([1.0, -2.0], values[0]), point([-3.0, 1.0], values[1])
+    offset = np.array([values[0] + 5.0 + share * 17.0])
+    check_cut(PROBLEM, np.array([slope]), offset, new, known, noise)
+
+
+@pytest.mark.parametrize("share", [-1.0, 0.0, INSIDE])
+def test_a_cut_may_lie_above_a_value_by_the_tolerance(share):
+    cut_above(share)
+
+
+@pytest.mark.parametrize("share", [OUTSIDE, 1e-3])
+def test_a_cut_above_a_value_is_a_contradiction(share):
+    with pytest.raises(OracleError, match=rf"at x = \[-3\.  1\.\] lies {share * 17.0:.3g} above") as error:
+        cut_above(share)
+    assert "its value at x = [ 1. -2.]:" in str(error.value)
+
+
+def test_terms_that_cancelled_widen_the_tolerance_of_a_cut():
+    cut_above(OUTSIDE, noise=1.1 * 0.01e-7 * 17.0 / 1e-12)
+    with pytest.raises(OracleError):
+        cut_above(OUTSIDE, noise=0.9 * 0.01e-7 * 17.0 / 1e-12)
+
+
+def test_each_block_has_a_tolerance_of_its_own():
+    known, new, slopes = point([0.0], 1.0, 1000.0), point([0.0], 1.0, 1000.0), np.zeros((2, 1))
+    check_cut(PROBLEM, slopes, np.array([1.0, 1000.0 + 2e-4 * 0.99]), new, known)
+    with pytest.raises(OracleError, match=r"lies 3e-07 above"):
+        check_cut(PROBLEM, slopes, np.array([1.0 + 3e-7, 1000.0 + 2e-7]), new, known)
+
+
+def test_a_block_that_agrees_says_nothing_of_another():
+    slopes, origin = np.zeros((2, 1)), point([0.0], 0.0, 1000.0)
+    check_cut(PROBLEM, slopes, np.array([0.0, 1000.0 + 1e-5]), origin, origin)
+    with pytest.raises(OracleError, match="lies 1 above"):
+        check_cut(PROBLEM, slopes, np.array([-1.0, 1001.0]), origin, origin)
+
+
+def test_nothing_is_allowed_where_nothing_has_a_size():
+    origin = point([0.0], 0.0)
+    check_cut(PROBLEM, np.zeros((1, 1)), np.zeros(1), origin, origin)
+    with pytest.raises(OracleError, match="lies 1e-13 above"):
+        check_cut(PROBLEM, np.zeros((1, 1)), np.array([1e-13]), origin, origin)
+    with pytest.raises(OracleError, match="lies 1e-13 above"):
+        check_model(PROBLEM, bundle_with(1e-13, slope=(0.0,)), origin, np.array([1e-13]))
+
+
+def bundle_with(offset, slope=(3.0,), query_point=(-2.0,), block=0, n_blocks=1, sparse_slopes=False):
+    bundle = Bundle(len(slope), n_blocks)
+    slopes = np.array([slope], dtype=float)
+    x = None if query_point is None else np.array(query_point, dtype=float)
+    rows = sparse.csr_array(slopes) if sparse_slopes else slopes
+    bundle.add(4, x, rows, np.array([offset]), [block])
+    return bundle
+
+
+def check(bundle, at, noise=0.0):
+    check_model(PROBLEM, bundle, at, bundle.block_models(at.x), noise)
+
+
+@pytest.mark.parametrize("sparse_slopes", [False, True])
+@pytest.mark.parametrize("origin, terms", [((-2.0,), 22.0), ((50.0,), 166.0), (None, 16.0)])
+def test_an_earlier_cut_may_lie_above_a_value_by_the_tolerance(origin, terms, sparse_slopes):
+    """At x = -1 the value is 5 and the cut 3 x + 8 + e; the terms are 5 + 8 + 3 and those of its offset."""
+    at = point([-1.0], 5.0)
+    check(bundle_with(8.0 + INSIDE * terms, query_point=origin, sparse_slopes=sparse_slopes), at)
+    with pytest.raises(OracleError, match=rf"lies {OUTSIDE * terms:.3g} above"):
+        check(bundle_with(8.0 + OUTSIDE * terms, query_point=origin, sparse_slopes=sparse_slopes), at)
+
+
+def test_the_error_names_the_point_of_the_cut():
+    with pytest.raises(OracleError, match=r"The cut of wave at x = \[-2\.\] lies 0\.5 above .* x = \[-1\.\]"):
+        check(bundle_with(8.5), point([-1.0], 5.0))
+    with pytest.raises(OracleError, match=r"The cut of wave at an earlier point lies 0\.5 above"):
+        check(bundle_with(8.5, query_point=None), point([-1.0], 5.0))
+
+
+def test_terms_that_cancelled_widen_the_tolerance_of_an_earlier_cut():
+    excess = 1e-3
+    check(bundle_with(8.0 + excess), point([-1.0], 5.0), noise=1e9)
+    with pytest.raises(OracleError):
+        check(bundle_with(8.0 + excess), point([-1.0], 5.0), noise=0.99e9)
+
+
+def test_the_size_of_negative_terms_counts():
+    """The value is -5, the cut -3 x - 8 at x = -1: the sizes are 5 + 8 + 3 + 6."""
+    check(bundle_with(-8.0 + INSIDE * 22.0, slope=(-3.0,)), point([-1.0], -5.0))
+    with pytest.raises(OracleError):
+        check(bundle_with(-8.0 + OUTSIDE * 22.0, slope=(-3.0,)), point([-1.0], -5.0))
+
+
+def test_half_spaces_are_no_cuts():
+    bundle = bundle_with(0.0, slope=(0.0,))
+    bundle.add(5, np.zeros(1), np.array([[0.0]]), np.array([1e6]), [HALF_SPACE])
+    models = np.array([1.0])
+    check_model(PROBLEM, bundle, point([1.0], 0.0), models)
+
+
+def test_the_cut_of_another_block_is_compared_with_its_own_value():
+    bundle = bundle_with(10.0, slope=(0.0,), n_blocks=2, block=1)
+    bundle.add(5, np.zeros(1), np.array([[1.0]]), np.array([0.5]), [0])
+    at = point([0.0], 0.0, 10.0)
+    with pytest.raises(OracleError, match=r"lies 0\.5 above"):
+        check(bundle, at)
+
+
+def test_a_model_within_the_tolerance_of_the_value_is_not_looked_at():
+    at = point([-1.0], 5.0)
+    check_model(PROBLEM, bundle_with(80.0), at, np.array([5.0 + 0.99 * 5e-7]))
+    with pytest.raises(OracleError):
+        check_model(PROBLEM, bundle_with(80.0), at, np.array([5.0 + 1.01 * 5e-7]))
+
+
+def test_a_model_equal_to_a_value_of_zero_is_not_looked_at():
+    check_model(PROBLEM, bundle_with(80.0), point([-1.0], 0.0), np.array([0.0]))
+
+
+def test_one_suspect_among_the_blocks_is_enough():
+    bundle = bundle_with(2.0, slope=(0.0,), n_blocks=2, block=1)
+    with pytest.raises(OracleError, match=r"lies 1 above"):
+        check_model(PROBLEM, bundle, point([0.0], 0.0, 1.0), np.array([-np.inf, 2.0]))
+
+
+def separate(share, extent=2.0):
+    """<(3, -4), x> <= b cuts off (1, 0) by `share` of the size 14 + |b| of its terms; b = 3 - that."""
+    offset = (3.0 - share * 14.0) / (1.0 + share)
+    spaces = HalfSpaces(np.array([[1.0, 0.0], [3.0, -4.0]]), np.array([5.0, offset]))
+    check_separation(spaces, np.array([9.0, 8.0]), np.array([1.0, 0.0]), extent)
+
+
+@pytest.mark.parametrize("share", [-1e-2, 0.0, INSIDE])
+def test_a_half_space_may_cut_off_a_feasible_point_by_the_tolerance(share):
+    separate(share)
+
+
+@pytest.mark.parametrize("share", [OUTSIDE, 0.5])
+def test_a_half_space_that_cuts_off_a_feasible_point_is_a_contradiction(share):
+    with pytest.raises(OracleError, match="Check the oracle with cutplane"):
+        separate(share)
+
+
+def test_the_error_names_both_points_and_the_offset():
+    with pytest.raises(OracleError) as error:
+        check_separation(
+            HalfSpaces(np.array([[2.0]]), np.array([1.0])), np.array([9.0]), np.array([4.0]), 1.0
+        )
+    assert "at x = [9.] cuts off the point [4.]" in str(error.value)
+    assert "<normal, point> = 8 > 1." in str(error.value)
+
+
+def test_the_tolerance_of_a_half_space_grows_with_the_extent():
+    separate(3.0 * OUTSIDE, extent=8.0)
+
+
+class Named:
+    __name__ = "my loss"
+
+
+@pytest.mark.parametrize("piece, name", [(wave, "wave"), (Named(), "my loss"), (3.0, "float")])
+def test_names_are_those_of_functions_or_classes(piece, name):
+    assert name_of(piece) == name
+
+
+def test_points_are_shown_with_six_digits_and_long_ones_in_part():
+    assert show(np.array([1.0, 2.0 / 3.0])) == "[1.       0.666667]"
+    assert show(np.arange(8.0)) == "[0. 1. 2. 3. 4. 5. 6. 7.]"
+    assert show(np.arange(9.0)) == "[0. 1. 2. ... 6. 7. 8.]"
+
+
+def test_a_contradiction_tells_where_and_by_how_much():
+    error = contradiction(PROBLEM, np.array([1.0]), np.array([2.0]), 0.12345)
+    assert str(error).startswith("The cut of wave at x = [1.] lies 0.123 above its value at x = [2.]: ")
+    assert "at an earlier point lies" in str(contradiction(PROBLEM, None, np.array([2.0]), 1.0))
+
+
+def test_a_half_space_through_the_only_point_known_is_no_contradiction():
+    spaces = HalfSpaces(np.array([[1.0]]), np.array([0.0]))
+    check_separation(spaces, np.array([1.0]), np.array([0.0]), 0.0)

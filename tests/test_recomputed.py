@@ -1,0 +1,232 @@
+"""Rows of a certificate that are asked for again, and what is said of those that are not given again."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.engine.bundle import TRIVIAL
+from cutplane.engine.evaluator import Evaluator
+from cutplane.engine.recomputed import Recomputed
+from cutplane.masters.base import HALF_SPACE
+
+INSIDE, OUTSIDE = 0.9e-9, 1.1e-9
+POINT = np.array([1.0, -2.0])
+
+
+class Asked:
+    """f = (2 <a, x> + 1) + (<b, x> - 3), and the half-spaces x_0 <= 0 and x_0 + x_1 <= -4."""
+
+    slopes = np.array([[2.0, 4.0], [0.0, -1.0]])
+    offsets = np.array([1.0, -3.0])
+
+    def __init__(self):
+        self.cuts = self.half_spaces = 0
+
+    def oracle(self, x):
+        self.cuts += 1
+        return self.slopes @ x + self.offsets, self.slopes
+
+    def separate(self, x):
+        self.half_spaces += 1
+        normals, offsets = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([0.0, -4.0])
+        cut_off = normals @ x > offsets
+        return cut.sets.HalfSpaces(normals[cut_off], offsets[cut_off])
+
+
+def recomputed(rows, points=None, duals=None, infimum=-np.inf, kind=np.array, asked=None):
+    """Each row is (slope, offset, block, query), or has its multiplier as well."""
+    asked = asked or Asked()
+    risk = cut.OracleRisk(asked.oracle, dim=2, blocks=2, infimum=infimum)
+    problem = cut.Problem(risk, cut.L2(1.0), cut.separation_oracle(asked.separate))
+    certificate = SimpleNamespace(
+        slopes=kind([row[0] for row in rows]),
+        offsets=np.array([row[1] for row in rows]),
+        blocks=np.array([row[2] for row in rows]),
+        queries=np.array([row[3] for row in rows]),
+        multipliers=np.array([1.0 if len(row) == 4 else row[4] for row in rows]),
+        points={5: POINT} if points is None else points,
+        duals={} if duals is None else duals,
+        x=None,
+    )
+    return Recomputed(certificate, Evaluator(problem))
+
+
+def complaint(slope, offset, block, query=5, **options):
+    return recomputed([(slope, offset, block, query)], **options).complaint(0)
+
+
+OTHER = "the oracle gives another answer at query 5 than the one recorded"
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize(
+    "slope, offset, block, said",
+    [
+        ([2.0, 4.0], 1.0, 0, None),
+        ([0.0, -1.0], -3.0, 1, None),
+        ([1.0, 0.0], 0.0, HALF_SPACE, None),
+        ([1.0, 1.0], 4.0, HALF_SPACE, None),
+        ([1.0, 1.0], -4.0, HALF_SPACE, OTHER),
+        ([0.0, -1.0], -3.0, 0, OTHER),
+        ([2.0, 4.0], 1.0, 1, OTHER),
+        ([2.0, 4.0], 1.0, HALF_SPACE, OTHER),
+        ([1.0, 0.0], 0.0, 0, OTHER),
+        ([0.0, 1.0], 0.0, HALF_SPACE, OTHER),
+        ([4.0, 2.0], 1.0, 0, OTHER),
+    ],
+)
+def test_a_row_is_given_again_or_not(slope, offset, block, said, kind):
+    assert complaint(slope, offset, block, kind=kind) == said
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_offsets_may_differ_by_the_order_of_summation(sign):
+    """The terms of the offset of block 0 are the value 5 and the products 2 and 8; of a half-space 3 + 4."""
+    assert complaint([2.0, 4.0], 1.0 + sign * INSIDE * 15.0, 0) is None
+    assert complaint([2.0, 4.0], 1.0 + sign * OUTSIDE * 15.0, 0) == OTHER
+    assert complaint([1.0, 1.0], 4.0 + sign * INSIDE * 7.0, HALF_SPACE) is None
+    assert complaint([1.0, 1.0], 4.0 + sign * OUTSIDE * 7.0, HALF_SPACE) == OTHER
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_slopes_may_differ_relative_to_their_largest_entry(sign):
+    assert complaint([2.0, 4.0 + sign * INSIDE * 4.0], 1.0, 0) is None
+    assert complaint([2.0 + sign * INSIDE * 4.0, 4.0], 1.0, 0) is None
+    assert complaint([2.0, 4.0 + sign * OUTSIDE * 4.0], 1.0, 0) == OTHER
+    assert complaint([2.0 + sign * OUTSIDE * 4.0, 4.0], 1.0, 0) == OTHER
+
+
+@pytest.mark.parametrize(
+    "share, others, size",
+    [(0.5, 0.5, 12.0), (0.25, 0.5, 20.0), (0.0, 0.5, 4.0), (0.5, 0.0, 4.0), (0.5, -1, 4.0)],
+)
+def test_slopes_may_differ_relative_to_those_in_use(share, others, size):
+    """Their sizes are 4 and 8: what the share of a row is worth next to both."""
+    for error, said in ((INSIDE, None), (OUTSIDE, OTHER)):
+        row = [2.0 + error * size, 4.0], 1.0, 0, 5, share
+        assert recomputed([row, ([8.0, 0.0], 0.0, 1, 5, others)]).complaint(0) == said
+
+
+class Gentle(Asked):
+    slopes = np.array([[2e-3, 4e-3], [0.0, -1e-3]])
+
+
+def test_small_slopes_are_compared_with_themselves():
+    assert complaint([2e-3 + INSIDE * 4e-3, 4e-3], 1.0, 0, asked=Gentle()) is None
+    assert complaint([2e-3 + OUTSIDE * 4e-3, 4e-3], 1.0, 0, asked=Gentle()) == OTHER
+    assert complaint([2e-3, 4e-3 + OUTSIDE * 4e-3], 1.0, 0, asked=Gentle()) == OTHER
+
+
+def test_slopes_with_equal_marks_are_compared_entry_by_entry():
+    again = recomputed([([2.0, 4.0], 1.0, 0, 5)])
+    first, second = again._probe
+    swapped = [2.0 + second, 4.0 - first]
+    assert np.dot(swapped, again._probe) == pytest.approx(np.dot([2.0, 4.0], again._probe), rel=1e-15)
+    assert complaint(swapped, 1.0, 0) == OTHER
+
+
+class Blocks(cut.Risk):
+    dim, n_blocks = 2, 3
+
+    def oracle(self, x):
+        slopes = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+        return slopes @ x, slopes
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0], [1.0, -2.0]])
+def test_each_of_several_blocks_is_compared_with_its_own_cut(x):
+    certificate = SimpleNamespace(
+        slopes=np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]),
+        offsets=np.zeros(3),
+        blocks=np.array([0, 1, 2]),
+        queries=np.full(3, 5),
+        multipliers=np.ones(3),
+        points={5: np.array(x)},
+        duals={},
+        x=None,
+    )
+    again = Recomputed(certificate, Evaluator(cut.Problem(Blocks(), cut.L2(1.0))))
+    assert [again.complaint(row) for row in range(3)] == [None] * 3
+    certificate.blocks = np.array([1, 2, 0])
+    assert [again.complaint(row) for row in range(3)] == [OTHER] * 3
+
+
+@pytest.mark.parametrize("block", [2, 7, -2])
+def test_a_risk_has_so_many_blocks(block):
+    assert complaint([2.0, 4.0], 1.0, block) == f"the risk has no block {block}"
+
+
+@pytest.mark.parametrize(
+    "slope, offset, block, known",
+    [
+        ([0.0, 0.0], -1.0, 0, True),
+        ([0.0, 0.0], -1.5, 0, True),
+        ([0.0, 0.0], -0.99, 0, False),
+        ([0.0, 0.0], 0.5, 1, True),
+        ([0.0, 0.0], 0.5, 0, False),
+        ([0.0, 1.0], -1.0, 0, False),
+        ([0.0, 0.0], -1.0, HALF_SPACE, False),
+    ],
+)
+def test_a_known_infimum_is_flat_and_no_higher_than_known(slope, offset, block, known):
+    said = complaint(slope, offset, block, TRIVIAL, infimum=[-1.0, 0.5])
+    assert said == (None if known else f"the known infimum of block {block} is not {offset:.6g}")
+
+
+def test_a_query_without_a_point_cannot_be_asked_again():
+    assert complaint([2.0, 4.0], 1.0, 0, query=6) == (
+        "query 6 has no point, so that its answer cannot be asked for again"
+    )
+    assert complaint([2.0, 4.0], 1.0, 0, points={}, duals={5: np.zeros(1)}) == (
+        "the risk gives no cut for the multipliers of query 5"
+    )
+
+
+def test_each_query_point_is_asked_once():
+    asked = Asked()
+    cuts = [([2.0, 4.0], 1.0, 0, 5), ([0.0, -1.0], -3.0, 1, 5)]
+    rows = [*cuts, ([1.0, 0.0], 0.0, HALF_SPACE, 5), ([1.0, 1.0], 4.0, HALF_SPACE, 5)]
+    again = recomputed(rows, asked=asked)
+    assert [again.complaint(row) for row in (0, 1, 2, 3, 0, 2)] == [None] * 6
+    assert (asked.cuts, asked.half_spaces) == (1, 1)
+
+
+class WithDuals(cut.Risk):
+    dim = 2
+
+    def oracle(self, x):
+        return 0.0, np.zeros(2)
+
+    def dual_cut(self, multipliers):
+        return np.array([[multipliers[0], -2.0]]), np.array([3.0])
+
+
+def dual_complaint(offset, slope=(1.0, -2.0), block=0, x=None):
+    certificate = SimpleNamespace(
+        slopes=np.array([slope]),
+        offsets=np.array([offset]),
+        blocks=np.array([block]),
+        queries=np.array([5]),
+        multipliers=np.ones(1),
+        points={},
+        duals={5: np.ones(1)},
+        x=x,
+    )
+    return Recomputed(certificate, Evaluator(cut.Problem(WithDuals(), cut.L2(1.0)))).complaint(0)
+
+
+@pytest.mark.parametrize("x, size", [(None, 3.0), (np.array([4.0, -5.0]), 17.0)])
+def test_a_cut_from_multipliers_is_compared_at_the_best_point(x, size):
+    assert dual_complaint(3.0, x=x) is None
+    assert dual_complaint(3.0 + INSIDE * size, x=x) is None
+    assert dual_complaint(3.0 + OUTSIDE * size, x=x) == OTHER
+    assert dual_complaint(3.0, slope=(1.0, -2.5), x=x) == OTHER
+
+
+def test_half_spaces_do_not_come_from_multipliers():
+    assert dual_complaint(3.0, block=HALF_SPACE) == (
+        "query 5 has no point, so that its half-spaces cannot be asked for again"
+    )

@@ -1,0 +1,253 @@
+"""Files: what is damaged is named, what is written is whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+
+
+def problem(loss=None, regularizer=None):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0.0, 1.0, -1.0)
+    return cut.Problem(cut.LinearRisk(X, y, loss or cut.losses.Hinge()), regularizer or cut.L2(0.01))
+
+
+@cut.separation_oracle
+def sparse_walls(x):
+    """{x : x_i + x_(i+1) <= 1 for all i}, in sparse rows."""
+    rows = sparse.eye_array(x.size - 1, x.size) + sparse.eye_array(x.size - 1, x.size, k=1)
+    rows = sparse.csr_array(rows)
+    broken = np.flatnonzero(rows @ x > 1.0 + 1e-9)
+    return cut.HalfSpaces(rows[broken], np.ones(broken.size))
+
+
+def with_sparse_slopes():
+    costs = cut.LinearObjective(-np.arange(1.0, 13.0))
+    return cut.Problem(costs, feasible_set=cut.Box(0, 1) & sparse_walls)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    return problem().solve(tol=1e-6).save(tmp_path_factory.mktemp("whole") / "run").read_bytes()
+
+
+def is_refused(path):
+    with pytest.raises(cut.InvalidInputError) as caught:
+        cut.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999])
+def test_a_truncated_file_is_named(content, share, tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_bytes(content[: int(share * len(content))])
+    is_refused(path)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+@pytest.mark.parametrize("share", np.linspace(0.0, 1.0, 41).round(3).tolist())
+def test_a_flipped_bit_is_named_or_harmless(content, share, mask, tmp_path):
+    damaged = bytearray(content)
+    damaged[min(int(share * len(content)), len(content) - 1)] ^= mask
+    path = tmp_path / "run.npz"
+    path.write_bytes(damaged)
+    try:
+        result = cut.load(path, problem())
+    except cut.InvalidInputError as error:
+        assert str(path) in str(error)
+    else:
+        assert result.certificate.verify().valid
+
+
+def foreign(kind, path):
+    if kind == "text":
+        path.write_text("iter lower upper\n")
+    elif kind == "array":
+        with path.open("wb") as file:
+            np.save(file, np.arange(3.0))
+    elif kind == "other archive":
+        np.savez(path, a=np.arange(3.0))
+    elif kind == "archive with a header":
+        np.savez(path, header=np.array("3"))
+    elif kind == "pickle":
+        np.savez(path, header=np.array([{"format": 3}], dtype=object))
+    elif kind == "folder":
+        path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "kind", ["text", "array", "other archive", "archive with a header", "pickle", "folder"]
+)
+def test_a_foreign_file_is_named(kind, tmp_path):
+    path = tmp_path / "run.npz"
+    foreign(kind, path)
+    is_refused(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"multipliers": np.ones(2)},
+        {"x": np.ones(5)},
+        {"slopes": np.full((3, 3), np.nan)},
+        {"points": np.zeros((1, 7))},
+        {"blocks": np.array("none")},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_arrays_that_do_not_fit_are_named(content, change, tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez(path, **arrays | change)
+    is_refused(path)
+
+
+@pytest.mark.parametrize("missing", ["header", "x", "slopes", "offsets", "queries", "points", "duals"])
+def test_a_missing_array_is_named(content, missing, tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files if name != missing}
+    np.savez(path, **arrays)
+    is_refused(path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.npz"):
+        cut.load(tmp_path / "nowhere.npz")
+
+
+def test_threads_that_save_to_one_file_all_succeed(tmp_path):
+    result, path = problem().solve(), tmp_path / "run.npz"
+    errors = []
+
+    def write():
+        try:
+            for _ in range(20):
+                result.save(path)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert cut.load(path, problem()).certificate.verify().valid
+    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+
+
+WRITER = """
+    import sys
+    import cutplane as cut
+
+    result = cut.load(sys.argv[1])
+    for _ in range(30):
+        result.save(sys.argv[2])
+"""
+
+
+def test_processes_that_save_to_one_file_all_succeed(content, tmp_path):
+    source = tmp_path / "source.npz"
+    source.write_bytes(content)
+    target = tmp_path / "run.npz"
+    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(source), str(target)]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for writer in writers:
+        assert writer.wait(120) == 0, writer.stderr.read()
+        writer.stderr.close()
+    assert cut.load(target, problem()).certificate.verify().valid
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.npz", "source.npz"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_leaves_what_was_there(there, error, tmp_path, monkeypatch):
+    path = tmp_path / "run.npz"
+    first, second = problem().solve(tol=0.1), problem().solve(tol=1e-6)
+    if there:
+        first.save(path)
+
+    def full(file, **arrays):
+        (file if hasattr(file, "write") else open(file, "wb")).write(b"PK\x03\x04 half of it")
+        raise error
+
+    monkeypatch.setattr("cutplane.storage.np.savez", full)
+    with pytest.raises(type(error)):
+        second.save(path)
+    monkeypatch.undo()
+    assert [file.name for file in tmp_path.iterdir()] == (["run.npz"] if there else [])
+    if there:
+        assert cut.load(path).objective == first.objective
+
+
+RUNS = {
+    "dense": (problem, {"method": cut.BMRM()}),
+    "duals": (problem, {"method": cut.OCAS()}),
+    "aggregates": (problem, {"method": cut.BMRM(), "max_cuts": 5, "max_iter": 40}),
+    "sparse": (with_sparse_slopes, {}),
+    "nothing": (problem, {"method": cut.BMRM(), "max_iter": 0}),
+    "small": (lambda: problem(cut.losses.Squared(), cut.L2(1e9)), {}),
+}
+
+
+def equal(a, b):
+    if sparse.issparse(a):
+        return sparse.issparse(b) and a.shape == b.shape and equal(a.toarray(), b.toarray())
+    return np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_result_comes_back_as_it_was(name, tmp_path):
+    make, options = RUNS[name]
+    declared = make()
+    result = declared.solve(tol=1e-8, **options)
+    loaded = cut.load(result.save(tmp_path / "run"), declared)
+    old, new = result.certificate, loaded.certificate
+    for field in ("slopes", "offsets", "blocks", "queries", "multipliers", "x"):
+        assert equal(getattr(old, field), getattr(new, field)), field
+    for field in ("lower_bound", "upper_bound", "risk_value", "scale"):
+        assert getattr(old, field) == getattr(new, field), field
+    for origins in ("points", "duals"):
+        one, other = getattr(old, origins), getattr(new, origins)
+        assert list(one) == list(other)
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+    for field in ("status", "reason", "method", "backend", "max_cuts", "gap", "gap_abs", "oracle_calls"):
+        assert getattr(result, field) == getattr(loaded, field), field
+    assert list(loaded.history) == list(result.history)
+    assert sparse.issparse(new.slopes) == (name == "sparse")
+    assert new.duals or name != "duals"
+    assert new.verify() == old.verify()
+    assert new.verify().valid
+
+
+@pytest.mark.parametrize("max_iter", [1, 3, 10])
+@pytest.mark.parametrize("name", ["dense", "duals", "aggregates", "sparse"])
+def test_a_resumed_run_starts_from_the_bounds_that_were_saved(name, max_iter, tmp_path):
+    make, options = RUNS[name]
+    part = make().solve(tol=1e-10, **options | {"max_iter": max_iter})
+    loaded = cut.load(part.save(tmp_path / "run"))
+    resumed = make().solve(tol=1e-10, warm_start=loaded, **options | {"max_iter": 0})
+    assert resumed.lower_bound >= part.lower_bound - 1e-12 * abs(part.lower_bound)
+    assert resumed.objective <= part.objective + 1e-12 * abs(part.objective)
+    assert resumed.certificate.verify().valid
+
+
+def test_the_suffix_is_added(tmp_path):
+    result = problem().solve()
+    assert result.save(tmp_path / "run") == tmp_path / "run.npz"
+    assert result.save(tmp_path / "a.b") == tmp_path / "a.b.npz"
+    assert result.save(str(tmp_path / "c.npz")) == tmp_path / "c.npz"

@@ -1,0 +1,208 @@
+"""A time limit, or Ctrl-C, inside a reduced problem: the best point and the bounds so far, soon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.deadline import OutOfTime, check_time, limited_to, seconds_left
+from cutplane.masters import active_set
+from cutplane.masters.base import HALF_SPACE, MasterStatus
+from cutplane.masters.conic import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun
+from cutplane.masters.linear_minimum import LinearMinimum
+from cutplane.sets.polyhedron import Polyhedron
+
+BLOCKS = 500
+
+
+class ManyBlocks(cut.Risk):
+    """The sum of the maxima of some affine functions: a reduced problem that takes seconds."""
+
+    dim, n_blocks = 100, BLOCKS
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.A, self.b = rng.normal(size=(BLOCKS, 20, self.dim)), rng.normal(size=(BLOCKS, 20))
+
+    def oracle(self, x):
+        values = self.A @ x + self.b
+        best = values.argmax(axis=1)
+        blocks = np.arange(BLOCKS)
+        return values[blocks, best] / BLOCKS, self.A[blocks, best] / BLOCKS
+
+
+def test_the_deadline_is_seen_inside_and_ends_there():
+    assert seconds_left() == np.inf
+    check_time()
+    with limited_to(60.0):
+        with limited_to(1e9):
+            assert seconds_left() <= 60.0
+        with limited_to(0.0):
+            assert seconds_left() == 0.0
+            with pytest.raises(OutOfTime):
+                check_time()
+        check_time()
+    assert seconds_left() == np.inf
+    assert not issubclass(OutOfTime, Exception)
+
+
+def test_the_time_limit_of_combined_rules():
+    long, short, never = cut.stopping.TimeLimit(9.0), cut.stopping.TimeLimit(2.0), cut.stopping.MaxIter(3)
+    assert (long | short | never).time_limit == 2.0
+    assert (long & short).time_limit == 9.0
+    assert (short & never).time_limit == never.time_limit == np.inf
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
+def test_many_blocks(method):
+    problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
+    limit = 2.0
+    problem.solve(method, max_iter=1, time_limit=limit)  # compiles
+    began = time.perf_counter()
+    result = problem.solve(method, time_limit=limit, tol=1e-9)
+    assert time.perf_counter() - began <= 1.2 * limit + 0.5
+    assert result.status is cut.Status.TIME_LIMIT
+    assert "time_limit = 2 s" in result.reason
+    assert result.lower_bound <= result.objective < np.inf
+    assert result.certificate.verify().valid
+    assert result.history.notes == []
+
+
+@pytest.mark.parametrize("backend", ["clarabel", "osqp", "scs"])
+def test_through_cvxpy(backend):
+    problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
+    limit = 2.0
+    began = time.perf_counter()
+    result = problem.solve(cut.BMRM(), backend=backend, time_limit=limit, tol=1e-9)
+    assert time.perf_counter() - began <= 1.5 * limit + 1.0
+    assert result.status is cut.Status.TIME_LIMIT
+    assert result.lower_bound <= result.objective < np.inf
+
+
+def test_a_stop_rule_has_a_deadline_too():
+    problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
+    result = problem.solve(cut.BMRM(), stop=cut.stopping.TimeLimit(1.5), tol=1e-9)
+    assert result.status is cut.Status.TIME_LIMIT
+
+
+def test_the_active_set_goes_on_where_it_was(monkeypatch):
+    rng = np.random.default_rng(0)
+    problem = cut.Problem(
+        cut.LinearRisk(rng.normal(size=(60, 8)), np.ones(60), cut.losses.Hinge()), cut.L2(0.01)
+    )
+    whole = problem.solve(cut.BMRM(), tol=1e-8)
+    monkeypatch.setattr(active_set, "_SLICE", 0.0)  # one step at a time
+    sliced = problem.solve(cut.BMRM(), tol=1e-8)
+    assert sliced.n_iter == whole.n_iter
+    assert np.array_equal(sliced.x, whole.x)
+
+
+def test_an_inner_loop_does_not_swallow_the_deadline_of_an_outer_one():
+    inner = cut.Problem(ManyBlocks(), cut.L2(1e-6))
+
+    @cut.risk(dim=1)
+    def nested(x):
+        value = inner.solve(cut.BMRM(), tol=1e-9, max_iter=0 if x[0] == 0.0 else 100).objective
+        return value + (x[0] - 1.0) ** 2, 2.0 * (x - 1.0)
+
+    result = cut.Problem(nested, cut.L2(0.1)).solve(cut.BMRM(), time_limit=1.5)
+    assert result.status is cut.Status.TIME_LIMIT
+    assert result.x is not None
+
+
+class Rows:
+    def __init__(self, slopes, offsets, blocks):
+        self.slopes, self.offsets, self.blocks = slopes, offsets, blocks
+        self.ids = np.arange(len(offsets))
+
+
+def test_small_solves_of_certificates_are_out_of_time():
+    simple = Polyhedron([[1.0, 1.0], [-1.0, 2.0]], [1.0, 1.0])
+    half_spaces = Rows(np.eye(2), np.ones(2), np.full(2, HALF_SPACE))
+    with limited_to(0.0):
+        with pytest.raises(OutOfTime):
+            InnerMinimum(cut.L2(1.0), simple, 2)(np.ones(2))
+        with pytest.raises(OutOfTime):
+            ConicProjection(simple, 2)(np.array([5.0, 5.0]))
+        with pytest.raises(OutOfTime):
+            certify_infeasible(half_spaces, simple, 2)
+        with pytest.raises(OutOfTime):
+            LinearMinimum(simple.linear_form(2))(np.ones(2))
+
+
+def test_highs_goes_on_after_a_slice(monkeypatch):
+    monkeypatch.setattr("cutplane.masters.highs_model._SLICE", 0.02)
+    rng = np.random.default_rng(0)
+    form = Polyhedron(rng.normal(size=(300, 150)), np.abs(rng.normal(size=300)) + 0.1).linear_form(150)
+    box = cut.Box(0, 10, dim=150).linear_form(150)
+    model = living_model(form.merge(box, 150), PRIMAL_SIMPLEX)
+    model.changeColsCost(150, np.arange(150, dtype=np.int32), -np.abs(rng.normal(size=150)))
+    status, _ = rerun(model)
+    assert status is MasterStatus.SOLVED
+    with limited_to(0.05), pytest.raises(OutOfTime):
+        model.clearSolver()
+        while True:
+            model.clearSolver()
+            rerun(model)
+
+
+INTERRUPTED = """
+    import json, os, signal, sys, threading, time
+    sys.path.insert(0, {tests!r})
+    import numpy as np
+    import cutplane as cut
+    from test_time_limits import ManyBlocks
+
+    problem = {problem}
+    def later():
+        time.sleep({delay})
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    sent = []
+    def callback(state):
+        if state.iteration == {at}:
+            threading.Thread(target=later, daemon=True).start()
+    result = problem.solve({method}, backend={backend!r}, tol=1e-12, callback=callback, time_limit=40.0)
+    print(json.dumps([str(result.status), time.perf_counter() - sent[0], result.objective < np.inf]))
+"""
+MANY = "cut.Problem(ManyBlocks(), cut.L2(1e-6))"
+LINEAR = "cut.Problem(ManyBlocks(), feasible_set=cut.Box(-1, 1))"
+
+
+@pytest.mark.parametrize(
+    "problem, method, backend, patience",
+    [
+        (MANY, "cut.BMRM()", "auto", 3.0),
+        (LINEAR, "cut.Kelley()", "highs", 5.0),
+        (MANY, "cut.BMRM()", "osqp", 5.0),
+        (MANY, "cut.ProximalBundle()", "clarabel", 15.0),
+    ],
+    ids=["own", "highs", "osqp", "clarabel"],
+)
+def test_ctrl_c_inside_a_master(problem, method, backend, patience):
+    code = INTERRUPTED.format(
+        tests=str(__file__).rpartition("/")[0],
+        problem=problem,
+        method=method,
+        backend=backend,
+        at=1,
+        delay=0.5,
+    )
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert answer.returncode == 0, answer.stderr
+    status, waited, known = json.loads(answer.stdout.splitlines()[-1])
+    assert status == "INTERRUPTED" and known
+    assert waited < patience
