@@ -1,0 +1,1 @@
+"""Random trials: problems whose optima are known by construction, damaged oracles, forged certificates."""
