@@ -6,7 +6,8 @@ Each trial is made from (seed, index) alone: ``--seed 0 --only 1234`` repeats nu
 longer than ``--patience`` seconds is recorded as a hang, one whose process dies as a crash.
 
 STALLED counts the solves that gave up although a proof of the tolerance exists and float64 can hold it; those
-without a known proof are UNCERTIFIED, those that ask for more digits than there are ROUNDING.
+without a known proof are UNCERTIFIED, those that ask for more digits than there are ROUNDING, and those of
+gradient methods on a risk with kinks NOT SMOOTH.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ class Capability(Enum):
     ENTROPY = "log_reference"
     ENTROPIC_MINIMISATION = "minimise_entropy"
     CVXPY = "cvxpy_form"
+    UNIT = "in_unit"
     SEPARATION = "separate"
     DUAL_CUT = "dual_cut"
     DUAL_ASCENT = "dual_ascent"

@@ -38,6 +38,12 @@ class LinearForm:
         """Number of columns: the dimension of x plus the number of auxiliaries."""
         return self.cost.shape[0]
 
+    @property
+    def scale(self) -> float:
+        """The largest finite side; 0 if there is none."""
+        sides = np.concatenate([self.lower, self.upper, self.row_lower, self.row_upper])
+        return float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
+
     def in_unit(self, unit: float) -> LinearForm:
         """Return the same programme in u / unit: a solution times `unit` is one of this programme."""
         if unit == 1.0:

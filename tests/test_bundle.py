@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Retired, rounding_of_offsets
-from cutplane.engine.tolerances import EPS
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 
 
@@ -41,7 +41,7 @@ def test_columns_survive_growth_beyond_the_first_capacity():
     assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(40))
     assert bundle.blocks.tolist() == [0] * 40
     assert bundle.weights.tolist() == [0.0] * 40
-    assert bundle.noise.tolist() == [EPS * (abs(k - 20.0) + k * k + k) for k in range(40)]
+    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(40)]
     assert bundle.steepest == 39.0
 
 
@@ -82,18 +82,21 @@ def test_find_knows_a_row_up_to_the_rounding_of_its_offset(slope, offset, block,
     assert bundle.find(np.array(slope), offset, block) == row
 
 
-def test_noise_is_one_bit_of_the_terms_of_an_offset():
+def test_noise_is_that_of_cancelled_terms_of_an_offset():
     slopes, offsets, point = np.array([[3.0, -4.0], [0.0, 1.0]]), np.array([-2.0, 0.5]), np.array([1.0, -2.0])
-    assert rounding_of_offsets(slopes, offsets, point).tolist() == [EPS * 13.0, EPS * 2.5]
-    assert rounding_of_offsets(slopes, offsets, None).tolist() == [EPS * 2.0, EPS * 0.5]
-    assert rounding_of_offsets(sparse.csr_array(slopes), offsets, point).tolist() == [EPS * 13.0, EPS * 2.5]
+    assert rounding_of_offsets(slopes, offsets, point).tolist() == [CANCELLED * 13.0, CANCELLED * 2.5]
+    assert rounding_of_offsets(slopes, offsets, None).tolist() == [CANCELLED * 2.0, CANCELLED * 0.5]
+    assert rounding_of_offsets(sparse.csr_array(slopes), offsets, point).tolist() == [
+        CANCELLED * 13.0,
+        CANCELLED * 2.5,
+    ]
 
 
 @pytest.mark.parametrize("query, block, share", [(0, 0, 1.0), (0, HALF_SPACE, 0.0), (TRIVIAL, 0, 0.0)])
 def test_half_spaces_and_known_infima_have_no_noise(query, block, share):
     bundle = Bundle(2, 1)
     bundle.add(query, np.ones(2), np.array([[3.0, 4.0]]), np.array([1.0]), [block])
-    assert bundle.noise.tolist() == [share * EPS * 8.0]
+    assert bundle.noise.tolist() == [share * CANCELLED * 8.0]
     assert bundle.has_half_spaces == (block == HALF_SPACE)
 
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.certificate import Certificate, Verification
-from cutplane.engine.tolerances import CANCELLED, EPS
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 
 OPTIMUM = -15.0 / 32.0
@@ -289,7 +289,7 @@ def test_noise_is_that_of_the_offsets_of_cuts_in_use_that_come_from_queries():
         points={0: np.array([1.0]), 1: np.array([-4.0])},
         duals={9: np.ones(2)},
     )
-    assert proof._noise().tolist() == [0.0, EPS * 4.5, 0.0, 0.0, EPS * 2.0]
+    assert proof._noise().tolist() == [0.0, CANCELLED * 4.5, 0.0, 0.0, CANCELLED * 2.0]
 
 
 def test_memory_and_display():

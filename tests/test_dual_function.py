@@ -2,6 +2,7 @@
 
 import math
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,6 +17,7 @@ INF = math.inf
 SLOPES = np.array([[1.0, 2.0], [-3.0, 0.0], [0.0, 4.0]])
 OFFSETS = np.array([1.0, -2.0, 10.0])
 BLOCKS = np.zeros(3, dtype=int)
+VARIABLE = cp.Variable(2)
 
 
 def problem(regularizer, feasible=None, dim=2, blocks=1, infimum=-INF):
@@ -208,13 +210,27 @@ def test_a_closed_form_calls_no_solver():
     assert dual.doubt == 0.0
 
 
-CURVED = cut.L1Ball(1.0), cut.L2Ball(1.0), cut.L1Ball(1.0) & cut.Box(-1.0, 1.0)
+CURVED = (
+    (cut.NoRegularizer(), cut.L2Ball(1.0)),
+    (cut.L1(), cut.L2Ball(1.0) & cut.Box(-1.0, 1.0)),
+    (cut.L2(1.0), cut.Box(-1.0, 1.0)),
+    (cut.CvxpyRegularizer(cp.norm1(VARIABLE), VARIABLE), cut.Simplex()),
+)
 
 
-@pytest.mark.parametrize("feasible", CURVED, ids=repr)
-def test_sets_that_are_no_polyhedra_or_need_auxiliaries_are_no_linear_programmes(feasible):
-    assert DualFunction(problem(cut.NoRegularizer(), feasible))._programme is None
-    assert DualFunction(problem(cut.L2(1.0), cut.Box(-1.0, 1.0)))._programme is None
+@pytest.mark.parametrize(("regularizer", "feasible"), CURVED, ids=repr)
+def test_what_is_curved_is_no_linear_programme(regularizer, feasible):
+    assert DualFunction(problem(regularizer, feasible))._programme is None
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_a_linear_programme_has_the_auxiliaries_of_both_pieces(unit):
+    ball = cut.L1Ball(unit, centre=[unit, 0.0]) & cut.Box(-unit, unit)
+    dual = DualFunction(problem(cut.L1(1.0), ball))
+    found = dual(np.array([[-3.0, -2.0]]), np.array([1.0]), BLOCKS[:1], np.ones(1), INF)
+    assert found.value == pytest.approx(1.0 - 3.0 * unit, rel=1e-12)
+    assert found.minimiser == pytest.approx([unit, unit], rel=1e-9)
+    assert dual._inner is None
 
 
 def test_small_terms_leave_small_errors():

@@ -98,10 +98,10 @@ SIMPLICES = {"simplex", "wide simplex", "capped", "capped, vectors"}
 BALLS = {"l1 ball", "l2 ball"}
 CLOSED = {
     "l2, weights": BOXES,
-    "l1": BOXES,
-    "l1, weights": BOXES,
+    "l1": BOXES | SIMPLICES,
+    "l1, weights": BOXES | SIMPLICES,
     "elastic net": BOXES,
-    "elastic net, all l1": BOXES,
+    "elastic net, all l1": BOXES | SIMPLICES,
     "entropy": BOXES | SIMPLICES,
     "entropy, lam 0": BOXES | SIMPLICES,
     "relative entropy": BOXES | SIMPLICES,

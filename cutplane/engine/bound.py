@@ -14,7 +14,6 @@ from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
 from cutplane.regularizers.base import Minimum, Regularizer
-from cutplane.regularizers.none import NoRegularizer
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -59,17 +58,15 @@ class DualFunction:
     @cached_property
     def _programme(self) -> LinearMinimum | None:
         """The inner minimum as a linear programme, if it is one."""
-        problem = self.problem
-        if not isinstance(problem.active_regularizer, NoRegularizer) or not offers(
-            problem.simple_set, Capability.LINEAR_FORM
-        ):
+        pieces: Any = self.problem.active_regularizer, self.problem.simple_set
+        if not all(offers(piece, Capability.LINEAR_FORM) for piece in pieces):
             return None
-        form = getattr(problem.simple_set, Capability.LINEAR_FORM.value)(problem.dim)
-        if form is None or form.n_columns > problem.dim:
+        regularizer, simple_set = (piece.linear_form(self.problem.dim) for piece in pieces)
+        if regularizer is None or simple_set is None:
             return None
         from cutplane.masters.linear_minimum import LinearMinimum
 
-        return LinearMinimum(form)
+        return LinearMinimum(regularizer.merge(simple_set, self.problem.dim))
 
     @property
     def doubt(self) -> float:

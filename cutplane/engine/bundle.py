@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, largest_entry, rows_of
-from cutplane.engine.tolerances import EPS
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 from cutplane.validation import Array
 
@@ -335,4 +335,4 @@ def _deepest(
 def rounding_of_offsets(slopes: Any, offsets: Array, point: Array | None) -> Array:
     """Return a bound of the rounding errors of offsets f(x) - <slope, x>, each a difference of two terms."""
     terms = np.abs(offsets)
-    return EPS * (terms if point is None else terms + abs(slopes) @ np.abs(point))
+    return CANCELLED * (terms if point is None else terms + abs(slopes) @ np.abs(point))

@@ -279,9 +279,9 @@ def _drift(start: Point, end: Point, t: float, x: Array) -> float:
     size = float(np.abs(x).max())
     if size == 0.0:
         return np.inf
-    parts = (abs(1.0 - t), start), (abs(t), end)
-    sizes = [share * point.extent for share, point in parts]
-    return EPS + sum(part * (point.drift + EPS) for part, (_, point) in zip(sizes, parts, strict=True)) / size
+    inherited = abs(1.0 - t) * start.extent * start.drift + abs(t) * end.extent * end.drift
+    rounding = EPS * (start.extent + abs(t) * (start.extent + end.extent))  # of z0 + t (z1 - z0)
+    return (inherited + rounding) / size
 
 
 def _nearby(separator: Separator) -> Any:

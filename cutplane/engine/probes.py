@@ -11,6 +11,7 @@ from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import ORACLE
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
+from cutplane.sets.base import scale_of
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
     """Evaluate two points close to one another, somewhere in the simple set where the run has been."""
     assert run.best is not None
     centre = run.best.x
-    reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max()) or 1.0
+    reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
+    reach = reach or scale_of(run.problem.simple_set, run.problem.dim)
     step = reach * rng.standard_normal(centre.size)
     there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
     target = _THERE * there + (1.0 - _THERE) * back

@@ -184,9 +184,13 @@ class Run:
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def natural_weight(self, point: Point) -> float:
-        """Return a prox weight in the unit of the problem: slope at the point over size of the point."""
+        """Return a prox weight in the unit of the problem: slope at the point over size of the point.
+
+        A point at zero has the size of 1, or that of the simple set if it is smaller.
+        """
         steepness = float(np.linalg.norm(self.evaluator.slopes(point).sum(axis=0)))
-        return max(steepness, 1e-12) / max(1.0, float(np.linalg.norm(point.x)))
+        size = max(float(np.linalg.norm(point.x)), min(1.0, self.solver.largest or 1.0))
+        return (steepness or 1.0) / size
 
     def certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from time import perf_counter
@@ -16,6 +16,7 @@ from scipy import sparse
 
 from cutplane.deadline import check_time
 from cutplane.engine.bundle import Bundle
+from cutplane.engine.units import Unit
 from cutplane.exceptions import BackendError
 from cutplane.masters.base import (
     Level,
@@ -28,7 +29,8 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.select import Backend, Candidate, candidates
-from cutplane.sets.base import size_of
+from cutplane.masters.units import unit_of
+from cutplane.sets.base import scale_of, size_of
 
 _LARGE, _SMALL = 1e6, 1e-3
 """Sizes of solutions, in the unit of the masters, for which it is changed. Their tolerances, 1e-9 of the
@@ -77,6 +79,7 @@ class ReducedSolver:
         self.notes: list[str] = []
         self.idle = False
         """Whether the last iterations moved nothing: an inexact master is passed over then."""
+        self._unit, self._stated = Unit(), reduced
         self._candidates = {kind: candidates(reduced, kind, backend) for kind in kinds}
         self._masters: dict[Hashable, Master] = {}
         self._standings: dict[tuple[Kind, str], Standing] = {}
@@ -85,13 +88,14 @@ class ReducedSolver:
 
     def measure(self, size: float) -> None:
         """Build the masters anew for solutions of this size, if it is far from the one they are built for."""
-        unit = self.reduced.unit
-        size = min(max(size, 1.0), self.largest or 1.0)
-        if _LARGE * unit < size or _SMALL * unit > size:
-            self.reduced = replace(self.reduced, unit=math.ldexp(1.0, math.frexp(size)[1]))
-            self._candidates = {
-                kind: candidates(self.reduced, kind, self.backend) for kind in self._candidates
-            }
+        size = min(max(size, self._least), self.largest or 1.0)
+        if not (_LARGE * self._unit.size < size or _SMALL * self._unit.size > size):
+            return
+        unit = Unit(unit_of(size))
+        stated = unit.of_problem(self.reduced)
+        found = {kind: candidates(stated, kind, self.backend) for kind in self._candidates}
+        if all(_names(found[kind]) == _names(known) for kind, known in self._candidates.items()):
+            self._unit, self._stated, self._candidates = unit, stated, found
             self._masters.clear()
 
     @property
@@ -104,6 +108,11 @@ class ReducedSolver:
     def largest(self) -> float:
         """The size of the simple set; inf if it is not known."""
         return size_of(self.reduced.simple_set, self.reduced.dim)
+
+    @cached_property
+    def _least(self) -> float:
+        """The size of a solution that is zero, as far as anyone knows."""
+        return min(1.0, scale_of(self.reduced.simple_set, self.reduced.dim))
 
     @property
     def names(self) -> str:
@@ -162,7 +171,7 @@ class ReducedSolver:
     def _queue(self, kind: Kind, turn: int) -> list[Candidate]:
         """Return the candidates, those at the end that failed and whose turn has not come."""
         if kind not in self._candidates:
-            self._candidates[kind] = candidates(self.reduced, kind, self.backend)
+            self._candidates[kind] = candidates(self._stated, kind, self.backend)
         queue = self._candidates[kind]
         waiting = {name for (of, name), it in self._standings.items() if of is kind and it.next_turn > turn}
         return sorted(queue, key=lambda candidate: candidate.name in waiting) if waiting else queue
@@ -206,9 +215,10 @@ class ReducedSolver:
             if key not in self._masters:
                 self._masters[key] = candidate.build()
             master = self._masters[key]
-            solution = master.solve(_readable(bundle, master), stabilization, accuracy)
+            rows = self._unit.of_rows(_readable(bundle, master))
+            solution = master.solve(rows, self._unit.of_stabilization(stabilization), accuracy)
             if isinstance(solution, MasterSolution) and isinstance(solution.status, MasterStatus):
-                return solution
+                return self._unit.back(solution, bundle)
             return _failure(
                 f"it returned {type(solution).__name__}, not a MasterSolution with a MasterStatus"
             )
@@ -229,13 +239,18 @@ class ReducedSolver:
         if solution.status is MasterStatus.INFEASIBLE and not candidate.exact:
             from cutplane.masters.conic import certify_infeasible
 
-            proven = certify_infeasible(bundle, self.reduced.simple_set, self.reduced.dim)
+            rows = self._unit.of_rows(bundle)
+            proven = certify_infeasible(rows, self._stated.simple_set, self.reduced.dim)
             return None if proven else "it calls the reduced problem infeasible, which could not be certified"
         if solution.status is MasterStatus.SOLVED:
             return _wrong("minimiser", solution.x, self.reduced.dim) or _wrong(
                 "vector of multipliers", solution.multipliers, len(bundle)
             )
         return None
+
+
+def _names(found: list[Candidate]) -> list[str]:
+    return [candidate.name for candidate in found]
 
 
 def _readable(bundle: Bundle, master: Master) -> Rows:

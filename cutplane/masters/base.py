@@ -78,16 +78,12 @@ class ReducedProblem:
     dim, n_blocks : int
     regularizer : Regularizer
     simple_set : FeasibleSet
-    unit : float
-        A power of two that solutions are not far from in size: a master whose tolerances refer to numbers of
-        the size of 1 solves for x / unit.
     """
 
     dim: int
     n_blocks: int
     regularizer: Regularizer
     simple_set: FeasibleSet
-    unit: float = 1.0
 
 
 class MasterStatus(Enum):

@@ -12,8 +12,6 @@ from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.validation import Array
 
 _ROUNDING = 1e-14
-_SPREAD = 1e3
-_NOTHING = 1e-6
 
 
 def survivors(known: Array, ids: Array) -> Array:
@@ -51,15 +49,6 @@ def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
     half_spaces = blocks == HALF_SPACE
     factors[half_spaces] = np.ldexp(1.0, -np.frexp(row_sizes(slopes[half_spaces]))[1])
     return factors
-
-
-def far_from_unit(size: float, unit: float) -> bool:
-    """Tell whether a solution of this size would be more accurate in another unit.
-
-    A backend's tolerances are about 1e-9 of the unit. A solution 1e3 times larger or smaller has lost as many
-    digits of them; one below 1e-6 may be zero.
-    """
-    return _NOTHING * unit < size < unit / _SPREAD or _SPREAD * unit < size < unit / _NOTHING**2
 
 
 def row_sizes(slopes: Any) -> Array:

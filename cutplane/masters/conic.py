@@ -10,12 +10,13 @@ import numpy as np
 from cutplane.capabilities import Capability, offers, require
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
-from cutplane.masters.changes import far_from_unit, row_sizes, scaled
+from cutplane.masters.changes import row_sizes, scaled
 from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
 from cutplane.masters.cvxpy_call import call
+from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
-from cutplane.sets.base import FeasibleSet, size_of
+from cutplane.sets.base import FeasibleSet, scale_of, size_of
 from cutplane.validation import Array
 
 
@@ -63,16 +64,15 @@ class InnerMinimum:
         self._needs_budget = False
         self.doubt = 0.0
         """The gap between the value at the last minimiser and the bound that was returned."""
-        self._compile(1.0)
+        self._compile(unit_of(scale_of(simple_set, dim)))
 
     def _compile(self, unit: float) -> None:
         """State the problem in a unit of x, in which tolerances are relative to 1."""
         self._unit = unit
         regularizer, simple_set = self._pieces
-        x = self._x if unit == 1.0 else unit * self._x
-        g = getattr(regularizer, "cvxpy_form")(x)  # noqa: B009
+        g = piece_in_unit(regularizer, unit).cvxpy_form(self._x)
         objective = cp.Minimize(self._scale * g + self._v @ self._x)
-        constraints = getattr(simple_set, "cvxpy_form")(x)  # noqa: B009
+        constraints = piece_in_unit(simple_set, unit).cvxpy_form(self._x)
         self._everywhere = cp.Problem(objective, constraints)
         self._within_budget = cp.Problem(objective, [*constraints, g <= self._budget])
 
@@ -94,14 +94,14 @@ class InnerMinimum:
             ``(-inf, None)`` if it is unbounded, or if no backend could solve it.
         """
         if far_from_unit(extent, self._unit):
-            self._compile(math.ldexp(1.0, math.frexp(extent)[1]))
+            self._compile(unit_of(extent))
         self._extent = max(self._largest if self._largest < math.inf else 0.0, extent)
         least = self._evaluate(v, budget)
         size = 0.0 if least.x is None else float(np.abs(least.x).max())
         if not far_from_unit(size, self._unit):
             return least
         doubt = self.doubt
-        self._compile(math.ldexp(1.0, math.frexp(size)[1]))
+        self._compile(unit_of(size))
         again = self._evaluate(v, budget)
         if again.value >= least.value:
             return again
@@ -205,9 +205,9 @@ class ConicProjection:
         """State the problem in a unit of x close to this size, in which tolerances are relative to 1."""
         if self._unit > 0.0 and not far_from_unit(size, self._unit):
             return
-        self._unit = math.ldexp(1.0, math.frexp(size)[1])
+        self._unit = unit_of(size)
         objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
-        self._problem = cp.Problem(objective, getattr(self.simple_set, "cvxpy_form")(self._unit * self._x))  # noqa: B009
+        self._problem = cp.Problem(objective, piece_in_unit(self.simple_set, self._unit).cvxpy_form(self._x))
 
 
 def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +18,9 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import far_from_unit, objective_scale, row_factors
+from cutplane.masters.changes import objective_scale, row_factors
 from cutplane.masters.slots import Slots
+from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.validation import Array
 
 _FEW_VARIABLES = 300
@@ -70,7 +70,7 @@ class PrimalForm:
         self._call = call
         self._slots = Slots(reduced.n_blocks)
         self._settled = False
-        self._unit = reduced.unit
+        self._unit = 1.0
 
     def solve(self, rows: Rows, stabilization: Stabilization) -> MasterSolution:
         """Solve with the present rows.
@@ -82,7 +82,7 @@ class PrimalForm:
         size = 0.0 if solution.x is None else float(np.abs(solution.x).max())
         if not far_from_unit(size, self._unit):
             return solution
-        self._unit = math.ldexp(1.0, math.frexp(size)[1])
+        self._unit = unit_of(size)
         self._slots, self._settled = Slots(self.reduced.n_blocks), False
         again = self._solve(rows, stabilization)
         return solution if again.x is None else again
@@ -134,7 +134,6 @@ class StabilisedProblem:
     ):
         self._unit = pool.unit
         self._u = cp.Variable(reduced.dim)
-        x: Any = self._u if pool.unit == 1.0 else pool.unit * self._u
         self._scale = pool.scale
         self._weight = cp.Parameter(nonneg=True)
         self._linear = cp.Parameter(reduced.dim)
@@ -145,8 +144,12 @@ class StabilisedProblem:
             (np.ones(cuts.size), (cuts, blocks[cuts])), shape=(blocks.size, reduced.n_blocks)
         )
         self.rows = pool.slopes @ self._u + pool.offsets <= cp.multiply(pool.used, selector @ model)
-        objective = cp.sum(model) + pool.scale * _cvxpy_form(reduced.regularizer, x)
-        constraints = [self.rows, *_cvxpy_form(reduced.simple_set, x)]
+        regularizer, simple_set = (
+            piece_in_unit(piece, pool.unit).cvxpy_form(self._u)
+            for piece in (reduced.regularizer, reduced.simple_set)
+        )
+        objective = cp.sum(model) + pool.scale * regularizer
+        constraints = [self.rows, *simple_set]
         if kind is Prox:
             objective += 0.5 * self._weight * cp.sum_squares(self._u) - self._linear @ self._u
         elif kind is Level:
@@ -170,7 +173,3 @@ class StabilisedProblem:
         elif isinstance(stabilization, Level):
             self._level.value = self._scale * stabilization.level
             self._linear.value = stabilization.centre / self._unit
-
-
-def _cvxpy_form(piece: object, x: cp.Expression) -> Any:
-    return getattr(piece, "cvxpy_form")(x)  # noqa: B009

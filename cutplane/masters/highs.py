@@ -85,7 +85,7 @@ class HighsMaster:
             orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
         self.orientation = orientation
-        self._form = form.in_unit(reduced.unit)
+        self._form = form
         self._settled = False
 
     @staticmethod
@@ -110,9 +110,8 @@ class HighsMaster:
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
             x, duals, own = self._layout.read(self.model)
-            unit, multipliers = self.reduced.unit, duals * self._factors / self._scale
-            own = own if own is None else own / (self._scale * unit)
-            return MasterSolution(unit * x, multipliers, set_multipliers=own)
+            own = own if own is None else own / self._scale
+            return MasterSolution(x, duals * self._factors / self._scale, set_multipliers=own)
         if self.orientation == "columns":
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
@@ -127,7 +126,6 @@ class HighsMaster:
             self._layout.remove(self.model, np.flatnonzero(~kept))
         new = slice(int(kept.sum()), None)
         slopes, offsets, blocks = rows.slopes[new], rows.offsets[new], rows.blocks[new]
-        slopes = slopes if self.reduced.unit == 1.0 else slopes * self.reduced.unit
         factors = row_factors(slopes, blocks, self._scale)
         self._factors = np.concatenate([self._factors[kept], factors])
         self._known = np.array(rows.ids)
@@ -146,14 +144,14 @@ class HighsMaster:
     def _restart(self, rows: Rows, lone: Array) -> None:
         """Begin a new model, in the layout and the scale that the rows ask for."""
         form, dim, n_blocks = self._form, self.reduced.dim, self.reduced.n_blocks
-        cuts = rows.slopes[rows.blocks != HALF_SPACE] * self.reduced.unit
+        cuts = rows.slopes[rows.blocks != HALF_SPACE]
         self._layout: LoneLayout | ColumnLayout | RowLayout
         if lone.size:
             self._layout = LoneLayout(form, dim, np.ravel(cuts.sum(axis=0)))
         else:
             kind = ColumnLayout if self.orientation == "columns" else RowLayout
             self._layout = kind(form, dim, n_blocks)
-        self._scale = objective_scale(rows.slopes * self.reduced.unit, rows.offsets, rows.blocks)
+        self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
         self._settled = bool(row_sizes(cuts).any())
         self._lone_ids = lone.copy()
         self._known = np.empty(0, dtype=np.int64)

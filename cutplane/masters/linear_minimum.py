@@ -1,4 +1,4 @@
-"""The minimum of a linear function over a polyhedron, certified by the multipliers of its rows."""
+"""The minimum of a piecewise linear function over a polyhedron, certified by the multipliers of its rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from cutplane.forms import LinearForm
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.units import unit_of
 from cutplane.regularizers.base import Minimum
 from cutplane.validation import Array
 
@@ -19,17 +20,19 @@ _BITS = 2.0**-48
 
 
 class LinearMinimum:
-    """v -> a lower bound of min over x of <v, x> subject to a linear form without costs or auxiliaries.
+    """v -> a lower bound of min over u = (x, auxiliaries) of cost'u + <v, x> subject to a linear form.
 
     Any multipliers y of the rows give the bound
 
-        sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i + min over lower <= x <= upper of <v - rows' y, x>,
+        sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i
+            + min over lower <= u <= upper of <cost + (v, 0) - rows' y, u>,
 
     which is the minimum for those of an optimal basis. They are found by HiGHS unless they are given.
 
     Parameters
     ----------
     form : LinearForm
+        Of the regularizer, merged with that of the set.
 
     Examples
     --------
@@ -44,12 +47,15 @@ class LinearMinimum:
     def __init__(self, form: LinearForm):
         self.form = form
         self._transposed = form.rows.T.tocsr()
+        self._unit = unit_of(form.scale or 1.0)
 
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
 
-        What rounding leaves of v where x is unbounded is charged over the distance `reach`.
+        What rounding leaves of the slope where u is unbounded is charged over the distance `reach`.
         """
+        dim = v.size
+        v = self.form.cost + np.concatenate([v, np.zeros(self.form.n_columns - dim)])
         if multipliers is not None and multipliers.shape == self.form.row_lower.shape:
             value = self._bound(v, multipliers, reach)
             if value > -math.inf:
@@ -61,11 +67,11 @@ class LinearMinimum:
             return Minimum(math.inf if status is MasterStatus.INFEASIBLE else -math.inf, None)
         solution = self._model.getSolution()
         value = self._bound(v, np.array(solution.row_dual) / scale, reach)
-        return Minimum(value, np.array(solution.col_value))
+        return Minimum(value, self._unit * np.array(solution.col_value)[:dim])
 
     @cached_property
     def _model(self) -> highspy.Highs:
-        return living_model(self.form, PRIMAL_SIMPLEX)
+        return living_model(self.form.in_unit(self._unit), PRIMAL_SIMPLEX)
 
     def _bound(self, v: Array, y: Array, reach: float) -> float:
         form = self.form

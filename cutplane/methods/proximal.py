@@ -19,6 +19,8 @@ _ACCURACY = 0.5
 """Share of the predicted decrease that a risk with on-demand accuracy may be off."""
 _FAR = 1e8
 """How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
+_STILL = 1e-15
+"""A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,8 @@ class ProximalBundle(Method):
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
                 return Step("serious", _after_serious_step(state, point, predicted), finished)
+        if np.abs(reduced.x - centre.x).max() <= _STILL * np.abs(centre.x).max():
+            state = replace(state, weight=min(state.weight / 10.0, run.natural_weight(centre)))
         error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
         if error > _FAR * predicted > 0.0:
             return Step("null", replace(state, weight=10.0 * state.weight), finished)
@@ -136,7 +140,7 @@ def _after_serious_step(state: ProximityState, point: Point, predicted: float) -
         weight = _interpolated(state, point, predicted)
     elif state.run_length > 3:
         weight = state.weight / 2.0
-    weight = max(weight, state.weight / 10.0, 1e-12)
+    weight = max(weight, state.weight / 10.0)
     if weight != state.weight:
         count = 1
     return ProximityState(point, weight, count, max(state.variation, 2.0 * predicted))

@@ -48,6 +48,8 @@ class Regularizer(ABC):
         g is the entropy lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf.
     cvxpy_form(x) -> cvxpy.Expression
         g as an expression in the cvxpy variable x.
+    in_unit(unit) -> Regularizer
+        u -> g(unit * u): backends whose tolerances are absolute are given numbers of the size of 1.
 
     Attributes
     ----------

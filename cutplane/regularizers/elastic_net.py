@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +101,11 @@ class ElasticNet(Regularizer):
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the linear form if there is no quadratic part."""
         return self._l1.linear_form(dim) if self._l2.lam == 0.0 else None
+
+    def in_unit(self, unit: float) -> ElasticNet:
+        """Return u -> g(unit * u)."""
+        absolute = self.l1_ratio + unit * (1.0 - self.l1_ratio)
+        return replace(self, lam=unit * absolute * self.lam, l1_ratio=self.l1_ratio / absolute)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as the sum of its two parts."""

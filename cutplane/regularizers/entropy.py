@@ -108,6 +108,10 @@ class NegativeEntropy(_Entropy):
     def _log_reference(self) -> float:
         return 0.0
 
+    def in_unit(self, unit: float) -> RelativeEntropy:
+        """Return u -> g(unit * u)."""
+        return RelativeEntropy(1.0 / unit, unit * self.lam)
+
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a sum of entropies."""
         import cvxpy as cp
@@ -159,6 +163,10 @@ class RelativeEntropy(_Entropy):
     @property
     def _log_reference(self) -> float | Array:
         return np.log(self.reference)
+
+    def in_unit(self, unit: float) -> RelativeEntropy:
+        """Return u -> g(unit * u)."""
+        return RelativeEntropy(self.reference / unit, unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a sum of relative entropies."""

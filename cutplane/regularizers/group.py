@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,10 @@ class SquaredGroupNorm(Regularizer):
         if self.p != 2.0:
             return None
         return DiagonalQuadratic((self.lam * self._rho**2)[self._group_of], np.zeros(dim))
+
+    def in_unit(self, unit: float) -> SquaredGroupNorm:
+        """Return u -> g(unit * u)."""
+        return replace(self, lam=unit * unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as the square of a norm of norms."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class L1(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over a box, or a lower bound of it.
+        """Return the minimum of g(x) + <v, x> over a box or a nonnegative set, or a lower bound of it.
 
         Where the box is open on the side to which x_j escapes, the minimum is -inf, unless `budget` is
         finite: g <= budget then keeps those coordinates in a ball of the l1 norm.
@@ -85,7 +85,7 @@ class L1(Regularizer):
             return minimise_linear(v, feasible_set)
         bounds = feasible_set.bounds(v.shape[0])
         if bounds is None:
-            return None
+            return minimise_linear(v + costs, feasible_set) if feasible_set.nonnegative else None
         x = np.where(v > costs, bounds[0], np.where(v < -costs, bounds[1], np.clip(0.0, *bounds)))
         escaping = np.isinf(x)
         vertex = _ball_vertex(v, costs, escaping, budget)
@@ -118,6 +118,10 @@ class L1(Regularizer):
             row_lower=np.concatenate([np.full(paid.size, -np.inf), np.zeros(paid.size)]),
             row_upper=np.concatenate([np.zeros(paid.size), np.full(paid.size, np.inf)]),
         )
+
+    def in_unit(self, unit: float) -> L1:
+        """Return u -> g(unit * u)."""
+        return replace(self, lam=unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a weighted l1 norm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,6 +115,11 @@ class L2(Regularizer):
         """Return lam times the weights, and the centre."""
         centre = np.zeros(dim) if self.centre is None else self.centre
         return DiagonalQuadratic(self._scaled(np.ones(dim)), centre)
+
+    def in_unit(self, unit: float) -> L2:
+        """Return u -> g(unit * u)."""
+        centre = None if self.centre is None else self.centre / unit
+        return replace(self, lam=unit * unit * self.lam, centre=centre)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a sum of squares."""

@@ -71,6 +71,10 @@ class NoRegularizer(Regularizer):
         """Return zero costs."""
         return bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf))
 
+    def in_unit(self, unit: float) -> NoRegularizer:
+        """Return u -> g(unit * u)."""
+        return self
+
     def cvxpy_form(self, x: Any) -> Any:
         """Return the constant 0."""
         import cvxpy as cp

@@ -22,6 +22,14 @@ from cutplane.validation import Array
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
+_PASSED_ON = (
+    Capability.CONJUGATE,
+    Capability.QUADRATIC,
+    Capability.LINEAR_FORM,
+    Capability.CVXPY,
+    Capability.UNIT,
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partial(Regularizer):
@@ -80,8 +88,7 @@ class Partial(Regularizer):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that h does not offer."""
-        kinds = (Capability.CONJUGATE, Capability.QUADRATIC, Capability.LINEAR_FORM, Capability.CVXPY)
-        return tuple(kind for kind in kinds if not offers(self.regularizer, kind))
+        return tuple(kind for kind in _PASSED_ON if not offers(self.regularizer, kind))
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if the mask does not have shape (dim,)."""
@@ -165,6 +172,10 @@ class Partial(Regularizer):
             row_lower=form.row_lower,
             row_upper=form.row_upper,
         )
+
+    def in_unit(self, unit: float) -> Partial:
+        """Return u -> g(unit * u)."""
+        return replace(self, regularizer=self._inner("in_unit")(unit))
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return h of the masked entries of x."""

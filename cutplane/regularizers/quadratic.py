@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,11 @@ class QuadraticForm(Regularizer):
                 return UNBOUNDED
             x = -solution / self.lam
             return minimum(0.5 * self.lam * (x @ (self.Q @ x)) + slope @ x, x)
+
+    def in_unit(self, unit: float) -> QuadraticForm:
+        """Return u -> g(unit * u)."""
+        c = None if self.c is None else self.c / unit
+        return replace(self, c=c, lam=unit * unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a quadratic form."""

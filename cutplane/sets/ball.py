@@ -39,6 +39,11 @@ class _Ball(FeasibleSet):
         super().resolve(dim)
         return self if self.dim == dim else replace(self, dim=dim)
 
+    def in_unit(self, unit: float) -> Self:
+        """Return {u : unit * u is in the set}."""
+        centre = None if self.centre is None else self.centre / unit
+        return replace(self, radius=self.radius / unit, centre=centre)
+
     def _offset(self, x: Any) -> Any:
         return x if self.centre is None else x - self.centre
 

@@ -137,6 +137,8 @@ class FeasibleSet(ABC):
         X as a polyhedron.
     cvxpy_form(x) -> list of cvxpy constraints
         X as constraints on the cvxpy variable x.
+    in_unit(unit) -> FeasibleSet
+        {u : unit * u in X}: backends whose tolerances are absolute are given sets of the size of 1.
 
     Attributes
     ----------
@@ -144,10 +146,13 @@ class FeasibleSet(ABC):
         Dimension; None if the set fits any dimension.
     bounded : bool or None
         Whether X is bounded; None if not known.
+    nonnegative : bool
+        Whether X is known to lie in the nonnegative orthant, where an l1 norm is linear.
     """
 
     dim: int | None = None
     bounded: bool | None = None
+    nonnegative: bool = False
 
     @abstractmethod
     def violation(self, x: Array) -> float:
@@ -185,3 +190,12 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
         return np.inf
     minimise = getattr(feasible_set, Capability.LINEAR_MINIMISATION.value)
     return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))
+
+
+def scale_of(feasible_set: FeasibleSet, dim: int) -> float:
+    """Return the size of a set, or of the finite sides of its linear form; 1 if neither is known."""
+    size = size_of(feasible_set, dim)
+    if size == np.inf and offers(feasible_set, Capability.LINEAR_FORM):
+        form = getattr(feasible_set, Capability.LINEAR_FORM.value)(dim)
+        size = 0.0 if form is None else form.scale
+    return size if 0.0 < size < np.inf else 1.0

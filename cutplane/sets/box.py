@@ -110,6 +110,10 @@ class Box(FeasibleSet):
         """Return the sides as bounds."""
         return bounds_only(*self.bounds(dim))
 
+    def in_unit(self, unit: float) -> Box:
+        """Return {u : unit * u is in the set}."""
+        return replace(self, lower=self.lower / unit, upper=self.upper / unit)
+
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the finite sides as constraints."""
         lower, upper = self.bounds(x.size)

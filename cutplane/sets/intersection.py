@@ -75,7 +75,7 @@ class Intersection(FeasibleSet):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The forms that a part does not offer; none is offered with a separation oracle."""
-        forms = (Capability.CVXPY, Capability.LINEAR_FORM)
+        forms = (Capability.CVXPY, Capability.LINEAR_FORM, Capability.UNIT)
         if self.separators:
             return forms
         return tuple(form for form in forms if not all(offers(part, form) for part in self.simple))
@@ -112,6 +112,10 @@ class Intersection(FeasibleSet):
             return None
         forms = [getattr(part, "linear_form")(dim) for part in self.simple]  # noqa: B009
         return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)
+
+    def in_unit(self, unit: float) -> FeasibleSet:
+        """Return {u : unit * u is in the intersection}, of simple parts."""
+        return Intersection([getattr(part, "in_unit")(unit) for part in self.simple])  # noqa: B009
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the constraints of all simple parts."""

@@ -48,6 +48,7 @@ class NonnegativeBall(FeasibleSet):
     dim: int | None = None
 
     bounded = True
+    nonnegative = True
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
@@ -120,6 +121,10 @@ class NonnegativeBall(FeasibleSet):
             row_lower=np.array([-np.inf]),
             row_upper=np.array([self.radius]),
         )
+
+    def in_unit(self, unit: float) -> NonnegativeBall:
+        """Return {u : unit * u is in the set}."""
+        return replace(self, radius=self.radius / unit)
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return x >= 0 and one constraint on the norm, by power cones unless p is 1, 2 or inf."""

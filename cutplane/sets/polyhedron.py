@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,11 @@ class Polyhedron(FeasibleSet):
             rows = sparse.csr_array(sparse.vstack([rows, sparse.csr_array(self.A_eq)]))
             low, high = np.concatenate([low, self.b_eq]), np.concatenate([high, self.b_eq])
         return LinearForm(np.zeros(dim), np.full(dim, -np.inf), np.full(dim, np.inf), rows, low, high)
+
+    def in_unit(self, unit: float) -> Polyhedron:
+        """Return {u : unit * u is in the set}."""
+        b_eq = None if self.b_eq is None else self.b_eq / unit
+        return replace(self, b=self.b / unit, b_eq=b_eq)
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the inequalities and the equations."""

@@ -13,6 +13,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
 from cutplane.parameters import as_parameter, common_dim, short_repr
 from cutplane.sets.base import FeasibleSet
+from cutplane.sets.box import Box
 from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
 from cutplane.validation import Array, as_scalar
 
@@ -42,6 +43,7 @@ class Simplex(FeasibleSet):
     radius: float = 1.0
 
     bounded = True
+    nonnegative = True
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
@@ -78,6 +80,10 @@ class Simplex(FeasibleSet):
         """Return one equation."""
         return _unit_sum(dim, np.full(dim, np.inf), self.radius)
 
+    def in_unit(self, unit: float) -> Simplex:
+        """Return {u : unit * u is in the set}."""
+        return replace(self, radius=self.radius / unit)
+
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return x >= 0 and sum x = radius."""
         return _cvxpy_sum(x, self.radius)
@@ -113,6 +119,7 @@ class CappedSimplex(FeasibleSet):
     dim: int | None = None
 
     bounded = True
+    nonnegative = True
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
@@ -153,6 +160,10 @@ class CappedSimplex(FeasibleSet):
     def linear_form(self, dim: int) -> LinearForm:
         """Return the caps as bounds, and one equation."""
         return _unit_sum(dim, self._caps(dim).copy(), 1.0)
+
+    def in_unit(self, unit: float) -> FeasibleSet:
+        """Return {u : unit * u is in the set}."""
+        return Simplex(self.dim, 1.0 / unit) & Box(0.0, self.cap / unit, dim=self.dim)
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return 0 <= x <= cap and sum x = 1."""

@@ -58,6 +58,10 @@ class WholeSpace(FeasibleSet):
         """Return a form without constraints."""
         return bounds_only(*self.bounds(dim))
 
+    def in_unit(self, unit: float) -> WholeSpace:
+        """Return {u : unit * u is in the set}."""
+        return self
+
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return no constraints."""
         return []

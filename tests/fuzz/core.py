@@ -52,7 +52,7 @@ def trial(rng: Rng) -> Outcome:
             failures = checks.of_result(known, result, options["tol"], options.get("tol_abs", 0.0))
             status = str(result.status)
             if result.status is Status.STALLED:
-                status = _stall(known, options)
+                status = _stall(known, name, options)
         except Refused:
             status = "REFUSED"
         except Broken as error:
@@ -64,10 +64,12 @@ def trial(rng: Rng) -> Outcome:
     return Outcome(family, status, [f"{failure} [{known.name}; n={len(known.x)}]" for failure in failures])
 
 
-def _stall(known: Known, options: dict[str, Any]) -> str:
-    """STALLED only where a proof of the tolerance is known to exist, and to be within reach of float64."""
+def _stall(known: Known, name: str, options: dict[str, Any]) -> str:
+    """STALLED only where a proof of the tolerance is known to exist, and to be within reach of the method."""
     if not known.certifiable:
         return "UNCERTIFIED"
+    if name in choices.ITERATIVE and not known.smooth:
+        return "NOT SMOOTH"
     asked = max(options["tol"] * max(abs(known.optimum), 1e-12), options.get("tol_abs", 0.0))
     return "STALLED" if asked > 1e-11 * known.terms(known.x) else "ROUNDING"
 

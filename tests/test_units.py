@@ -1,0 +1,129 @@
+"""Pieces, rows and answers in another unit of x say the same."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from test_regularizers import DIM, REGULARIZERS
+from test_sets import SETS
+
+import cutplane as cut
+from cutplane.capabilities import Capability, offers
+from cutplane.engine.units import Unit
+from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.simplex_qp import SimplexQP
+from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
+
+UNITS = [2.0**-40, 0.5, 2.0**33]
+
+
+class Rows:
+    slopes = np.array([[1.0, -2.0], [-0.5, 1.0], [1.0, 1.0]])
+    offsets = np.array([0.0, 0.25, -1.0])
+    blocks = np.array([0, 0, HALF_SPACE])
+    ids = np.arange(3)
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.7, 1.0, 3e12])
+def test_a_unit_is_the_next_power_of_two(size):
+    unit = unit_of(size)
+    assert unit / 2.0 <= size < unit
+    assert np.log2(unit) == round(np.log2(unit))
+    assert not far_from_unit(size, unit)
+    assert far_from_unit(1e4 * unit, unit)
+    assert far_from_unit(1e-4 * unit, unit)
+    assert not far_from_unit(0.0, unit)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("name", [name for name in REGULARIZERS if name != "cvxpy"])
+def test_a_regularizer_in_a_unit(name, unit):
+    regularizer = REGULARIZERS[name]
+    stated = piece_in_unit(regularizer, unit)
+    for u in np.abs(np.random.default_rng(0).standard_normal((5, DIM))):
+        assert stated.value(u) == pytest.approx(regularizer.value(unit * u), rel=1e-10)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_in_a_unit(name, unit):
+    feasible = SETS[name]
+    stated = piece_in_unit(feasible, unit)
+    for x in np.random.default_rng(0).standard_normal((5, DIM)):
+        assert stated.violation(x / unit) * unit == pytest.approx(feasible.violation(x), rel=1e-9, abs=1e-14)
+    assert offers(stated, Capability.CVXPY) == offers(feasible, Capability.CVXPY)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_pieces_that_cannot_say_themselves_are_wrapped(unit):
+    x = cp.Variable(2)
+    regularizer = cut.CvxpyRegularizer(cp.norm1(x), x, lam=3.0)
+    feasible = cut.CvxpySet([x >= unit, cp.sum(x) <= 4.0 * unit], x)
+    stated, inside = piece_in_unit(regularizer, unit), piece_in_unit(feasible, unit)
+    assert stated.value(np.array([1.0, -2.0])) == pytest.approx(9.0 * unit)
+    assert inside.violation(np.array([0.5, 1.0])) == pytest.approx(0.5)
+    u = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(stated.cvxpy_form(u)), inside.cvxpy_form(u))
+    assert problem.is_dcp()
+    assert not offers(inside, Capability.LINEAR_FORM)
+    assert not offers(stated, Capability.CONJUGATE)
+    assert piece_in_unit(feasible, 1.0) is feasible
+
+
+class Diagonal(cut.Regularizer):
+    """A user's regularizer with a quadratic form and nothing else."""
+
+    lam = 1.0
+
+    def value(self, x):
+        return 0.5 * float(x @ x)
+
+    def quadratic(self, dim):
+        return cut.L2(1.0).quadratic(dim)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_forms_of_a_users_piece_are_scaled(unit):
+    form = piece_in_unit(Diagonal(), unit).quadratic(3)
+    assert form.weights.tolist() == [unit * unit] * 3
+    assert form.centre.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("matrix", [np.array, sparse.csr_array])
+def test_rows_in_a_unit(unit, matrix):
+    rows = Rows()
+    rows.slopes = matrix(Rows.slopes)
+    stated = Unit(unit).of_rows(rows)
+    x = np.array([0.3, -0.7])
+    heights, wanted = stated.slopes @ (x / unit) + stated.offsets, Rows.slopes @ x + Rows.offsets
+    wanted[2] /= unit
+    assert heights == pytest.approx(wanted, rel=1e-12)
+    assert Unit().of_rows(rows) is rows
+
+
+@pytest.mark.parametrize("unit", [2.0**-10, 0.5, 2.0**10])
+@pytest.mark.parametrize(
+    ("master", "regularizer", "stabilization"),
+    [
+        (HighsMaster, cut.L1(0.25), None),
+        (SimplexQP, cut.L2(0.5), None),
+        (SimplexQP, cut.NoRegularizer(), Prox(np.array([0.25, -0.5]), 0.5)),
+        (SimplexQP, cut.L2(0.5), Level(np.array([1.5, -1.0]), 0.75)),
+    ],
+)
+def test_an_answer_in_a_unit(unit, master, regularizer, stabilization):
+    """The multipliers of a level are those up to a factor per unit."""
+    rows, reduced = Rows(), ReducedProblem(2, 1, regularizer, cut.Box(-2.0, 2.0, dim=2))
+    wanted = master(reduced).solve(rows, stabilization)
+    there = Unit(unit)
+    solution = master(there.of_problem(reduced)).solve(
+        there.of_rows(rows), there.of_stabilization(stabilization)
+    )
+    found = there.back(solution, rows)
+    assert found.x == pytest.approx(wanted.x, rel=1e-9, abs=1e-12)
+    ours, theirs = found.multipliers, wanted.multipliers
+    if isinstance(stabilization, Level):
+        ours, theirs = ours / ours.sum(), theirs / theirs.sum()
+    assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12)
