@@ -331,12 +331,17 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 
 
 @njit(**_OPTIONS)
-def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, steps, course):
-    """Do at most so many steps of `maximise`; PAUSED if more are needed.
+def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course):
+    """Do a slice of the steps of `maximise`; PAUSED if more are needed.
 
-    `course` is what has to be known to go on: the moves made, those without a gain, the gain of a move that
-    is not complete (-1 if the last one is), and the growth of `reach`.
+    `course` is what has to be known to go on: the moves made (-1 before the first slice), those without a
+    gain, the gain of a move that is not complete (-1 if the last one is), and the growth of `reach`.
     """
+    if course[0] < 0.0:
+        course[:] = 0.0
+        course[2] = -1.0
+        moved[:n] = 0.0
+    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
@@ -399,7 +404,7 @@ def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol,
         course[2] = -1.0
 
 
-def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
+def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course):
     """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
 
     Parameters
@@ -413,6 +418,8 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
         Its first entries are overwritten by the last direction on the free variables.
     moved : ndarray of shape (capacity,)
         Overwritten by the change of a, more exact than the difference of its old and new values.
+    course : ndarray of shape (4,)
+        Overwritten; see `go_on`.
 
     Returns
     -------
@@ -423,12 +430,10 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
     OutOfTime
         If the deadline passes between two slices of work.
     """
-    moved[:n] = 0.0
-    course = np.array([0.0, 0.0, -1.0, 0.0])
-    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
+    course[0] = -1.0
     while True:
         status, n_free, gap, error, moves = go_on(
-            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, steps, course
+            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course
         )
         if status != PAUSED:
             return status, n_free, gap, error, moves

@@ -47,6 +47,7 @@ class DualQP:
         self._g = np.zeros(16)
         self._ray = np.zeros(16)
         self._moved = np.zeros(16)
+        self._course = np.zeros(4)
         self._free = np.zeros(16, np.int64)
         self._where = np.full(16, -1)
         self._factor = np.zeros((16, 16))
@@ -231,7 +232,7 @@ class DualQP:
     def _improve(self, base: Array, tol: float, reach: float) -> tuple[int, float, float]:
         status, self._n_free, gap, error, moves = active_set.maximise(
             self.hessian, base, self._group, self._sigma, *self._state, self._n_free,
-            self._a, self._g, self.count, reach, tol, self._ray, self._moved,
+            self._a, self._g, self.count, reach, tol, self._ray, self._moved, self._course,
         )  # fmt: skip
         self._moves += moves
         return status, gap, error

@@ -249,7 +249,7 @@ class EntropyMaster:
         active_set.factorise(H, blocks, sigma, factor, sums, free, where, support.size)
         status, n_free, *_ = active_set.maximise(
             H, terms, blocks, sigma, factor, sums, free, where, support.size,
-            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step,
+            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step, np.empty(4),
         )  # fmt: skip
         if status == active_set.UNBOUNDED:
             step[:] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,10 @@ class ProximalBundle(Method):
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
                 return Step("serious", _after_serious_step(state, point, predicted), finished)
-        if np.abs(reduced.x - centre.x).max() <= _STILL * np.abs(centre.x).max():
+        if (
+            math.isclose(point.objective, centre.objective)
+            and np.abs(reduced.x - centre.x).max() <= _STILL * centre.extent
+        ):
             state = replace(state, weight=min(state.weight / 10.0, run.natural_weight(centre)))
         error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
         if error > _FAR * predicted > 0.0:
