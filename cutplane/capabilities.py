@@ -27,6 +27,7 @@ class Capability(Enum):
     DUAL_CUT = "dual_cut"
     DUAL_ASCENT = "dual_ascent"
     MULTIPLIER_METHOD = "multiplier_method"
+    MINIMISER = "minimise_with"
     CURVATURE = "curvature_bound"
     GRADIENT_SAMPLING = "sample_gradient"
 

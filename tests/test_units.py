@@ -91,18 +91,21 @@ def test_the_forms_of_a_users_piece_are_scaled(unit):
 
 
 @pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("height", UNITS)
 @pytest.mark.parametrize("matrix", [np.array, sparse.csr_array])
-def test_rows_in_a_unit(unit, matrix):
+def test_rows_in_a_unit(unit, height, matrix):
     rows = Rows()
     rows.slopes = matrix(Rows.slopes)
-    stated = Unit(unit).of_rows(rows)
+    stated = Unit(unit, height).of_rows(rows)
     x = np.array([0.3, -0.7])
     heights, wanted = stated.slopes @ (x / unit) + stated.offsets, Rows.slopes @ x + Rows.offsets
+    wanted[:2] /= height
     wanted[2] /= unit
     assert heights == pytest.approx(wanted, rel=1e-12)
     assert Unit().of_rows(rows) is rows
 
 
+@pytest.mark.parametrize("height", [2.0**-9, 1.0, 2.0**11])
 @pytest.mark.parametrize("unit", [2.0**-10, 0.5, 2.0**10])
 @pytest.mark.parametrize(
     ("master", "regularizer", "stabilization"),
@@ -113,11 +116,11 @@ def test_rows_in_a_unit(unit, matrix):
         (SimplexQP, cut.L2(0.5), Level(np.array([1.5, -1.0]), 0.75)),
     ],
 )
-def test_an_answer_in_a_unit(unit, master, regularizer, stabilization):
-    """The multipliers of a level are those up to a factor per unit."""
+def test_an_answer_in_a_unit(unit, height, master, regularizer, stabilization):
+    """The multipliers of a level are known up to a factor."""
     rows, reduced = Rows(), ReducedProblem(2, 1, regularizer, cut.Box(-2.0, 2.0, dim=2))
     wanted = master(reduced).solve(rows, stabilization)
-    there = Unit(unit)
+    there = Unit(unit, height)
     solution = master(there.of_problem(reduced)).solve(
         there.of_rows(rows), there.of_stabilization(stabilization)
     )
@@ -127,3 +130,49 @@ def test_an_answer_in_a_unit(unit, master, regularizer, stabilization):
     if isinstance(stabilization, Level):
         ours, theirs = ours / ours.sum(), theirs / theirs.sum()
     assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12)
+
+
+def test_units_are_changed_for_numbers_far_from_them():
+    unit = Unit(2.0, 8.0)
+    assert unit.fits(1.0, 16.0)
+    assert unit.fits(0.0, 0.0)
+    assert not unit.fits(1e-3, 8.0)
+    assert not unit.fits(1e7, 8.0)
+    assert not unit.fits(2.0, 1e-3)
+    assert not unit.fits(2.0, 1e8)
+
+
+def shifted_distance(size, height):
+    target = np.array([0.75, -0.25, 0.5])
+
+    @cut.risk(dim=3)
+    def risk(x):
+        u = x / size
+        return height * (np.abs(u - target).sum() + 0.5 * u.sum()), height / size * (
+            np.sign(u - target) + 0.5
+        )
+
+    return risk
+
+
+BOUNDED = {
+    "simplex": lambda size: cut.Simplex(radius=size),
+    "ball": lambda size: cut.L2Ball(0.5 * size),
+    "polyhedron": lambda size: cut.Polyhedron([[1.0, 1.0, 1.0]], [0.5 * size]) & cut.Box(-size, size),
+}
+OPTIMA = {"simplex": 1.0, "ball": 1.125 - np.sqrt(3.0 / 32.0), "polyhedron": 0.75}
+
+
+@pytest.mark.parametrize("height", [1e-11, 1.0, 1e11])
+@pytest.mark.parametrize("size", [1e-11, 1e-6, 1e6, 1e11])
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize(
+    "method", [cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle(), cut.BMRM()], ids=repr
+)
+def test_solves_do_not_depend_on_units(method, name, size, height):
+    result = cut.Problem(shifted_distance(size, height), feasible_set=BOUNDED[name](size)).solve(
+        method, tol=1e-6
+    )
+    assert result.status is cut.Status.OPTIMAL
+    assert result.objective == pytest.approx(height * OPTIMA[name], rel=1e-6)
+    assert result.lower_bound <= height * OPTIMA[name] * (1.0 + 1e-12)

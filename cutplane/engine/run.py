@@ -273,7 +273,7 @@ class Run:
                 f"{self.upper:.3g} already reached"
             )
 
-        self.solver.measure(self._anchor().extent)
+        self.solver.measure(self._anchor().extent, self.bundle.steepest)
         return self.solver.solve(self.bundle, stabilization, accuracy, complaint).status
 
     def _anchor(self) -> Point:

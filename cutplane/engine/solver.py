@@ -30,11 +30,8 @@ from cutplane.masters.base import (
 )
 from cutplane.masters.select import Backend, Candidate, candidates
 from cutplane.masters.units import unit_of
+from cutplane.regularizers.closed_forms import is_whole_space
 from cutplane.sets.base import scale_of, size_of
-
-_LARGE, _SMALL = 1e6, 1e-3
-"""Sizes of solutions, in the unit of the masters, for which it is changed. Their tolerances, 1e-9 of the
-unit, are below the rounding of large solutions, and lose their digits for small ones."""
 
 Kind = type[Prox] | type[Level] | None
 
@@ -86,12 +83,15 @@ class ReducedSolver:
         self._turns: dict[Kind, int] = {}
         self._used: dict[str, None] = {}
 
-    def measure(self, size: float) -> None:
-        """Build the masters anew for solutions of this size, if it is far from the one they are built for."""
-        size = min(max(size, self._least), self.largest or 1.0)
-        if not (_LARGE * self._unit.size < size or _SMALL * self._unit.size > size):
+    def measure(self, size: float, steepest: float) -> None:
+        """Build the masters anew if solutions of this size, or cuts as steep, are far from their units."""
+        if self._has_no_unit:
             return
-        unit = Unit(unit_of(size))
+        size = min(max(size, self._least), self.largest or 1.0)
+        height = size * steepest
+        if self._unit.fits(size, height):
+            return
+        unit = Unit(unit_of(size), unit_of(height) if 0.0 < height < math.inf else 1.0)
         stated = unit.of_problem(self.reduced)
         found = {kind: candidates(stated, kind, self.backend) for kind in self._candidates}
         if all(_names(found[kind]) == _names(known) for kind, known in self._candidates.items()):
@@ -108,6 +108,12 @@ class ReducedSolver:
     def largest(self) -> float:
         """The size of the simple set; inf if it is not known."""
         return size_of(self.reduced.simple_set, self.reduced.dim)
+
+    @cached_property
+    def _has_no_unit(self) -> bool:
+        """Whether the first masters compare slopes with slopes alone: quadratic programmes without a set."""
+        whole = is_whole_space(self.reduced.simple_set, self.reduced.dim)
+        return whole and all(_names(found)[:1] == ["simplex_qp"] for found in self._candidates.values())
 
     @cached_property
     def _least(self) -> float:
@@ -216,6 +222,7 @@ class ReducedSolver:
                 self._masters[key] = candidate.build()
             master = self._masters[key]
             rows = self._unit.of_rows(_readable(bundle, master))
+            accuracy /= self._unit.height
             solution = master.solve(rows, self._unit.of_stabilization(stabilization), accuracy)
             if isinstance(solution, MasterSolution) and isinstance(solution.status, MasterStatus):
                 return self._unit.back(solution, bundle)
@@ -279,5 +286,4 @@ def _wrong(what: str, vector: Any, size: int) -> str | None:
         return f"its {what} is not an array of floats"
     if vector.shape != (size,):
         return f"its {what} has shape {vector.shape}, not {(size,)}"
-    finite = math.isfinite(vector @ vector) or np.isfinite(vector).all()  # a product gives no warnings
-    return None if finite else "the answer is not finite"
+    return None if np.isfinite(vector).all() else "the answer is not finite"

@@ -42,6 +42,8 @@ class ScalarLoss(ABC):
     ----------
     smoothness : float
         A Lipschitz constant of the derivative in t, for every y; inf if there is none.
+    curvature : float or None
+        The second derivative in t, if it is the same everywhere: some problems are linear systems then.
 
     Optional methods
     ----------------
@@ -67,6 +69,7 @@ class ScalarLoss(ABC):
     """
 
     smoothness: float = math.inf
+    curvature: float | None = None
 
     @abstractmethod
     def value(self, t: Any, y: Any) -> Any:

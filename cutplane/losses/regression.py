@@ -25,6 +25,7 @@ class Squared(ResidualLoss):
     """
 
     smoothness = 1.0
+    curvature = 1.0
 
     def _phi(self, s: Any) -> Any:
         return 0.5 * s**2

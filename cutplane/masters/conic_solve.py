@@ -12,11 +12,11 @@ from cvxpy.settings import SOLUTION_PRESENT
 
 from cutplane.deadline import check_time
 from cutplane.masters.cones import into_dual_cone
-from cutplane.masters.cvxpy_call import timed
+from cutplane.masters.cvxpy_call import EXACT, timed
 from cutplane.validation import Array
 
 BACKENDS: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
+    "CLARABEL": EXACT["CLARABEL"],
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
 }
 """The backends that bound a cone programme, the first choice first, with tight options."""

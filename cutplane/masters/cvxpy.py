@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -21,7 +20,7 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.changes import is_finite
-from cutplane.masters.cvxpy_call import SLOPE_SIZES, call
+from cutplane.masters.cvxpy_call import EXACT, SLOPE_SIZES, call
 from cutplane.masters.cvxpy_dual import DualForm
 from cutplane.masters.cvxpy_primal import PrimalForm
 from cutplane.masters.cvxpy_refusal import refusal
@@ -79,14 +78,14 @@ class CvxpyMaster:
             raise MissingCapabilityError(f"CvxpyMaster cannot solve this reduced problem: {reason}.")
         self.reduced = reduced
         self.name = installed[0].lower()
-        solver = partial(call, backend=installed[0], options=dict(options or {}))
-        self.primal = PrimalForm(reduced, solver, SLOPE_SIZES.get(installed[0], 1.0))
-        self.dual = DualForm(reduced, solver)
+        self._backend, self._options, self._exact = installed[0], dict(options or {}), False
+        self.primal = PrimalForm(reduced, self._call, SLOPE_SIZES.get(installed[0], 1.0))
+        self.dual = DualForm(reduced, self._call)
 
     refusal = staticmethod(refusal)
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is not used.
+        """Solve, with tighter tolerances if `accuracy` is 0, which is asked for when nothing else helps.
 
         Where the dual form fails, or leaves a half-space violated, the reduced problem may be infeasible: the
         primal form decides.
@@ -95,12 +94,17 @@ class CvxpyMaster:
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
         if not is_finite(rows):
             return MasterSolution(None, None, MasterStatus.FAILED, f"{self.name}: a row is not finite")
+        self._exact = accuracy == 0.0
         quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
         if quadratic is not None:
             solution = self.dual.solve(rows, quadratic)
             if solution.x is not None and _respects_half_spaces(rows, solution.x):
                 return solution
         return self.primal.solve(rows, stabilization)
+
+    def _call(self, problem: cp.Problem, **how: Any) -> tuple[MasterStatus, str]:
+        tight = EXACT.get(self._backend, {}) if self._exact else {}
+        return call(problem, self._backend, {**tight, **self._options}, **how)
 
     def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
         """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""

@@ -20,6 +20,11 @@ ACCURATE: dict[str, dict[str, Any]] = {
 }
 """Options that make a backend accurate, where its own are not."""
 
+EXACT: dict[str, dict[str, Any]] = {
+    "CLARABEL": {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
+}
+"""Options for the last digits: an interior point method that cannot reach them returns what it has."""
+
 _LENIENT: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
 }

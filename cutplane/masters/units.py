@@ -65,6 +65,10 @@ class RegularizerInUnit(_Restated, Regularizer):
         super().__init__(piece, unit)
         self.lam = piece.lam
 
+    def with_lam(self, lam: float) -> RegularizerInUnit:
+        """Return the same with another weight."""
+        return RegularizerInUnit(self._piece.with_lam(lam), self._unit)
+
     def value(self, x: Array) -> float:
         """Return the value."""
         return self._piece.value(self._unit * x)

@@ -26,6 +26,14 @@ def offers_multiplier_method(run: Run) -> bool:
     return _quadratic(run, Capability.MULTIPLIER_METHOD) is not None
 
 
+def direct_minimiser(run: Run) -> Array | None:
+    """Return the minimiser of a problem that is one linear system; None if it is not, or a singular one."""
+    quadratic = _quadratic(run, Capability.MINIMISER)
+    if quadratic is None:
+        return None
+    return getattr(run.problem.risk, Capability.MINIMISER.value)(quadratic)
+
+
 def dual_ascent(run: Run) -> Any:
     """Return coordinate ascent on the dual of the problem, from known multipliers."""
     ascent = getattr(run.problem.risk, Capability.DUAL_ASCENT.value)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from cutplane.methods.example_duals import (
+    direct_minimiser,
     dual_ascent,
     known_multipliers,
     multiplier_method,
@@ -18,7 +19,7 @@ from cutplane.validation import Array
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
-CUTS, EPOCHS, NEWTON = "cuts", "epochs", "Newton"
+CUTS, EPOCHS, NEWTON, DIRECT = "cuts", "epochs", "Newton", "direct"
 
 _FIRST = 4
 _GROWTH = 1.5
@@ -47,7 +48,7 @@ class Moves:
     """
 
     def __init__(self) -> None:
-        self._move = CUTS
+        self._move = DIRECT
         self._left = 0
         self._rates: dict[str, float] = {}
         self._ascent: Any = None
@@ -66,8 +67,12 @@ class Moves:
         return self._rates.get(EPOCHS) == math.inf
 
     def choose(self, run: Run) -> str:
-        """Return CUTS, EPOCHS or NEWTON."""
+        """Return DIRECT, once, then CUTS, EPOCHS or NEWTON."""
+        if self._move == DIRECT and self._left == 0:
+            self._left = 1
+            return DIRECT
         if not self._rates:
+            self._move = CUTS
             self._left = self._prepare(run)
         elif self._left == 0:
             self._move = min(self._rates, key=lambda move: self._to_go(run, move))
@@ -75,6 +80,15 @@ class Moves:
             self._cost, self._gap = 0.0, run.upper - run.lower
         self._left -= 1
         return self._move
+
+    def direct(self, run: Run) -> bool:
+        """Go to the solution, and cut there, if it is that of a linear system; tell whether it is."""
+        x = direct_minimiser(run)
+        if x is None:
+            return False
+        run.add_cut(run.evaluate(x))
+        run.reduced()
+        return True
 
     def epochs(self, run: Run) -> tuple[int, Array]:
         """Do a batch of epochs, and add the cut they give; return how many, and their point."""

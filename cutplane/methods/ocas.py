@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method, Step
-from cutplane.methods.moves import EPOCHS, NEWTON, Moves
+from cutplane.methods.moves import DIRECT, EPOCHS, NEWTON, Moves
 from cutplane.methods.requirements import require_bounded_model, require_line
 from cutplane.validation import as_scalar
 
@@ -99,6 +99,10 @@ class OCAS(Method):
     def step(self, run: Run, state: Moves) -> Step:
         """Do a Newton step, or search the line to where epochs or the model point, and cut."""
         move = state.choose(run) if self.dual_ascent else None
+        if move == DIRECT:
+            if state.direct(run):
+                return Step("direct", state)
+            move = state.choose(run)
         if move == NEWTON and state.newton(run):
             state.learn(run)
             return Step("Newton", state)

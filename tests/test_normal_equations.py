@@ -1,0 +1,106 @@
+"""Ridge regression is one linear system, solved and certified in one iteration."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.risks import linear
+
+LAYOUTS = {
+    "dense": np.ascontiguousarray,
+    "by columns": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "sparse": lambda X: sparse.csr_array(X * (np.abs(X) > 0.8)),
+    "sparse by columns": lambda X: sparse.csc_array(X * (np.abs(X) > 0.8)),
+}
+
+
+def minimiser(X, y, weights, intercept, curvatures, centre):
+    """The solution of the normal equations, in plain numpy."""
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
+    if intercept:
+        X = np.column_stack([X, np.ones(len(y))])
+    H = X.T @ (weights[:, None] * X) + np.diag(curvatures)
+    return np.linalg.solve(H, X.T @ (weights * y) + curvatures * centre)
+
+
+@pytest.mark.parametrize("shape", [(60, 7), (7, 60), (30, 30), (1, 5), (5, 1)], ids=str)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_iteration_solves_ridge_regression(shape, intercept, weighted, layout):
+    rng = np.random.default_rng(shape)
+    m, n = shape
+    X, y = LAYOUTS[layout](rng.standard_normal(shape)), 3.0 + rng.standard_normal(m)
+    weights = np.where(rng.random(m) < 0.3, 0.0, rng.random(m)) + 1e-3 * (np.arange(m) == 0)
+    dim = n + intercept
+    curvatures, centre = rng.random(dim) + 0.1, rng.standard_normal(dim)
+    if intercept:
+        curvatures[-1] = 0.0
+    risk = cut.LinearRisk(
+        X, y, cut.losses.Squared(), sample_weight=weights if weighted else None, intercept=intercept
+    )
+    problem = cut.Problem(risk, cut.L2(0.5, centre=centre, weights=2.0 * curvatures))
+    result = problem.solve(tol=1e-9)
+    assert result.status is cut.Status.OPTIMAL
+    assert result.history.column("step").tolist() == ["start", "direct"]
+    wanted = minimiser(X, y, risk.weights, intercept, curvatures, centre)
+    assert result.x == pytest.approx(wanted, rel=1e-6, abs=1e-8)
+    assert result.objective == pytest.approx(problem.objective(wanted), rel=1e-9)
+    assert result.certificate.verify().valid
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread"), [(1990.0, 15.0), (290.0, 10.0), (3000.0, 1000.0), (206855.0, 115000.0)]
+)
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_targets_far_from_zero(mean, spread, tol):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5))
+    y = mean + spread * (X @ rng.standard_normal(5) + rng.standard_normal(200))
+    risk = cut.LinearRisk(X, y, cut.losses.Squared(), intercept=True)
+    result = cut.Problem(risk, cut.L2(0.1, weights=[1, 1, 1, 1, 1, 0])).solve(tol=tol)
+    wanted = minimiser(X, y, risk.weights, True, np.array([0.1] * 5 + [0.0]), np.zeros(6))
+    assert result.status is cut.Status.OPTIMAL
+    assert result.n_iter == 1
+    assert result.x == pytest.approx(wanted, rel=1e-9)
+    assert result.certificate.verify().valid
+
+
+def test_blocks_and_chunks(monkeypatch):
+    monkeypatch.setattr("cutplane.risks.normal_equations._CHUNK", 50)
+    rng = np.random.default_rng(1)
+    for shape in ((40, 9), (9, 40)):
+        X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+        risk = cut.LinearRisk(X, y, cut.losses.Squared(), blocks=3)
+        result = cut.Problem(risk, cut.L2(0.3)).solve(tol=1e-9)
+        wanted = minimiser(X, y, risk.weights, False, np.full(shape[1], 0.3), np.zeros(shape[1]))
+        assert result.n_iter == 1
+        assert result.x == pytest.approx(wanted, rel=1e-7)
+
+
+def test_what_is_no_small_linear_system_is_solved_by_cuts(monkeypatch):
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    risk = cut.LinearRisk(X, y, cut.losses.Squared())
+    huber = cut.LinearRisk(X, y, cut.losses.Huber())
+    problems = [
+        cut.Problem(risk, cut.L1(0.1)),
+        cut.Problem(risk, cut.L2(0.1), cut.Box(-1, 1)),
+        cut.Problem(huber, cut.L2(0.1)),
+        cut.Problem(risk, cut.L2(0.1, weights=[1, 1, 0, 1])),
+    ]
+    results = [problem.solve(tol=1e-6) for problem in problems]
+    monkeypatch.setattr(linear, "LARGEST_SYSTEM", 3)
+    results.append(cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6))
+    for result in results:
+        assert result.status is cut.Status.OPTIMAL
+        assert "direct" not in result.history.column("step")
+
+
+def test_the_paper_is_followed_without_moves_of_other_kinds():
+    rng = np.random.default_rng(3)
+    risk = cut.LinearRisk(rng.standard_normal((30, 4)), rng.standard_normal(30), cut.losses.Squared())
+    result = cut.Problem(risk, cut.L2(0.1)).solve(cut.OCAS(dual_ascent=False), tol=1e-6)
+    assert "direct" not in result.history.column("step")
