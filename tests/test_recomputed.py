@@ -1,5 +1,6 @@
 """Rows of a certificate that are asked for again, and what is said of those that are not given again."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -230,3 +231,21 @@ def test_half_spaces_do_not_come_from_multipliers():
     assert dual_complaint(3.0, block=HALF_SPACE) == (
         "query 5 has no point, so that its half-spaces cannot be asked for again"
     )
+
+
+@pytest.mark.parametrize(("rise", "valid"), [(1e-17, True), (1e-13, True), (1e-8, False)])
+@pytest.mark.parametrize("feasible", [cut.Box(-1.0, 1.0), cut.WholeSpace()], ids=repr)
+def test_a_slope_that_is_what_cancellation_left_is_compared_with_the_value(feasible, rise, valid):
+    """At a minimiser the slope is a sum of terms that cancel: its last bits have no size of their own."""
+
+    @cut.risk(dim=1)
+    def parabola(x):
+        return 1.0 + float((x - 0.5) @ (x - 0.5)), 2.0 * (x - 0.5)
+
+    problem = cut.Problem(parabola, feasible_set=feasible)
+    proof = cut.Problem(parabola, feasible_set=cut.Box(-1.0, 1.0)).solve(x0=np.array([0.5])).certificate
+    used = proof.multipliers > 0.0
+    assert not proof.slopes[used].any()
+    forged = replace(proof, problem=problem, slopes=proof.slopes + rise * used[:, np.newaxis])
+    bounded = isinstance(feasible, cut.Box)
+    assert forged.verify().valid == (valid and bounded)

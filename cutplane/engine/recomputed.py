@@ -9,9 +9,10 @@ import numpy as np
 from cutplane.capabilities import Capability, offers
 from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.slopes import dense
-from cutplane.engine.tolerances import RECOMPUTED
+from cutplane.engine.tolerances import REACH, RECOMPUTED, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
+from cutplane.sets.base import size_of
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -43,8 +44,20 @@ class Recomputed:
         self._probe = np.random.default_rng(0).uniform(1.0, 2.0, certificate.slopes.shape[1])
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
+        self._reach = self._distance()
         self._cuts: dict[int, _Answer] = {}
         self._half_spaces: dict[int, _Answer] = {}
+
+    def _distance(self) -> float:
+        """Return how far from zero solutions may be: over this distance the last bits of a slope are harmless.
+
+        It is inf if that is not known: slopes are then compared with slopes alone.
+        """
+        certificate, problem = self.certificate, self.evaluator.problem
+        largest = size_of(problem.simple_set, problem.dim)
+        if np.isfinite(largest) or certificate.x is None or not problem.regularizer.lam > 0.0:
+            return largest or np.inf
+        return REACH * float(np.abs(certificate.x).max()) or np.inf
 
     def complaint(self, row: int) -> str | None:
         """Return what is wrong with a row, in words; None if the oracle gives it again."""
@@ -67,10 +80,12 @@ class Recomputed:
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
-        same &= marks <= RECOMPUTED * steepest * self._probe.sum()
+        last_bits = ROUNDING * answer.sizes / self._reach
+        same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), 2.0 * last_bits)
         candidates = np.flatnonzero(same) if block == HALF_SPACE else np.flatnonzero(same[[block]]) + block
-        apart = np.abs(dense(answer.slopes[candidates]) - slope).max(axis=1, initial=0.0)
-        if (apart <= RECOMPUTED * steepest).any():
+        apart = np.abs(dense(answer.slopes[candidates]) - slope)
+        close = apart.max(axis=1, initial=0.0) <= RECOMPUTED * steepest
+        if (close | (apart.sum(axis=1) <= last_bits[candidates])).any():
             return None
         return f"the oracle gives another answer at query {query} than the one recorded"
 
