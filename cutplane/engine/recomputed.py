@@ -49,7 +49,7 @@ class Recomputed:
         self._half_spaces: dict[int, _Answer] = {}
 
     def _distance(self) -> float:
-        """Return how far from zero solutions may be: over this distance the last bits of a slope are harmless.
+        """Return how far from zero solutions may be: over this distance last bits of a slope are harmless.
 
         It is inf if that is not known: slopes are then compared with slopes alone.
         """
