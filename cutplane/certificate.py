@@ -200,8 +200,8 @@ class Certificate:
     def _upper(self, problem: Problem, evaluator: Evaluator, problems: list[str]) -> float:
         if self.x is None:
             return np.inf
-        violation = problem.simple_set.violation(self.x)
-        if not violation <= INSIDE * float(np.abs(self.x).max(initial=0.0)):
+        if not problem.in_simple_set(self.x, INSIDE):
+            violation = problem.simple_set.violation(self.x)
             problems.append(f"x violates {problem.simple_set!r} by {violation:.3g}")
         try:
             if len(evaluator.separate(self.x)):

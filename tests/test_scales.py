@@ -186,3 +186,15 @@ def test_objectives_and_solutions_of_any_size(name, height, width):
     assert unit.status == result.status == "OPTIMAL"
     assert result.gap <= tol
     assert result.objective == pytest.approx(height * unit.objective, rel=2e-9, abs=0.0)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_a_point_near_zero_is_inside_up_to_the_last_bits_of_numbers_of_the_size_of_the_set(size):
+    ball = cut.L2Ball(size, centre=[size, 0.0])
+    problem = cut.Problem(cut.LinearObjective([1.0, 1.0]), feasible_set=ball)
+    assert problem.in_simple_set(np.array([-4e-16 * size, 0.0]))
+    assert not problem.in_simple_set(np.array([-1e-12 * size, 0.0]))
+    variable = cp.Variable(2)
+    unknown = cut.CvxpySet([cp.norm2(variable) <= size], variable)
+    problem = cut.Problem(cut.LinearObjective([1.0, 1.0]), feasible_set=unknown)
+    assert not problem.in_simple_set(np.array([size * (1.0 + 1e-8), 0.0]))

@@ -192,10 +192,10 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
     return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))
 
 
-def scale_of(feasible_set: FeasibleSet, dim: int) -> float:
-    """Return the size of a set, or of the finite sides of its linear form; 1 if neither is known."""
+def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:
+    """Return the size of a set, or of the finite sides of its linear form; `unknown` if neither is."""
     size = size_of(feasible_set, dim)
     if size == np.inf and offers(feasible_set, Capability.LINEAR_FORM):
         form = getattr(feasible_set, Capability.LINEAR_FORM.value)(dim)
         size = 0.0 if form is None else form.scale
-    return size if 0.0 < size < np.inf else 1.0
+    return size if 0.0 < size < np.inf else unknown
