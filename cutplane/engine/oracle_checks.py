@@ -61,14 +61,18 @@ def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, n
             raise contradiction(problem, origin, point.x, float(excess[row]))
 
 
-def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float) -> None:
+def check_separation(
+    half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float = 0.0
+) -> None:
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
 
-    `extent` is the size of the points the oracle was asked about, to which its tolerance is relative.
+    `extent` is the size of the points the oracle was asked about, to which its tolerance is relative, `scale`
+    that of the simple set, to which the rounding of its numbers is.
     """
     violations = half_spaces.violations(inside)
     sizes = half_spaces.sizes(np.full_like(inside, extent))
-    wrong = np.flatnonzero(violations > ORACLE * sizes)
+    noise = half_spaces.sizes(np.full_like(inside, scale))
+    wrong = np.flatnonzero(violations > ORACLE * sizes + ROUNDING * noise)
     if wrong.size:
         offset = half_spaces.offsets[wrong[0]]
         raise OracleError(

@@ -76,11 +76,12 @@ class Recomputed:
         answer = self._half_space_answer(query) if block == HALF_SPACE else self._cut_answer(query)
         if answer is None:
             return f"query {query} has no point, so that its half-spaces cannot be asked for again"
-        same = np.abs(answer.offsets - offset) <= RECOMPUTED * answer.sizes
+        sizes = np.minimum(answer.sizes, self._size_of(slope, offset, query))
+        same = np.abs(answer.offsets - offset) <= RECOMPUTED * sizes
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
-        last_bits = ROUNDING * answer.sizes / self._reach
+        last_bits = ROUNDING * sizes / self._reach
         same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), 2.0 * last_bits)
         candidates = np.flatnonzero(same) if block == HALF_SPACE else np.flatnonzero(same[[block]]) + block
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
@@ -88,6 +89,13 @@ class Recomputed:
         if (close | (apart.sum(axis=1) <= last_bits[candidates])).any():
             return None
         return f"the oracle gives another answer at query {query} than the one recorded"
+
+    def _size_of(self, slope: Array, offset: float, query: int) -> float:
+        """Return the size of the terms that the offset of a recorded row is the sum of."""
+        x = self.certificate.points.get(query)
+        if query in self.certificate.duals or x is None:
+            return float(_sizes_of_dual(slope[np.newaxis], np.array([offset]), self.certificate)[0])
+        return abs(float(slope @ x) + offset) + float(np.abs(slope) @ np.abs(x)) + abs(offset)
 
     def _cut_answer(self, query: int) -> _Answer:
         if query not in self._cuts:

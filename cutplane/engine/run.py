@@ -379,7 +379,7 @@ class Run:
         """Add half-spaces that a separation oracle returned at x."""
         self.extent = max(self.extent, float(np.abs(x).max()))
         if self.best is not None:
-            check_separation(half_spaces, x, self.best.x, self.extent)
+            check_separation(half_spaces, x, self.best.x, self.extent, self.solver.scale)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def forget(self, age: int) -> None:

@@ -87,7 +87,7 @@ class ReducedSolver:
         """Build the masters anew if solutions of this size, or cuts as steep, are far from their units."""
         if self._has_no_unit:
             return
-        size = min(max(size, self._least), self.largest or 1.0)
+        size = min(max(size, min(1.0, self.scale or 1.0)), self.largest or 1.0)
         height = size * steepest
         if self._unit.fits(size, height):
             return
@@ -116,9 +116,9 @@ class ReducedSolver:
         return whole and all(_names(found)[:1] == ["simplex_qp"] for found in self._candidates.values())
 
     @cached_property
-    def _least(self) -> float:
-        """The size of a solution that is zero, as far as anyone knows."""
-        return min(1.0, scale_of(self.reduced.simple_set, self.reduced.dim))
+    def scale(self) -> float:
+        """The size of the numbers of the simple set; 0 if they are not known."""
+        return scale_of(self.reduced.simple_set, self.reduced.dim, 0.0)
 
     @property
     def names(self) -> str:

@@ -23,11 +23,11 @@ DOCUMENTED = (
 
 def of_result(known: Known, result: Any, tol: float, tol_abs: float) -> list[str]:
     """Every promise of a result that is broken."""
-    failures = bounds(known, result) + history(result, 1e-13 * _terms(known, result))
-    status, gap = result.status, result.objective - result.lower_bound
     slack = 1e-13 * _terms(known, result)
     if result.x is not None:
         slack += _outside(known, np.asarray(result.x))
+    failures = bounds(known, result) + history(result, 2.0 * slack)
+    status, gap = result.status, result.objective - result.lower_bound
     if status is Status.OPTIMAL:
         within = gap <= tol * max(1e-12, abs(result.objective)) or gap <= tol_abs
         if not within:
@@ -101,7 +101,7 @@ def began(error: BaseException) -> bool:
 
 def _outside(known: Known, x: np.ndarray) -> float:
     """How far the objective at x may be below the optimum, because x is a little outside the set."""
-    return max(0.0, float(known.normal @ (x - known.x)))
+    return 1.01 * max(0.0, float(known.normal @ (x - known.x)))
 
 
 def _terms(known: Known, result: Any) -> float:
