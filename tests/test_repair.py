@@ -137,7 +137,8 @@ CONSTRAINTS = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
 
 def corrected(weights, right=(1.0, 0.0), bits=0.0, constraints=CONSTRAINTS):
     weights = np.array(weights)
-    return repair._corrected(weights, constraints, np.array(right), np.full(weights.size, bits))
+    last = np.outer([0.0, 1.0], np.full(weights.size, bits))
+    return repair._corrected(weights, constraints, np.array(right), last, np.ones(2))
 
 
 def test_the_least_change_of_the_positive_multipliers_meets_the_constraints():
@@ -186,3 +187,23 @@ def test_the_linear_programme_is_scaled_row_by_row():
     constraints = np.array([[1.0, 1.0, 1.0], [4e9, -1e9, -36e9], [0.0, 0.0, 0.0]])
     moved = repair._nearest_by_linear_programme(np.array([0.9, 0.1, 0.0]), constraints, np.array([1.0, 0, 0]))
     assert moved == pytest.approx([0.8125, 0.1, 0.0875], abs=1e-9)
+
+
+@pytest.mark.parametrize("steepness", [1.0, 1e6, 1e14])
+def test_the_sums_of_the_blocks_are_kept_however_steep_the_slopes(steepness):
+    slopes = steepness * np.array([[0.5, 44.3], [-0.3, -44.7]])
+    found = balance(np.ones(2), slopes, np.array([0, 1]), np.array([1]))
+    assert found.distance is None
+
+
+@pytest.mark.parametrize("steepness", [1e-13, 1.0, 1e13])
+def test_multipliers_of_blocks_are_balanced_in_any_unit(steepness):
+    slopes = steepness * np.array([[0.5, 2.0], [1.0, -1.0], [-0.3, -3.0], [0.1, 1.0]])
+    weights = np.array([0.5, 0.5, 0.375, 0.625])
+    found = balance(
+        weights + 1e-10 * np.array([1.0, -1.0, 1.0, -1.0]), slopes, np.array([0, 0, 1, 1]), np.array([1])
+    )
+    assert found.distance is not None
+    assert found.weights[:2].sum() == pytest.approx(1.0, abs=1e-15)
+    assert found.weights[2:].sum() == pytest.approx(1.0, abs=1e-15)
+    assert abs(found.weights @ slopes[:, 1]) <= 1e-14 * steepness

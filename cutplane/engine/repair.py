@@ -100,23 +100,30 @@ def _nearest(weights: Array, slopes: Array, blocks: Array, bits: Array) -> Balan
     """Correct the positive multipliers by least squares, after a linear programme if that is not enough."""
     cuts = np.flatnonzero(blocks != HALF_SPACE)
     n_blocks = int(blocks.max()) + 1
-    constraints = np.zeros((n_blocks + slopes.shape[1], len(weights)))
+    units = np.ones(n_blocks + slopes.shape[1])
+    units[n_blocks:] = np.abs(slopes).max(axis=0)
+    units[units == 0.0] = 1.0
+    constraints = np.zeros((units.size, len(weights)))
     constraints[blocks[cuts], cuts] = 1.0
-    constraints[n_blocks:] = slopes.T
-    right = np.concatenate([np.ones(n_blocks), np.zeros(slopes.shape[1])])
+    constraints[n_blocks:] = slopes.T / units[n_blocks:, np.newaxis]
+    right = np.where(np.arange(units.size) < n_blocks, 1.0, 0.0)
+    last = np.outer(1.0 - right, bits) / units[:, np.newaxis]
     for start in (weights, np.where(weights > _NEGLIGIBLE * weights.max(), weights, 0.0)):
-        corrected = _corrected(start, constraints, right, bits)
+        corrected = _corrected(start, constraints, right, last, units)
         if corrected is not None:
             return corrected
     moved = _nearest_by_linear_programme(weights, constraints, right)
-    corrected = None if moved is None else _corrected(moved, constraints, right, bits)
+    corrected = None if moved is None else _corrected(moved, constraints, right, last, units)
     return Balanced(weights, None) if corrected is None else corrected
 
 
-def _corrected(weights: Array, constraints: Array, right: Array, bits: Array) -> Balanced | None:
+def _corrected(
+    weights: Array, constraints: Array, right: Array, bits: Array, units: Array
+) -> Balanced | None:
     """Meet the constraints by the least change of the positive multipliers; None if that fails.
 
-    `bits` are the last bits of each row's slope.
+    Each constraint is stated in a unit; `bits`, of the shape of `constraints`, are the last bits of its
+    coefficients. The sums of the blocks have none.
     """
     support = np.flatnonzero(weights)
     active = constraints[:, support]
@@ -126,25 +133,22 @@ def _corrected(weights: Array, constraints: Array, right: Array, bits: Array) ->
     change = np.linalg.lstsq(active, right - active @ corrected)[0]
     size = np.abs(active) @ np.abs(corrected)
     left = np.abs(right - active @ (corrected + change))
-    allowed = np.maximum(CANCELLED * size, bits[support] @ np.abs(corrected))
+    allowed = np.maximum(CANCELLED * size, bits[:, support] @ np.abs(corrected))
     if (np.abs(change) > corrected).any() or (left > allowed).any():
         return None
     result, distance = np.zeros_like(weights), np.zeros_like(weights)
     result[support], distance[support] = corrected, np.abs(change)
-    return Balanced(result, distance, float(left.sum()))
+    return Balanced(result, distance, float((left * units)[right == 0.0].sum()))
 
 
 def _nearest_by_linear_programme(weights: Array, constraints: Array, right: Array) -> Array | None:
     from scipy.optimize import linprog
 
     count = len(weights)
-    sizes = np.abs(constraints).max(axis=1, initial=0.0)
-    sizes[sizes == 0.0] = 1.0
-    rows = constraints / sizes[:, np.newaxis]
     answer = linprog(
         np.ones(2 * count),
-        A_eq=np.hstack([rows, -rows]),
-        b_eq=right / sizes - rows @ weights,
+        A_eq=np.hstack([constraints, -constraints]),
+        b_eq=right - constraints @ weights,
         bounds=np.column_stack([np.zeros(2 * count), np.concatenate([np.full(count, np.inf), weights])]),
         method="highs",
     )
