@@ -170,3 +170,35 @@ def test_a_path_of_other_weights_asks_for_no_cut_again():
 
     path = cut.Problem(hinge, cut.L2(1.0)).path([1.0, 0.1, 0.01], probes=False)
     assert len(calls) == sum(result.oracle_calls for result in path)
+
+
+def test_cuts_between_half_spaces_are_asked_for_though_none_is_in_use():
+    """Without a regularizer, on an unbounded set, no cut is in use; half-spaces come first and last."""
+
+    @cut.separation_oracle
+    def disc(x):
+        norm = np.linalg.norm(x)
+        return [] if norm <= 1.0 + 1e-12 else [cut.HalfSpace(x / norm, 1.0)]
+
+    def risk(scale):
+        @cut.risk(dim=2)
+        def distance(x):
+            return scale * np.abs(x - 2.0).sum(), scale * np.sign(x - 2.0)
+
+        return distance
+
+    problem = cut.Problem(risk(1.0), feasible_set=disc)
+    earlier = problem.solve(cut.ProximalBundle(), x0=np.full(2, 3.0), max_iter=6)
+    rows = earlier.certificate
+    order = np.argsort(rows.blocks != cut.masters.base.HALF_SPACE, kind="stable")
+    order = np.append(order[1:], order[0])
+    certificate = replace(
+        rows,
+        slopes=rows.slopes[order],
+        offsets=rows.offsets[order],
+        blocks=rows.blocks[order],
+        queries=rows.queries[order],
+        multipliers=np.zeros(len(order)),
+    )
+    with pytest.raises(cut.InvalidInputError, match="comes from another risk"):
+        cut.Problem(risk(1e12), cut.L2(1.0)).solve(warm_start=replace(earlier, certificate=certificate))

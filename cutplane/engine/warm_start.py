@@ -39,7 +39,7 @@ def resume(run: Run, result: Result) -> None:
     run.carried = earlier
     same_risk = earlier.problem is not None and earlier.problem.risk is run.problem.risk
     if not same_risk:
-        queried = np.flatnonzero(earlier.queries != TRIVIAL)
+        queried = np.flatnonzero((earlier.queries != TRIVIAL) & (earlier.blocks != HALF_SPACE))
         asked = np.append(np.flatnonzero(earlier.multipliers > 0.0), [*queried[:1], *queried[-1:]])
         check_origin(run, earlier, np.unique(asked).astype(np.int64))
     most, run.bundle.max_cuts = run.bundle.max_cuts, None
