@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.masters.base import HALF_SPACE
 
 LOSSES = [
     cut.losses.Hinge(),
@@ -190,8 +191,8 @@ def test_cuts_between_half_spaces_are_asked_for_though_none_is_in_use():
     problem = cut.Problem(risk(1.0), feasible_set=disc)
     earlier = problem.solve(cut.ProximalBundle(), x0=np.full(2, 3.0), max_iter=6)
     rows = earlier.certificate
-    order = np.argsort(rows.blocks != cut.masters.base.HALF_SPACE, kind="stable")
-    order = np.append(order[1:], order[0])
+    half_spaces, cuts = (np.flatnonzero((rows.blocks == HALF_SPACE) == kind) for kind in (True, False))
+    order = np.concatenate([half_spaces[:1], cuts, half_spaces[:1]])
     certificate = replace(
         rows,
         slopes=rows.slopes[order],
@@ -201,4 +202,5 @@ def test_cuts_between_half_spaces_are_asked_for_though_none_is_in_use():
         multipliers=np.zeros(len(order)),
     )
     with pytest.raises(cut.InvalidInputError, match="comes from another risk"):
-        cut.Problem(risk(1e12), cut.L2(1.0)).solve(warm_start=replace(earlier, certificate=certificate))
+        other = cut.Problem(risk(1e12), cut.L2(1.0), cut.Box(5.0, 6.0))
+        other.solve(warm_start=replace(earlier, certificate=certificate))
