@@ -31,8 +31,9 @@ _THERE = 0.7
 inside, so that every coordinate moves that can."""
 
 _NOWHERE = 1e-6
-"""A run that has seen no more than this share of the set is asked about the whole of it: a slope of zero
-leaves a method where it is."""
+_FEW = 2
+"""A run that has seen no more than this share of the set, and no more points, is asked about the whole of it:
+a slope of zero leaves a method where it is."""
 
 
 class _Known(NamedTuple):
@@ -93,9 +94,9 @@ def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
     assert run.best is not None
     centre = run.best.x
     reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
-    whole = scale_of(run.problem.simple_set, run.problem.dim)
-    if reach <= _NOWHERE * whole:
-        reach = whole
+    if reach == 0.0 or len(points) <= _FEW:
+        whole = scale_of(run.problem.simple_set, run.problem.dim)
+        reach = whole if reach <= _NOWHERE * whole else reach
     step = reach * rng.standard_normal(centre.size)
     there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
     target = _THERE * there + (1.0 - _THERE) * back
