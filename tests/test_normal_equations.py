@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.risks import linear
+from cutplane.risks import normal_equations
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,
@@ -92,11 +92,69 @@ def test_what_is_no_small_linear_system_is_solved_by_cuts(monkeypatch):
         cut.Problem(risk, cut.L2(0.1, weights=[1, 1, 0, 1])),
     ]
     results = [problem.solve(tol=1e-6) for problem in problems]
-    monkeypatch.setattr(linear, "LARGEST_SYSTEM", 3)
+    monkeypatch.setattr(normal_equations, "is_affordable", lambda X: False)
+    risk = cut.LinearRisk(X, y, cut.losses.Squared())
     results.append(cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6))
     for result in results:
         assert result.status is cut.Status.OPTIMAL
         assert "direct" not in result.history.column("step")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(30, 4), (4, 30)], ids=str)
+@pytest.mark.parametrize("size", [1e160, 1e200])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_system_that_overflows_is_left_to_cuts(shape, size, layout):
+    rng = np.random.default_rng(4)
+    risk = cut.LinearRisk(
+        layout(size * rng.standard_normal(shape)), rng.standard_normal(shape[0]), cut.losses.Squared()
+    )
+    assert risk.minimise_with(cut.L2(0.1).quadratic(shape[1])) is None
+
+
+def test_systems_that_cost_more_than_cuts_are_refused():
+    """Sparse products cost a hundred times those of BLAS."""
+    eye = sparse.eye_array(20_000, format="csr")
+    wide = sparse.hstack([sparse.csr_array(np.ones((900, 900))), sparse.csr_array((900, 10_000))], "csr")
+    assert normal_equations.is_affordable(np.ones((5000, 200)))
+    assert normal_equations.is_affordable(np.ones((200, 5000)))
+    assert normal_equations.is_affordable(np.ones((3000, 900)))
+    assert not normal_equations.is_affordable(sparse.csr_array(np.ones((3000, 900))))
+    assert not normal_equations.is_affordable(eye)  # 3.2 GB
+    assert normal_equations.is_affordable(wide) == normal_equations.is_affordable(wide.tocsc())
+
+
+@pytest.mark.parametrize("answer", [np.ones(3), np.full(4, np.nan), "x", 1j * np.ones(4)], ids=str)
+def test_a_minimiser_of_the_users_is_checked(answer):
+    class Own(cut.risks.Risk):
+        dim = 4
+
+        def oracle(self, x):
+            return float((x - 1.0) @ (x - 1.0)), 2.0 * (x - 1.0)
+
+        def minimise_with(self, quadratic):
+            return answer
+
+    with pytest.raises(
+        cut.OracleError, match=r"Own.minimise_with must return a finite point of shape \(4,\)"
+    ):
+        cut.Problem(Own(), cut.L2(0.1)).solve(cut.OCAS())
+
+
+def test_a_minimiser_of_the_users_ends_the_run():
+    class Own(cut.risks.Risk):
+        dim = 4
+
+        def oracle(self, x):
+            return float((x - 1.0) @ (x - 1.0)), 2.0 * (x - 1.0)
+
+        def minimise_with(self, quadratic):
+            return (2.0 + quadratic.weights * quadratic.centre) / (2.0 + quadratic.weights)
+
+    result = cut.Problem(Own(), cut.L2(2.0)).solve(cut.OCAS(), tol=1e-9)
+    assert result.status is cut.Status.OPTIMAL
+    assert result.n_iter == 1
+    assert result.x == pytest.approx(np.full(4, 0.5))
 
 
 def test_the_paper_is_followed_without_moves_of_other_kinds():

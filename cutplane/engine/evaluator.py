@@ -20,6 +20,7 @@ from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.forms import DiagonalQuadratic
     from cutplane.problem import Problem
 
 
@@ -156,6 +157,19 @@ class Evaluator:
         if not 0.0 <= bound < np.inf:
             raise OracleError(f"The curvature bound of {name_of(self.risk)} is {bound}, not a number >= 0.")
         return float(bound)
+
+    def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
+        """Return the minimiser of f(x) + quadratic(x), of a risk that knows it; or None."""
+        x = self._call(getattr(self.risk, Capability.MINIMISER.value), quadratic)
+        if x is None:
+            return None
+        array, shape = _as_own_floats(x), (self.problem.dim,)
+        if array is None or array.shape != shape or not _is_finite(array):
+            raise OracleError(
+                f"{name_of(self.risk)}.{Capability.MINIMISER.value} must return a finite point of shape "
+                f"{shape} or None, got {_describe(x)}."
+            )
+        return array
 
     def separate(self, x: Array) -> HalfSpaces:
         """Ask every separation oracle about x; no half-space says that x is inside.

@@ -29,9 +29,7 @@ def offers_multiplier_method(run: Run) -> bool:
 def direct_minimiser(run: Run) -> Array | None:
     """Return the minimiser of a problem that is one linear system; None if it is not, or a singular one."""
     quadratic = _quadratic(run, Capability.MINIMISER)
-    if quadratic is None:
-        return None
-    return getattr(run.problem.risk, Capability.MINIMISER.value)(quadratic)
+    return None if quadratic is None else run.evaluator.minimiser(quadratic)
 
 
 def dual_ascent(run: Run) -> Any:

@@ -31,8 +31,10 @@ class OCAS(Method):
     keeps images (`LinearRisk`) an iteration takes two passes over the data, whatever the search does;
     otherwise the search calls the oracle a few times and keeps every cut.
 
-    Three additions to the method of the paper [1]_ each save many iterations:
+    Four additions to the method of the paper [1]_ each save many iterations:
 
+    * a cut at the solution itself, where the problem is one linear system that costs no more than the cuts
+      would: a squared loss with `L2`, few features or few examples (any risk with `minimise_with`);
     * a second cut just beside w_b. It costs a part of a pass where the risk is piecewise linear, for few
       examples change sides between the two;
     * epochs of dual coordinate ascent before an iteration, as long as they close the gap faster than cuts do:
@@ -52,7 +54,8 @@ class OCAS(Method):
     second_cut : bool, default True
         Whether to cut beside the best point too.
     dual_ascent : bool, default True
-        Whether to use dual coordinate ascent and Newton steps where they are offered and pay.
+        Whether to use dual coordinate ascent, Newton steps and the linear system, where they are offered and
+        pay.
 
     Raises
     ------

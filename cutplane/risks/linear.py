@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from cutplane.risks.weighted_loss import WeightedLoss
 
 
-LARGEST_SYSTEM = 1000
-"""The most unknowns of a linear system that is solved outright: it costs about as much as a fortieth as many
-passes over the data, of which cuts need dozens, and eight megabytes."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearRisk(ImagedRisk):
     """f(w) = sum_i c_i l(<x_i, w>, y_i), the weighted loss of the linear predictor w on m examples.
@@ -151,7 +146,7 @@ class LinearRisk(ImagedRisk):
             missing.append(Capability.MULTIPLIER_METHOD)
         if math.isinf(self.loss.smoothness):
             missing.append(Capability.CURVATURE)
-        if self.loss.curvature is None or min(self.X.shape) > LARGEST_SYSTEM:
+        if self.loss.curvature is None or not self._has_minimiser:
             missing.append(Capability.MINIMISER)
         return tuple(missing)
 
@@ -235,7 +230,7 @@ class LinearRisk(ImagedRisk):
         return DualAscent(self, quadratic, multipliers)
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:
-        """Return the minimiser of f(x) + quadratic(x): a linear system; None if it is singular."""
+        """Return the minimiser of f(x) + quadratic(x), a linear system; None if it is singular."""
         from cutplane.risks.normal_equations import minimiser
 
         return minimiser(self, quadratic)
@@ -268,6 +263,12 @@ class LinearRisk(ImagedRisk):
         from cutplane.risks.multiplier_method import has_multiplier_method
 
         return has_multiplier_method(self)
+
+    @cached_property
+    def _has_minimiser(self) -> bool:
+        from cutplane.risks.normal_equations import is_affordable
+
+        return is_affordable(self.X)
 
     @cached_property
     def _losses(self) -> WeightedLoss:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,24 @@ _CHUNK = 2**21
 """Entries of X that are multiplied at once, so that no weighted copy of X is made."""
 _STEPS = 2
 """Newton steps; the second corrects what rounding left of the first."""
+_SMALL_SYSTEM = 1000
+"""Unknowns of a system that is built whatever the size of the data: 8 MB."""
+_PASSES, _OVERHEAD = 100.0, 1e6
+"""What cuts usually take, passes with a millisecond of their own each; the system may cost as much."""
+_PER_ENTRY, _PER_DENSE_SQUARE, _PER_SPARSE_SQUARE, _PER_CUBE = 1.0, 0.05, 5.0, 0.05
+"""Nanoseconds, on a usual machine, of a product in a pass, in a Gram matrix, in a factorisation."""
+
+
+def is_affordable(X: Any) -> bool:
+    """Tell whether the system costs no more than cuts usually do, and no more memory than the data."""
+    size, entries = min(X.shape), X.nnz if sparse.issparse(X) else X.size
+    if size > _SMALL_SYSTEM and size**2 > entries:
+        return False
+    if sparse.issparse(X):
+        products = _PER_SPARSE_SQUARE * float((_entries_per_line(X).astype(np.float64) ** 2).sum())
+    else:
+        products = _PER_DENSE_SQUARE * float(entries) * size
+    return products + _PER_CUBE * size**3 <= _PASSES * (_OVERHEAD + _PER_ENTRY * entries)
 
 
 def minimiser(risk: LinearRisk, quadratic: DiagonalQuadratic) -> Array | None:
@@ -31,19 +50,21 @@ def minimiser(risk: LinearRisk, quadratic: DiagonalQuadratic) -> Array | None:
 
         (X inv(Q) X' + inv(W)) a = -X inv(Q) gradient,
 
-    whichever is smaller; an intercept is a column of ones.
+    whichever is smaller; an intercept is a column of ones. None if the system is singular, or overflows.
     """
     weights = risk.weights * risk.loss.curvature
     by_examples = risk.X.shape[0] < risk.X.shape[1]
     build = _ExampleSystem if by_examples else _FeatureSystem
     x = np.array(quadratic.centre)
-    try:
-        system = build(risk, weights, quadratic.weights)
-        for _ in range(_STEPS):
-            gradient = np.sum(np.atleast_2d(risk.slopes(risk.image(x))), axis=0)
-            x = x + system.step(gradient + quadratic.weights * (x - quadratic.centre))
-    except (linalg.LinAlgError, ZeroDivisionError):
-        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", linalg.LinAlgWarning)
+        try:
+            system = build(risk, weights, quadratic.weights)
+            for _ in range(_STEPS):
+                gradient = np.sum(np.atleast_2d(risk.slopes(risk.image(x))), axis=0)
+                x = x + system.step(gradient + quadratic.weights * (x - quadratic.centre))
+        except (linalg.LinAlgError, ValueError):  # ValueError: numbers that are not finite
+            return None
     return x if np.isfinite(x).all() else None
 
 
@@ -53,12 +74,12 @@ class _FeatureSystem:
     def __init__(self, risk: LinearRisk, weights: Array, curvatures: Array):
         H = np.diag(curvatures)
         n = risk.X.shape[1]
-        for rows in _chunks(risk.X.shape[0], n):
-            part = _as_floats(risk.X[rows])
-            weighted = _scaled_rows(part, weights[rows])
-            H[:n, :n] += _dense(part.T @ weighted)
+        roots = np.sqrt(weights)
+        for rows in _chunks(risk.X, 0):
+            part = _scaled_rows(risk.X[rows], roots[rows])
+            H[:n, :n] += _dense(part.T @ part)
             if risk.intercept:
-                H[:n, n] += np.ravel(weighted.sum(axis=0))
+                H[:n, n] += part.T @ roots[rows]
         if risk.intercept:
             H[n, :n] = H[:n, n]
             H[n, n] += weights.sum()
@@ -81,9 +102,11 @@ class _ExampleSystem:
         m = self._rows.size
         size = m + int(risk.intercept)
         K = np.zeros((size, size))
-        for columns in _chunks(n, m):
-            part = _as_floats(risk.X[:, columns][self._rows])
-            K[:m, :m] += _dense(part @ _scaled_rows(part.T, 1.0 / curvatures[:n][columns]))
+        roots = 1.0 / np.sqrt(curvatures[:n])
+        for columns in _chunks(risk.X, 1):
+            part = _scaled_rows(risk.X[:, columns].T, roots[columns]).T
+            part = part if m == part.shape[0] else part[self._rows]
+            K[:m, :m] += _dense(part @ part.T)
         K[np.arange(m), np.arange(m)] += 1.0 / weights[self._rows]
         if risk.intercept:
             K[:m, m] = K[m, :m] = -1.0
@@ -104,18 +127,29 @@ class _ExampleSystem:
         return np.append(d, solution[m:])
 
 
-def _chunks(count: int, width: int) -> Iterator[slice]:
-    length = max(1, _CHUNK // max(width, 1))
+def _entries_per_line(X: Any) -> Array:
+    """Return how many entries each row of sparse data has, or each column if it is wide."""
+    long = X.shape[0] >= X.shape[1]
+    if X.format == ("csr" if long else "csc"):
+        return np.diff(X.indptr)
+    return np.bincount(X.indices, minlength=max(X.shape))
+
+
+def _chunks(X: Any, axis: int) -> Iterator[slice]:
+    """Split the rows (axis 0) or columns of X; not at all where each slice would be a pass over the data."""
+    count = X.shape[axis]
+    entries = X.nnz if sparse.issparse(X) else X.size
+    whole = sparse.issparse(X) and X.format != ("csr", "csc")[axis]
+    length = count if whole else max(1, count * _CHUNK // max(entries, 1))
     for first in range(0, count, length):
         yield slice(first, first + length)
 
 
-def _as_floats(part: Any) -> Any:
-    return part.astype(np.float64, copy=False)
-
-
 def _scaled_rows(part: Any, factors: Array) -> Any:
-    return sparse.diags_array(factors) @ part if sparse.issparse(part) else part * factors[:, np.newaxis]
+    """Return diag(factors) part, in double precision."""
+    if sparse.issparse(part):
+        return sparse.diags_array(factors) @ part.astype(np.float64, copy=False)
+    return part * factors[:, np.newaxis]
 
 
 def _dense(product: Any) -> Array:
