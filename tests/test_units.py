@@ -9,9 +9,11 @@ from test_sets import SETS
 
 import cutplane as cut
 from cutplane.capabilities import Capability, offers
+from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.units import Unit
 from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
 from cutplane.masters.highs import HighsMaster
+from cutplane.masters.select import Backend
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 
@@ -176,3 +178,26 @@ def test_solves_do_not_depend_on_units(method, name, size, height):
     assert result.status is cut.Status.OPTIMAL
     assert result.objective == pytest.approx(height * OPTIMA[name], rel=1e-6)
     assert result.lower_bound <= height * OPTIMA[name] * (1.0 + 1e-12)
+
+
+class Stubborn(cut.L2):
+    """A user's regularizer that fails in every other unit."""
+
+    asked = 0
+
+    def in_unit(self, unit):
+        Stubborn.asked += 1
+        raise OverflowError("the weight overflows")
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "size"), [(Stubborn(1.0), 1e-9), (cut.L2(1e-300), 1e-20), (cut.L2(1.0), 1e200)], ids=str
+)
+def test_a_unit_that_numbers_cannot_bear_is_refused_once(regularizer, size):
+    box = cut.Box(-size, size, dim=2)
+    solver = ReducedSolver(ReducedProblem(2, 1, regularizer, box), Backend(), (None,))
+    for _ in range(3):
+        solver.measure(size, 1.0)
+    assert solver._unit == Unit()
+    assert Stubborn.asked <= 1
+    assert len(solver.notes) <= 1

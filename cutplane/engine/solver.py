@@ -77,6 +77,7 @@ class ReducedSolver:
         self.idle = False
         """Whether the last iterations moved nothing: an inexact master is passed over then."""
         self._unit, self._stated = Unit(), reduced
+        self._refused: set[Unit] = set()
         self._candidates = {kind: candidates(reduced, kind, backend) for kind in kinds}
         self._masters: dict[Hashable, Master] = {}
         self._standings: dict[tuple[Kind, str], Standing] = {}
@@ -92,11 +93,24 @@ class ReducedSolver:
         if self._unit.fits(size, height):
             return
         unit = Unit(unit_of(size), unit_of(height) if 0.0 < height < math.inf else 1.0)
-        stated = unit.of_problem(self.reduced)
-        found = {kind: candidates(stated, kind, self.backend) for kind in self._candidates}
-        if all(_names(found[kind]) == _names(known) for kind, known in self._candidates.items()):
-            self._unit, self._stated, self._candidates = unit, stated, found
-            self._masters.clear()
+        if unit not in self._refused and not self._restate(unit):
+            self._refused.add(unit)
+
+    def _restate(self, unit: Unit) -> bool:
+        """State the reduced problem in another unit; not if a number overflows, or other masters would fit."""
+        try:
+            with np.errstate(over="raise", invalid="raise"):
+                stated = unit.of_problem(self.reduced)
+                found = {kind: candidates(stated, kind, self.backend) for kind in self._candidates}
+        except Exception as error:
+            self.notes.append(f"the reduced problem could not be stated in another unit: {error}")
+            return False
+        vanished = self.reduced.regularizer.lam > 0.0 and not 0.0 < stated.regularizer.lam < math.inf
+        if vanished or any(_names(found[kind]) != _names(known) for kind, known in self._candidates.items()):
+            return False
+        self._unit, self._stated, self._candidates = unit, stated, found
+        self._masters.clear()
+        return True
 
     @property
     def widest(self) -> float:
