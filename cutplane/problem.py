@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cutplane.capabilities import Capability, offers
-from cutplane.engine.tolerances import CANCELLED, FEASIBLE, NEAR
+from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
-from cutplane.sets.base import FeasibleSet, Separator, scale_of
+from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.whole import WholeSpace
 from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
 from cutplane.validation import Array, as_count, as_scalar, as_vector
@@ -131,13 +131,8 @@ class Problem:
         return x
 
     def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
-        """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x.
-
-        Near zero, a violation counts that is more than the last bits of numbers of the size of the set.
-        """
-        allowed = tolerance * float(np.abs(x).max(initial=0.0))
-        violation = self.simple_set.violation(x)
-        return violation <= allowed or violation <= CANCELLED * scale_of(self.simple_set, self.dim, 0.0)
+        """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""
+        return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
 
     @cached_property
     def _projection(self) -> Any:

@@ -188,13 +188,26 @@ def test_objectives_and_solutions_of_any_size(name, height, width):
     assert result.objective == pytest.approx(height * unit.objective, rel=2e-9, abs=0.0)
 
 
+THIRDS = np.array([np.nextafter(1.0 / 3.0, 1.0), 1.0 / 3.0])
+ROUNDED = {
+    "l2 ball": (cut.L2Ball(1.0, centre=[1.0, 0.0]), np.array([-4e-16, 0.0]), np.array([-1e-12, 0.0])),
+    "l1 ball": (cut.L1Ball(1.0, centre=[1.0, 0.0]), np.array([-4e-16, 0.0]), np.array([-1e-12, 0.0])),
+    "rows": (cut.Polyhedron([[1e9, -1e9]], [0.0]), THIRDS, THIRDS + np.array([1e-12, 0.0])),
+    "equations": (cut.Polyhedron(A_eq=[[1e9, -1e9]], b_eq=[0.0]), THIRDS, THIRDS + np.array([1e-12, 0.0])),
+}
+
+
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
-def test_a_point_near_zero_is_inside_up_to_the_last_bits_of_numbers_of_the_size_of_the_set(size):
-    ball = cut.L2Ball(size, centre=[size, 0.0])
-    problem = cut.Problem(cut.LinearObjective([1.0, 1.0]), feasible_set=ball)
-    assert problem.in_simple_set(np.array([-4e-16 * size, 0.0]))
-    assert not problem.in_simple_set(np.array([-1e-12 * size, 0.0]))
-    variable = cp.Variable(2)
-    unknown = cut.CvxpySet([cp.norm2(variable) <= size], variable)
-    problem = cut.Problem(cut.LinearObjective([1.0, 1.0]), feasible_set=unknown)
-    assert not problem.in_simple_set(np.array([size * (1.0 + 1e-8), 0.0]))
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_rounding_leaves_of_terms_that_cancel_is_no_violation(name, size):
+    feasible, inside, outside = ROUNDED[name]
+    problem = cut.Problem(cut.LinearObjective([1.0, 1.0]), feasible_set=feasible.in_unit(1.0 / size))
+    assert problem.in_simple_set(size * inside)
+    assert not problem.in_simple_set(size * outside)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e18])
+@pytest.mark.parametrize("x", [-1000.0, -1.0, -1e-9])
+def test_a_point_is_not_inside_because_the_set_is_large(far, x):
+    for feasible in (cut.Box(0.0, far, dim=1), cut.Polyhedron([[-1.0], [1.0]], [0.0, far])):
+        assert not cut.Problem(cut.LinearObjective([1.0]), feasible_set=feasible).in_simple_set(np.array([x]))

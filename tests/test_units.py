@@ -38,6 +38,11 @@ def test_a_unit_is_the_next_power_of_two(size):
     assert not far_from_unit(0.0, unit)
 
 
+def test_squares_of_units_are_numbers():
+    for size in (5e-324, 1e-200, 1e200, 1e308):
+        assert 1e-160 < unit_of(size) ** 2 < 1e160
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("name", [name for name in REGULARIZERS if name != "cvxpy"])
 def test_a_regularizer_in_a_unit(name, unit):
@@ -191,7 +196,7 @@ class Stubborn(cut.L2):
 
 
 @pytest.mark.parametrize(
-    ("regularizer", "size"), [(Stubborn(1.0), 1e-9), (cut.L2(1e-300), 1e-20), (cut.L2(1.0), 1e200)], ids=str
+    ("regularizer", "size"), [(Stubborn(1.0), 1e-9), (cut.L2(1e-300), 1e-20), (cut.L2(1e200), 1e77)], ids=str
 )
 def test_a_unit_that_numbers_cannot_bear_is_refused_once(regularizer, size):
     box = cut.Box(-size, size, dim=2)

@@ -97,7 +97,7 @@ class ReducedSolver:
             self._refused.add(unit)
 
     def _restate(self, unit: Unit) -> bool:
-        """State the reduced problem in another unit; not if a number overflows, or other masters would fit."""
+        """State the reduced problem in another unit, unless a number overflows or other masters would fit."""
         try:
             with np.errstate(over="raise", invalid="raise"):
                 stated = unit.of_problem(self.reduced)

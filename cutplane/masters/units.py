@@ -13,11 +13,13 @@ from cutplane.validation import Array
 
 _SPREAD = 1e3
 _NOTHING = 1e-6
+_LAST_POWER = 256
+"""Weights of quadratics are multiplied by the square of a unit; 2**1023 is the largest number."""
 
 
 def unit_of(size: float) -> float:
-    """Return the power of two that is next to a size."""
-    return math.ldexp(1.0, math.frexp(size)[1])
+    """Return the power of two that is next to a size, of those whose squares are numbers, too."""
+    return math.ldexp(1.0, max(-_LAST_POWER, min(math.frexp(size)[1], _LAST_POWER)))
 
 
 def far_from_unit(size: float, unit: float) -> bool:

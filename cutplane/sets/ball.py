@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cutplane.forms import LinearForm
 from cutplane.parameters import as_optional_vector, common_dim, short_repr
-from cutplane.sets.base import FeasibleSet
+from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.projections import project_simplex
 from cutplane.validation import Array, as_scalar
 
@@ -43,6 +43,10 @@ class _Ball(FeasibleSet):
         """Return {u : unit * u is in the set}."""
         centre = None if self.centre is None else self.centre / unit
         return replace(self, radius=self.radius / unit, centre=centre)
+
+    @property
+    def _middle(self) -> Array:
+        return np.zeros(1) if self.centre is None else self.centre
 
     def _offset(self, x: Any) -> Any:
         return x if self.centre is None else x - self.centre
@@ -80,8 +84,9 @@ class L1Ball(_Ball):
     __repr__ = short_repr
 
     def violation(self, x: Array) -> float:
-        """Return by how much the l1 norm exceeds the radius."""
-        return max(float(np.abs(self._offset(x)).sum()) - self.radius, 0.0)
+        """Return by how much the l1 norm exceeds the radius; 0 if that is rounding."""
+        excess = float(np.abs(self._offset(x)).sum()) - self.radius
+        return beyond_rounding(excess, self.radius + float(np.abs(self._middle).sum()))
 
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection, by projecting |x - centre| onto the simplex: O(dim log dim)."""
@@ -144,8 +149,8 @@ class L2Ball(_Ball):
     __repr__ = short_repr
 
     def violation(self, x: Array) -> float:
-        """Return the distance of x to the ball."""
-        return max(_norm(self._offset(x)) - self.radius, 0.0)
+        """Return the distance of x to the ball; 0 if that is rounding."""
+        return beyond_rounding(_norm(self._offset(x)) - self.radius, self.radius + _norm(self._middle))
 
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection, by scaling x - centre."""

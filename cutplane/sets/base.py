@@ -14,6 +14,9 @@ from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.validation import Array, as_scalar, as_vector
 
+_LAST_BITS = 2.0**-48
+"""What rounding leaves of a sum whose terms cancel, relative to the terms: the last bits of a few of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class HalfSpace:
@@ -190,6 +193,11 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
         return np.inf
     minimise = getattr(feasible_set, Capability.LINEAR_MINIMISATION.value)
     return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))
+
+
+def beyond_rounding(excess: Any, terms: Any) -> float:
+    """Return the largest excess of a sum over its bound; 0 for what rounding leaves of terms of this size."""
+    return float(np.max(np.where(excess > _LAST_BITS * terms, excess, 0.0), initial=0.0))
 
 
 def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:

@@ -11,7 +11,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
 from cutplane.parameters import as_matrix, as_parameter, short_repr
-from cutplane.sets.base import FeasibleSet
+from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.restoration import restore_by_rows
 from cutplane.validation import Array
 
@@ -69,11 +69,11 @@ class Polyhedron(FeasibleSet):
         object.__setattr__(self, "dim", dim)
 
     def violation(self, x: Array) -> float:
-        """Return the largest entry of A x - b and |A_eq x - b_eq|."""
-        worst = float((self.A @ x - self.b).max(initial=0.0))
-        if self.A_eq is not None:
-            worst = max(worst, float(np.abs(self.A_eq @ x - self.b_eq).max(initial=0.0)))
-        return worst
+        """Return the largest entry of A x - b and |A_eq x - b_eq|, of those that are more than rounding."""
+        worst = _worst(self.A, self.A @ x - self.b, self.b, x)
+        if self.A_eq is None:
+            return worst
+        return max(worst, _worst(self.A_eq, np.abs(self.A_eq @ x - self.b_eq), self.b_eq, x))
 
     def restore(self, x: Array) -> Array:
         """Return x moved onto the rows that it violates by a solver's tolerance."""
@@ -99,6 +99,12 @@ class Polyhedron(FeasibleSet):
         if self.A_eq is not None and self.b_eq.size:
             constraints.append(self.A_eq @ x == self.b_eq)
         return constraints
+
+
+def _worst(rows: Any, excess: Array, sides: Array, x: Array) -> float:
+    over = np.flatnonzero(excess > 0.0)
+    terms = abs(rows[over]) @ np.abs(x) + np.abs(sides[over]) if over.size else np.zeros(0)
+    return beyond_rounding(excess[over], terms)
 
 
 def _right_side(name: str, value: Any, rows: int) -> Array:
