@@ -72,3 +72,17 @@ def test_multipliers_that_give_no_bound_or_do_not_fit_are_not_used():
         found = minimum(np.array([2.0, 1.0]), multipliers)
         assert found.value == pytest.approx(1.0)
         assert found.x == pytest.approx([0.0, 1.0])
+
+
+def test_auxiliaries_of_another_size_are_not_charged_over_the_reach_of_x():
+    """t = 1e12 x is free but for this: what rounding leaves of its slope is not worth the reach of x."""
+    row = sparse.csr_array(np.array([[-1e12, 1.0]]))
+    programme = LinearForm(
+        np.array([0.0, 1.0]), np.array([0.5, -INF]), np.array([1.0, INF]), row, np.zeros(1), np.zeros(1)
+    )
+    minimum = LinearMinimum(programme)
+    for y in (1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0)):
+        found = minimum(np.zeros(1), np.array([y]), reach=1.0)
+        assert found.value == pytest.approx(5e11, rel=1e-12)
+        assert found.value <= 5e11
+        assert (found.x is None) == (y == 1.0)

@@ -15,6 +15,8 @@ from cutplane.masters.units import unit_of
 from cutplane.regularizers.base import Minimum
 from cutplane.validation import Array
 
+_FARTHER = 10.0
+"""How much larger than in the solution an auxiliary is taken to be at most."""
 _BITS = 2.0**-48
 """What rounding leaves of terms that cancel, relative to them."""
 
@@ -52,12 +54,15 @@ class LinearMinimum:
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
 
-        What rounding leaves of the slope where u is unbounded is charged over the distance `reach`.
+        What rounding leaves of the slope where u is unbounded is charged: that of x over the distance
+        `reach`, that of auxiliaries over ten times their size in the solution, which is needed for it.
         """
         dim = v.size
+        distances = np.full(self.form.n_columns, reach)
+        distances[dim:] = np.inf
         v = self.form.cost + np.concatenate([v, np.zeros(self.form.n_columns - dim)])
         if multipliers is not None and multipliers.shape == self.form.row_lower.shape:
-            value = self._bound(v, multipliers, reach)
+            value = self._bound(v, multipliers, distances)
             if value > -math.inf:
                 return Minimum(value, None)
         scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
@@ -66,14 +71,15 @@ class LinearMinimum:
         if status is not MasterStatus.SOLVED:
             return Minimum(math.inf if status is MasterStatus.INFEASIBLE else -math.inf, None)
         solution = self._model.getSolution()
-        value = self._bound(v, np.array(solution.row_dual) / scale, reach)
-        return Minimum(value, self._unit * np.array(solution.col_value)[:dim])
+        u = self._unit * np.array(solution.col_value)
+        distances[dim:] = np.maximum(reach, _FARTHER * np.abs(u[dim:]))
+        return Minimum(self._bound(v, np.array(solution.row_dual) / scale, distances), u[:dim])
 
     @cached_property
     def _model(self) -> highspy.Highs:
         return living_model(self.form.in_unit(self._unit), PRIMAL_SIMPLEX)
 
-    def _bound(self, v: Array, y: Array, reach: float) -> float:
+    def _bound(self, v: Array, y: Array, distances: Array) -> float:
         form = self.form
         y = np.where(y > 0.0, np.where(np.isfinite(form.row_lower), y, 0.0), y)
         y = np.where(y < 0.0, np.where(np.isfinite(form.row_upper), y, 0.0), y)
@@ -81,7 +87,7 @@ class LinearMinimum:
         unbounded = np.isinf(np.where(rest > 0.0, form.lower, form.upper)) & (rest != 0.0)
         terms = np.abs(v) + abs(self._transposed) @ np.abs(y) if unbounded.any() else rest
         last_bits = unbounded & (np.abs(rest) <= _BITS * terms)
-        charge = reach * float(np.abs(rest[last_bits]).sum())
+        charge = float(distances[last_bits] @ np.abs(rest[last_bits]))
         rest[last_bits] = 0.0
         rows = np.where(y > 0.0, form.row_lower, form.row_upper)[y != 0.0] @ y[y != 0.0]
         sides = np.where(rest > 0.0, form.lower, form.upper)[rest != 0.0] @ rest[rest != 0.0]
