@@ -1,6 +1,6 @@
 """cutplane.testing: clean pieces pass, every planted mistake is found by the check meant to find it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -252,6 +252,34 @@ def test_a_wrong_infimum_is_found():
     assert check_risk(cut.risk(dim=DIM, blocks=2, infimum=[0.0, -np.inf])(blocks))
 
 
+class Distance(cut.risks.Risk):
+    """sum_j (x_j - 1)^2, whose minimiser with a quadratic it knows."""
+
+    dim, factor = DIM, 1.0
+
+    def oracle(self, x):
+        return float((x - 1.0) @ (x - 1.0)), 2.0 * (x - 1.0)
+
+    def minimise_with(self, quadratic):
+        return self.factor * (2.0 + quadratic.weights * quadratic.centre) / (2.0 + quadratic.weights)
+
+
+@pytest.mark.parametrize("factor", [0.9, -1.0, np.nan])
+def test_a_wrong_minimiser_is_found(factor):
+    assert check_risk(Distance())
+    wrong = Distance()
+    wrong.factor = factor
+    assert "minimise_with gives the minimiser" in failed(check_risk(wrong, raise_on_failure=False))
+
+
+def test_the_minimiser_of_a_squared_loss_passes():
+    risk = cut.LinearRisk(A, B, cut.losses.Squared(), intercept=True)
+    (check,) = (
+        check for check in check_risk(risk).checks if check.name == "minimise_with gives the minimiser"
+    )
+    assert check.detail == "5 quadratics"
+
+
 def test_writing_to_x_is_found():
     class Writes(Risk):
         dim = 2
@@ -467,6 +495,7 @@ BROKEN_REGULARIZERS = {
         "linear_form",
     ),
     "cvxpy form": ({"cvxpy_form": lambda g, x: g.lam * cp.sum_squares(x)}, "cvxpy_form"),
+    "unit": ({"in_unit": lambda g, unit: replace(g, lam=unit * g.lam)}, "in_unit"),
     "cvxpy form not convex": ({"cvxpy_form": lambda g, x: -cp.sum_squares(x)}, "cvxpy_form"),
     "conjugate too large": (
         {"conjugate_minimiser": lambda g, v, s, b: Minimum(-0.49 * float(v @ v) / g.lam, None)},
@@ -562,6 +591,8 @@ BROKEN_SETS = {
     ),
     "cvxpy form": ({"cvxpy_form": lambda s, x: [x >= 0]}, "cvxpy_form"),
     "cvxpy form not convex": ({"cvxpy_form": lambda s, x: [x >= 0, x <= 1, cp.norm(x) >= 0.1]}, "cvxpy_form"),
+    "unit": ({"in_unit": lambda s, unit: cut.Box(0.0, unit)}, "in_unit"),
+    "unit forgotten": ({"in_unit": lambda s, unit: s}, "in_unit"),
     "entropy": (
         {"minimise_entropy": lambda s, v, log_reference: np.full(len(v), 0.5)},
         "minimise_entropy",

@@ -258,3 +258,18 @@ def test_values_that_are_all_infinite_from_some_call_on(name):
     result = problem.solve(METHODS[name], tol=1e-9, max_iter=50)
     assert result.status != "OPTIMAL" or result.objective == pytest.approx(least(problem, honest), abs=1e-6)
     assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_a_short_run_in_a_set_of_unknown_size_is_probed_where_it_has_been(size):
+    asked = []
+
+    @cut.risk(dim=3)
+    def slope(x):
+        asked.append(x.copy())
+        return size * float(x.sum()), np.full(3, size)
+
+    result = cut.Problem(slope, cut.L2(1.0)).solve(cut.BMRM())
+    assert result.status == "OPTIMAL"
+    assert result.x == pytest.approx(np.full(3, -size))
+    assert 0.5 * size < np.abs(asked).max() < 10.0 * size

@@ -95,8 +95,9 @@ def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
     centre = run.best.x
     reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
     if reach == 0.0 or len(points) <= _FEW:
-        whole = scale_of(run.problem.simple_set, run.problem.dim)
+        whole = scale_of(run.problem.simple_set, run.problem.dim, 0.0)
         reach = whole if reach <= _NOWHERE * whole else reach
+        reach = reach or 1.0
     step = reach * rng.standard_normal(centre.size)
     there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
     target = _THERE * there + (1.0 - _THERE) * back

@@ -16,7 +16,7 @@ from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
 from cutplane.testing.forms import cvxpy_violation, linear_form_value
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
-from cutplane.testing.sampling import TOLERANCE, Sampler
+from cutplane.testing.sampling import TOLERANCE, UNITS, Sampler
 from cutplane.testing.separation import SeparationProbe
 from cutplane.validation import Array, as_count
 
@@ -34,6 +34,7 @@ _ENTROPY = (
 _BOUNDS = "bounds must be exactly the set, each of shape (dim,); return None if the set is not a box."
 _FORM = "The form must describe the same set as violation; return None, or drop the method, if there is none."
 _BOUNDED = "Set bounded = False, or None if it is not known: a wrong True lets unbounded problems through."
+_UNIT = "in_unit(unit) must return {u : unit * u is in the set}: sides and radii are divided by the unit."
 _FEW = 5
 _FAR = 1e9
 
@@ -130,6 +131,12 @@ class _SetProbe:
         yield Property(
             "cvxpy_form describes the set", partial(self._form, Capability.CVXPY, self._in_cvxpy), _FORM
         )
+        for unit in UNITS:
+            yield Property(
+                f"in_unit({unit:g}) describes the set",
+                partial(self._form, Capability.UNIT, partial(self._in_unit, unit)),
+                _UNIT,
+            )
 
     def _tolerance(self, x: Array) -> float:
         return TOLERANCE * max(1.0, self.sampler.scale, float(np.abs(x).max()))
@@ -321,6 +328,9 @@ class _SetProbe:
     def _in_linear(self, x: Array) -> bool | None:
         form = self.X0.linear_form(self.sampler.dim)
         return None if form is None else linear_form_value(form, x) < math.inf
+
+    def _in_unit(self, unit: float, x: Array) -> bool:
+        return unit * self.X0.in_unit(unit).violation(x / unit) <= 1e2 * self._tolerance(x)
 
     def _in_cvxpy(self, x: Array) -> bool:
         return cvxpy_violation(self.X0, x) <= 1e2 * self._tolerance(x)

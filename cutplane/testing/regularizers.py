@@ -18,7 +18,7 @@ from cutplane.sets.base import FeasibleSet
 from cutplane.sets.whole import WholeSpace
 from cutplane.testing.forms import cvxpy_value, linear_form_value
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
-from cutplane.testing.sampling import STEP, TOLERANCE, Sampler, exceeds, worst
+from cutplane.testing.sampling import STEP, TOLERANCE, UNITS, Sampler, exceeds, worst
 from cutplane.validation import Array, as_count
 
 _VALUE = "value(x) must return a float, inf outside the domain and never NaN or -inf, the same at each call."
@@ -37,6 +37,7 @@ _CONJUGATE = (
     "<= budget): "
     "each lower bound the engine certifies relies on it. Return None for a set without a closed form."
 )
+_UNIT = "in_unit(unit) must return u -> g(unit * u): a term of degree d in x has unit**d times its weight."
 _BOUND = 1e-9
 _FEW = 5
 
@@ -130,6 +131,9 @@ class _RegularizerProbe:
         yield Property(
             "cvxpy_form gives the value", partial(self._form, Capability.CVXPY, self._cvxpy), _FORM
         )
+        for unit in UNITS:
+            test = partial(self._form, Capability.UNIT, partial(self._in_unit, unit))
+            yield Property(f"in_unit({unit:g}) gives the value", test, _UNIT)
         for feasible_set, project in zip(self.sets, self.projections, strict=True):
             test = partial(self._conjugate, feasible_set, project)
             yield Property(
@@ -271,6 +275,9 @@ class _RegularizerProbe:
 
     def _cvxpy(self, x: Array) -> float:
         return cvxpy_value(self.g, x)
+
+    def _in_unit(self, unit: float, x: Array) -> float:
+        return float(self.g.in_unit(unit).value(x / unit))
 
     def _conjugate(self, feasible_set: FeasibleSet, project: Callable[[Array], Array]) -> str:
         if not offers(self.g, Capability.CONJUGATE):

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.capabilities import Capability, offers
 from cutplane.engine.evaluator import Evaluator
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.forms import DiagonalQuadratic
 from cutplane.problem import Problem
 from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.testing.estimates import EstimateProbe
 from cutplane.testing.images import ImageProbe
-from cutplane.testing.report import Counterexample, Property, Report, examine
+from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
 from cutplane.testing.sampling import CANCELLATION, STEP, TOLERANCE, Sampler, exceeds, worst
 from cutplane.validation import Array
 
@@ -32,6 +34,11 @@ _SLOPE = (
     "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m, "
     "or a term left out."
 )
+_MINIMISER = (
+    "minimise_with(quadratic) must return the minimiser of f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, or "
+    "None."
+)
+_FEW = 5
 _INFIMA = "Lower `infima` to values that hold for all x, or drop them."
 
 
@@ -118,6 +125,7 @@ class _RiskProbe:
         yield Property("f(z) >= f(x) + <s, z - x> for points far apart", self._far, _SLOPE)
         yield Property("f(z) >= f(x) + <s, z - x> for points nearby", self._near, _SLOPE)
         yield Property("no value lies below its infimum", self._infima, _INFIMA)
+        yield Property("minimise_with gives the minimiser", self._minimiser, _MINIMISER)
         if isinstance(self.risk, ImagedRisk):
             yield from ImageProbe(self.risk, self.sampler, self.X, self.values, self.slopes).properties()
         if isinstance(self.risk, OnDemandRisk):
@@ -265,6 +273,34 @@ class _RiskProbe:
                 x=self.X[k],
             )
         return f"{len(values)} points"
+
+    def _minimiser(self) -> str:
+        if not offers(self.risk, Capability.MINIMISER):
+            raise NotTested(f"there is no method {Capability.MINIMISER.value}")
+        rng, dim = self.sampler.rng, self.problem.dim
+        for _ in range(_FEW):
+            weights, centre = rng.uniform(0.5, 2.0, dim), self.sampler.scale * rng.standard_normal(dim)
+            least = self.evaluator.minimiser(DiagonalQuadratic(weights, centre))
+            if least is None:
+                raise NotTested(f"{Capability.MINIMISER.value} returns None")
+            steps = (
+                STEP
+                * self.sampler.scale
+                * np.vstack([np.eye(dim), -np.eye(dim), rng.standard_normal((dim, dim))])
+            )
+            others = np.vstack([self.X, least + steps])
+            values = np.array([self.ask(x)[0].sum() for x in [least, *others]])
+            values += 0.5 * np.square([least, *others] - centre) @ weights
+            k = int(np.argmin(values[1:]))
+            if values[0] - values[1 + k] > TOLERANCE * abs(values[0]):
+                raise Counterexample(
+                    f"f + quadratic is {values[0]:.8g} at the minimiser and {values[1 + k]:.8g} at x",
+                    minimiser=least,
+                    x=others[k],
+                    weights=weights,
+                    centre=centre,
+                )
+        return f"{_FEW} quadratics"
 
 
 def _excess(x: Array, values: Array, slopes: Array, Z: Array, z_values: Array) -> Array:

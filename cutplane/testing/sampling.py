@@ -17,6 +17,9 @@ CANCELLATION = 1e-6
 STEP = 1e-3
 """Distance of nearby points, in units of the scale."""
 
+UNITS = 2.0**-20, 2.0**10
+"""Units in which pieces are stated: powers of two, so that nothing is rounded."""
+
 
 class Sampler:
     """Random points of dimension `dim` whose entries are of size `scale`.
