@@ -129,3 +129,12 @@ def test_osqp_is_updated_without_a_false_answer():
         rows = SimpleNamespace(slopes=SLOPES, offsets=scale * ROWS.offsets, blocks=ROWS.blocks, ids=ROWS.ids)
         found, wanted = master.solve(rows), SimplexQP(reduced).solve(rows)
         assert found.x == pytest.approx(wanted.x, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_a_half_space_that_is_active_is_respected_up_to_rounding_of_its_terms(size):
+    rows = SimpleNamespace(
+        slopes=np.array([[1.0, 0.0]]), offsets=np.array([-size]), blocks=np.array([HALF_SPACE])
+    )
+    assert _respects_half_spaces(rows, np.array([size * (1.0 + 1e-14), 0.0]))
+    assert not _respects_half_spaces(rows, np.array([size * (1.0 + 1e-3), 0.0]))

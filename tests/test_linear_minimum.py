@@ -56,7 +56,7 @@ def test_a_polyhedron_that_is_empty_has_the_minimum_infinity():
         (2.0, 1.0, 1.5, 1.0),
         (-1.0, 1.0, 1.5, -1.5),
         (0.0, 1.0, 1.5, 0.0),
-        (1.0, -INF, 1.5, 0.0),
+        (0.5, -INF, 1.5, 0.0),
         (-1.0, 1.0, INF, 0.0),
     ],
 )
