@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cutplane.boosting.result import BoostingResult
-    from cutplane.result import Result
+from typing import Any
 
 
 class CutplaneError(Exception):
@@ -38,8 +34,8 @@ class OracleError(CutplaneError, RuntimeError):
 
     Attributes
     ----------
-    result : Result, BoostingResult or None
+    result : Result, or that of the special problem, or None
         The best point found before the failure, with its bounds; None if the first query failed.
     """
 
-    result: Result | BoostingResult | None = None
+    result: Any = None

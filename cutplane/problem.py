@@ -21,7 +21,7 @@ from cutplane.validation import Array, as_count, as_scalar, as_vector
 
 if TYPE_CHECKING:
     from cutplane.callbacks import Callback
-    from cutplane.engine.loop import Loop
+    from cutplane.engine.driver import Driver
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
     from cutplane.path import Path
@@ -168,7 +168,7 @@ class Problem:
         warm_start: Result | None = None,
         stop: StoppingRule | None = None,
         probes: bool = True,
-    ) -> Loop:
+    ) -> Driver[Result]:
         """Solve step by step: iterating over the returned object yields the `State` after each iteration.
 
         The parameters are those of `solve`; ``.result()`` of the returned object gives the result so far.
@@ -182,7 +182,8 @@ class Problem:
         0 -inf 0.0
         1 -2.0 -2.0
         """
-        from cutplane.engine.loop import Loop
+        from cutplane.engine.driver import Driver
+        from cutplane.engine.method_process import MethodProcess
         from cutplane.engine.run import Run
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
@@ -199,7 +200,7 @@ class Problem:
         x = self.starting_point(x0)
         chosen = as_method(method, self)
         run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        return Loop(run, AnyOf(tuple(rules)), x, warm_start, probes)
+        return Driver(MethodProcess(run, x, warm_start, probes), AnyOf(tuple(rules)))
 
     def solve(
         self,
@@ -269,9 +270,7 @@ class Problem:
         OracleError
             If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
         """
-        from cutplane.engine.watched import run
-
-        loop = self.iterate(
+        driver = self.iterate(
             method,
             backend,
             tol=tol,
@@ -284,7 +283,7 @@ class Problem:
             stop=stop,
             probes=probes,
         )
-        return run(loop, callback, progress, log)
+        return driver.run(callback, progress, log)
 
     def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
         """Solve for each weight of the regularizer, reusing every cut.

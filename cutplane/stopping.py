@@ -21,6 +21,14 @@ class Stop(NamedTuple):
     reason: str
 
 
+class Ended(Exception):
+    """Raised inside a step when the run cannot go on."""
+
+    def __init__(self, status: Status, reason: str):
+        super().__init__(reason)
+        self.stop = Stop(status, reason)
+
+
 def time_is_up(seconds: float) -> Stop:
     """Return the stop at a time limit."""
     return Stop(Status.TIME_LIMIT, f"time_limit = {seconds:g} s has passed")

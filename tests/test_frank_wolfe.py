@@ -448,7 +448,7 @@ def test_the_start_is_the_first_atom():
     loop = problem.iterate(FrankWolfe(), x0=x0)
     assert loop.method_state is None
     next(iter(loop))
-    assert np.array_equal(loop.method_state.atoms, loop.run.first.x[np.newaxis])
+    assert np.array_equal(loop.method_state.atoms, loop.process.run.first.x[np.newaxis])
     assert loop.method_state.best.x == pytest.approx(x0)
     assert loop.method_state.weights.tolist() == [1.0]
 

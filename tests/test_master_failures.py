@@ -141,10 +141,10 @@ def test_one_living_master_serves_the_kinds_that_it_accepts():
     problem = classification(cut.L2(0.01))
     loop = problem.iterate(cut.LevelBundle())
     list(loop)
-    assert len(loop.run.solver._masters) == 1
+    assert len(loop.process.run.solver._masters) == 1
     loop = classification(feasible_set=cut.Box(-3, 3)).iterate(cut.LevelBundle(), backend="highs")
     list(loop)
-    masters = loop.run.solver._masters
+    masters = loop.process.run.solver._masters
     assert isinstance(masters[HighsMaster], HighsMaster)
     assert ("cvxpy", "highs") not in masters
 

@@ -21,22 +21,22 @@ from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.boosting.pool import Pool
-    from cutplane.engine.loop import Loop
+    from cutplane.engine.method_process import MethodProcess
 
 Step = Literal["short", "exact", "open_loop"]
 
 
 class Booster(NamedTuple):
-    """A run that has not begun.
+    """A method of the engine that has not begun.
 
     Attributes
     ----------
-    loop : Loop
+    process : MethodProcess
     weights : callable
         Returns the weights of the hypotheses of the pool, the first K of them, after an iteration.
     """
 
-    loop: Loop
+    process: MethodProcess
     weights: Callable[[], Array]
 
 
@@ -44,8 +44,8 @@ class BoostingMethod(ABC):
     """A frozen dataclass of parameters that sets up a run of the engine."""
 
     @abstractmethod
-    def start(self, pool: Pool, m: int, nu: float, tol: float, options: dict[str, Any]) -> Booster:
-        """Return a run on the hypotheses of the pool; `options` are passed to `Problem.iterate`."""
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
+        """Return a run on the hypotheses of the pool."""
 
 
 def smoothing(m: int, nu: float, tol: float, eta: float | None) -> float:
@@ -61,18 +61,12 @@ def check_eta(name: str, eta: float | None) -> None:
         as_scalar(f"{name}.eta", eta, low=0.0, low_open=True, high=math.inf, high_open=True)
 
 
-def over_distributions(
-    method: Method, pool: Pool, m: int, nu: float, lam: float, options: dict[str, Any]
-) -> Booster:
+def over_distributions(method: Method, pool: Pool, m: int, nu: float, lam: float) -> Booster:
     """Minimise the edge plus lam times an entropy; the multipliers of the cuts are the weights."""
     regularizer = RelativeEntropy(1.0 / m, lam) if lam > 0.0 else None
     problem = Problem(EdgeRisk(pool, m), regularizer, CappedSimplex(1.0 / nu, m))
-    loop = problem.iterate(method, x0=np.full(m, 1.0 / m), **options)
-
-    def weights() -> Array:
-        return loop.run.bounds.proof.multipliers
-
-    return Booster(loop, weights)
+    process: Any = problem.iterate(method, x0=np.full(m, 1.0 / m), tol=0.0).process
+    return Booster(process, lambda: process.run.bounds.proof.multipliers)
 
 
 @dataclass(frozen=True)
@@ -96,9 +90,9 @@ class LPBoost(BoostingMethod):
     OPTIMAL 0.333333
     """
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float, options: dict[str, Any]) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
         """Return Kelley's method on the edge."""
-        return over_distributions(Kelley(), pool, m, nu, 0.0, options)
+        return over_distributions(Kelley(), pool, m, nu, 0.0)
 
 
 @dataclass(frozen=True)
@@ -124,11 +118,11 @@ class ERLPBoost(BoostingMethod):
     def __post_init__(self) -> None:
         check_eta("ERLPBoost", self.eta)
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float, options: dict[str, Any]) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
         """Return the bundle method on the edge plus entropy."""
         from cutplane.methods.bmrm import BMRM
 
-        return over_distributions(BMRM(), pool, m, nu, smoothing(m, nu, tol, self.eta), options)
+        return over_distributions(BMRM(), pool, m, nu, smoothing(m, nu, tol, self.eta))
 
 
 @dataclass(frozen=True)
@@ -159,7 +153,7 @@ class CorrectiveERLPBoost(BoostingMethod):
                 f"{type(self).__name__}.step must be 'short', 'exact' or 'open_loop', got {self.step!r}."
             )
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float, options: dict[str, Any]) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
         """Return Frank-Wolfe on the hull of the hypotheses."""
         from cutplane.methods.frank_wolfe import FrankWolfe
 
@@ -168,17 +162,16 @@ class CorrectiveERLPBoost(BoostingMethod):
         risk = SmoothedMargin(m, nu, smoothing(m, nu, tol, self.eta), pool.learner.exact)
         problem = Problem(risk, feasible_set=hull)
         method = FrankWolfe(self.step, correction=self._correction(hull, nu, tol))
-        options = options | {"max_cuts": 4}
-        loop = problem.iterate(method, x0=first, **options)
+        process: Any = problem.iterate(method, x0=first, tol=0.0, max_cuts=4).process
 
         def weights() -> Array:
             out = np.zeros(len(pool.hypotheses))
-            state: Any = loop.method_state
+            state = process.method_state
             for atom, weight in zip(state.atoms, state.weights, strict=True):
                 out[pool.index(atom)] += weight
             return out
 
-        return Booster(loop, weights)
+        return Booster(process, weights)
 
     def _correction(self, hull: HypothesisHull, nu: float, tol: float) -> Any:
         return None

@@ -12,6 +12,7 @@ from cutplane.boosting.pool import Pool
 from cutplane.boosting.weak_learner import as_weak_learner
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.classification import Hinge
+from cutplane.stopping import MaxIter, TimeLimit
 from cutplane.validation import as_scalar
 
 if TYPE_CHECKING:
@@ -114,15 +115,17 @@ class SoftMargin:
         BoostingResult
             On Ctrl-C too, with status INTERRUPTED and the best ensemble so far.
         """
-        from cutplane.boosting.rounds import boost
+        from cutplane.boosting.rounds import Rounds, SoftMarginGap
+        from cutplane.engine.driver import Driver
 
         as_scalar("tol", tol, low=0.0, low_open=True)
         if method != "auto" and not isinstance(method, BoostingMethod):
             raise InvalidInputError(f"method must be LPBoost(), MLPBoost(), ... or 'auto', got {method!r}.")
         automatic = ERLPBoost() if tol >= _FINE else LPBoost()
         chosen = automatic if method == "auto" else method
-        m = self.y.size
-        pool = Pool(self.weak_learner.bind(self.X, self.y), m)
-        limits: dict[str, Any] = {"tol": 0.0, "max_iter": max_iter, "time_limit": time_limit}
-        booster = chosen.start(pool, m, self.nu, tol, limits)
-        return boost(self, chosen, pool, booster, tol, early_stopping, callback, progress, log)
+        pool = Pool(self.weak_learner.bind(self.X, self.y), self.y.size)
+        rule = SoftMarginGap(tol, pool.learner.exact) | MaxIter(max_iter)
+        if time_limit is not None:
+            rule |= TimeLimit(time_limit)
+        process = Rounds(self, chosen, pool, tol, early_stopping)
+        return Driver(process, rule).run(callback, progress, log)

@@ -37,6 +37,7 @@ from cutplane.masters.base import (
 from cutplane.masters.select import Backend
 from cutplane.sets.base import HalfSpaces
 from cutplane.status import Status
+from cutplane.stopping import Ended
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -44,15 +45,6 @@ if TYPE_CHECKING:
     from cutplane.problem import Problem
 
 _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
-
-
-class Ended(Exception):
-    """Raised inside an iteration when the run cannot go on; carries the status and the reason."""
-
-    def __init__(self, status: Status, reason: str):
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The loop of MAP inference: one way after another, until energy and bound meet."""
+"""MAP inference as a process of the driver: one way after another, until energy and bound meet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.engine.driver import Standing, Turn
 from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import without_penalties
-from cutplane.history import History, Record
-from cutplane.state import State
+from cutplane.history import History
 from cutplane.status import Status
-from cutplane.stopping import Stop, StoppingRule
+from cutplane.stopping import Ended, Stop
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -131,60 +131,58 @@ def cheapest_states(model: GraphicalModel) -> Array:
 Way = Callable[[Job], Iterator[Progress]]
 
 
-class MapLoop:
-    """Goes through the ways of a plan until a stopping rule holds; yields the `State` after each iteration.
+class MapProcess:
+    """Goes through the ways of a plan, one iteration of a way each step.
 
     Parameters
     ----------
     job : Job
     plan : iterable of (str, Way)
         The ways and their names, in order; may depend on what has become of the job.
-    stopping : StoppingRule
     """
 
-    def __init__(self, job: Job, plan: Iterable[tuple[str, Way]], stopping: StoppingRule):
+    started = True
+    """There always is a labelling."""
+
+    def __init__(self, job: Job, plan: Iterable[tuple[str, Way]]):
         self.job = job
-        self.plan = plan
-        self.stopping = stopping
-        self.stop: Stop | None = None
         self._names: list[str] = []
-        self._records: list[Record] = []
-        self._began = perf_counter()
-
-    def __iter__(self) -> Iterator[State]:
-        sweeps = searches = 0
-        for name, way in self.plan:
-            self._names.append(name)
-            before, progress = (sweeps, searches), Progress(name, -math.inf)
-            for progress in self._steps(way):
-                self.job.raise_bound(progress.bound)
-                sweeps, searches = before[0] + progress.sweeps, before[1] + progress.searches
-                state = self._record(progress, sweeps, searches)
-                self.stop = self.stop or self._infeasible() or self.stopping(state)
-                yield state
-                if self.stop is not None:
-                    return
-        if perf_counter() > self.job.deadline:
-            self.stop = Stop(Status.TIME_LIMIT, "time_limit has passed")
-        else:
-            self.stop = Stop(Status.STALLED, self.job.reason)
-
-    def _steps(self, way: Way) -> Iterator[Progress]:
-        try:
-            yield from way(self.job)
-        except TimeoutError as error:
-            if self.stop is None:
-                self.stop = Stop(Status.TIME_LIMIT, f"time_limit has passed: {error}")
-            yield Progress("time limit", -math.inf)
+        self._progress = self._all(plan)
+        self._n_cuts = self._sweeps = self._searches = 0
 
     @property
-    def started(self) -> bool:
-        """Whether there is something to return: there always is a labelling."""
-        return True
+    def standing(self) -> Standing:
+        """Bound and energy; queries are sweeps, separations the searches for cuts or clusters."""
+        return Standing(
+            lower=self.job.bound,
+            upper=self.job.energy,
+            x=self.job.labelling,
+            n_cuts=self._n_cuts,
+            oracle_calls=self._sweeps,
+            separations=self._searches,
+        )
 
-    def result(self) -> MAPResult:
-        """Return the result so far; INTERRUPTED if the loop has not ended."""
-        stop = self.stop or Stop(Status.INTERRUPTED, "the iteration was left before its end")
+    def step(self) -> Turn:
+        """Do an iteration of the way whose turn it is."""
+        try:
+            progress = next(self._progress, None)
+        except TimeoutError as error:
+            raise Ended(Status.TIME_LIMIT, f"time_limit has passed: {error}") from None
+        if progress is None and perf_counter() > self.job.deadline:
+            raise Ended(Status.TIME_LIMIT, "time_limit has passed")
+        if progress is None:
+            raise Ended(Status.STALLED, self.job.reason)
+        self.job.raise_bound(progress.bound)
+        if self.job.bound == math.inf:
+            raise Ended(Status.INFEASIBLE, "no labelling satisfies the hard constraints")
+        return Turn(progress.step)
+
+    def confirm(self, stop: Stop) -> Stop:
+        """Return the stop: energies are exact, and bounds those of the costs themselves."""
+        return stop
+
+    def result(self, stop: Stop, history: History) -> MAPResult:
+        """Return the best labelling; that of the least unary costs if there is none."""
         job = self.job
         if job.labelling is None and job.bound < math.inf:
             job.offer(cheapest_states(job.model))
@@ -195,30 +193,16 @@ class MapLoop:
             status=stop.status,
             reason=stop.reason,
             method=", ".join(self._names),
-            history=History(self._records),
+            history=history,
             model=job.model,
             proof=job._rep,
         )
 
-    def _infeasible(self) -> Stop | None:
-        if self.job.bound == math.inf:
-            return Stop(Status.INFEASIBLE, "no labelling satisfies the hard constraints")
-        return None
-
-    def _record(self, progress: Progress, sweeps: int, searches: int) -> State:
-        elapsed = perf_counter() - self._began
-        record = Record(
-            iteration=len(self._records),
-            lower_bound=self.job.bound,
-            upper_bound=self.job.energy,
-            n_cuts=progress.n_cuts,
-            step=progress.step,
-            oracle_calls=sweeps,
-            separations=searches,
-            oracle_seconds=0.0,
-            master_seconds=0.0,
-            other_seconds=elapsed - (self._records[-1].elapsed if self._records else 0.0),
-            elapsed=elapsed,
-        )
-        self._records.append(record)
-        return State(record, self.job.labelling)
+    def _all(self, plan: Iterable[tuple[str, Way]]) -> Iterator[Progress]:
+        for name, way in plan:
+            self._names.append(name)
+            sweeps, searches = self._sweeps, self._searches
+            for progress in way(self.job):
+                self._n_cuts = progress.n_cuts
+                self._sweeps, self._searches = sweeps + progress.sweeps, searches + progress.searches
+                yield progress

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.watched import run
+from cutplane.engine.driver import Driver
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
 from cutplane.graphical.exact import ways as exact
 from cutplane.graphical.exact.forest import is_forest
-from cutplane.graphical.inference import Job, MapLoop, Way
+from cutplane.graphical.inference import Job, MapProcess, Way
 from cutplane.graphical.integrality import typical_cost
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.ways import primal_cutting_planes
@@ -55,7 +55,7 @@ def solve_map(
         job.deadline = perf_counter() + time_limit
     if labelling is not None:
         job.offer(np.asarray(labelling))
-    return run(MapLoop(job, METHODS[method](job), stopping), callback, progress, log)
+    return Driver(MapProcess(job, METHODS[method](job)), stopping).run(callback, progress, log)
 
 
 def _negligible(model: GraphicalModel) -> float:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.watched import run
 from cutplane.exceptions import InvalidInputError
 from cutplane.history import History, Record
 from cutplane.losses.classification import Hinge
@@ -66,14 +65,14 @@ class SmoothMKL:
 
         self._check(mkl)
         y, tol = mkl.machine.y, options["tol"]
-        audience = [options[name] for name in ("callback", "progress", "log")]
+        shown = [options[name] for name in ("callback", "progress", "log")]
         limits = {name: options[name] for name in ("max_iter", "time_limit")}
         risk = SmoothedDual(mkl.bank, y, mkl.C, mkl.entropy)
         start = None if warm_start is None else np.clip(y * warm_start.coefficients, 0.0, mkl.C)
-        loop = Problem(risk, feasible_set=risk.feasible_set).iterate(
+        driver = Problem(risk, feasible_set=risk.feasible_set).iterate(
             self.method, x0=start, tol=ENGINE_SHARE * tol, **limits
         )
-        result = run(loop, *audience, view=lambda state: State(_mirrored(state.record), None))
+        result = driver.run(*shown, view=lambda state: State(_mirrored(state.record), None))
         assert result.x is not None
         answer = estimate_of(risk_of(mkl), y * result.x)
         weights, machine = train(mkl, _weights(risk, result), -result.lower_bound, tol, answer)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.watched import run
 from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
 from cutplane.graphical.lagrangian.tree_decoder import TreeDecoder
 from cutplane.graphical.model import GraphicalModel
@@ -120,7 +119,7 @@ def solve_lagrangian(
     if method is None:
         steepness = float(np.linalg.norm(lagrangian.oracle(x0)[1]))
         method = ProximalBundle(weight=max(steepness, _FLAT))
-    loop = Problem(lagrangian).iterate(
+    driver = Problem(lagrangian).iterate(
         method,
         tol=tol,
         max_iter=max_iter,
@@ -129,7 +128,7 @@ def solve_lagrangian(
         x0=x0,
         stop=decoder,
     )
-    found = run(loop, callback, progress, log, decoder.view)
+    found = driver.run(callback, progress, log, decoder.view)
     decoder.decode()
     stop = Stop(found.status, found.reason)
     if stop.status in (Status.OPTIMAL, Status.STALLED):

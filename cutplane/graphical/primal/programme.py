@@ -31,7 +31,7 @@ from cutplane.stopping import Stop, StoppingRule
 from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.engine.loop import Loop
+    from cutplane.engine.driver import Driver
     from cutplane.result import Result
 
 _EXACT = 1e-9
@@ -139,7 +139,7 @@ def solve_primal(
         status=primal.status,
         reason=primal.reason,
         relaxation=primal.relaxation,
-        result=None if primal.loop is None else primal.loop.result(),
+        result=None if primal.driver is None else primal.driver.result(),
     )
 
 
@@ -160,7 +160,7 @@ class Primal:
     bound : float
     status : Status
     reason : str
-    loop : Loop or None
+    driver : Driver or None
         None until it is needed.
     """
 
@@ -182,7 +182,7 @@ class Primal:
         self.tighten = tighten
         self.bound = -math.inf
         self.status, self.reason = Status.INTERRUPTED, "the linear programme was not solved"
-        self.loop: Loop | None = None
+        self.driver: Driver[Result] | None = None
 
     def steps(
         self, tol: float, max_iter: int = 10_000, time_limit: float | None = None
@@ -222,7 +222,7 @@ class Primal:
         size = float(np.abs(relaxation.cost).sum())
         form = relaxation.linear_form(relaxation.cost.size)
         known = -math.inf
-        self.loop = problem.iterate(
+        self.driver = problem.iterate(
             Kelley(max_age=_MAX_AGE),
             "highs",
             tol=_EXACT,
@@ -232,8 +232,8 @@ class Primal:
             x0=x0,
             stop=_EnergyGap(rounding, relaxation.constant, tol) | _NoRise(_EXACT * size),
         )
-        for state in self.loop:
-            stop = self.loop.stop
+        for state in self.driver:
+            stop = self.driver.stop
             if stop is not None:
                 self.status, self.reason = stop.status, stop.reason
                 if state.x is not None:
@@ -247,8 +247,9 @@ class Primal:
 
     def _certified(self, form: LinearForm) -> float:
         """Return the bound that the multipliers at hand prove, whatever the size of the costs."""
-        assert self.loop is not None
-        run, relaxation = self.loop.run, self.relaxation
+        assert self.driver is not None
+        process: Any = self.driver.process
+        run, relaxation = process.run, self.relaxation
         (slopes, offsets, blocks, _, multipliers), *_ = run.bounds.proof.rows(run.bundle)
         half = blocks == HALF_SPACE
         value = certified_minimum(

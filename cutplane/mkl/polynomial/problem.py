@@ -9,6 +9,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.descent import Sampling
 from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
+from cutplane.stopping import MaxIter, RelativeGap, TimeLimit
 from cutplane.validation import as_scalar, as_vector
 
 if TYPE_CHECKING:
@@ -126,19 +127,13 @@ class PolynomialMKL:
         PolynomialMKLResult
             The best averaged weights; on Ctrl-C too, with status INTERRUPTED.
         """
-        from cutplane.mkl.polynomial.run import run
+        from cutplane.engine.driver import Driver
+        from cutplane.mkl.polynomial.run import Steps
 
         if sampling not in _SAMPLINGS:
             raise InvalidInputError(f'sampling must be "importance" or "uniform", got {sampling!r}.')
-        return run(
-            self,
-            sampling,
-            seed,
-            bound_work=as_scalar("bound_work", bound_work, low=0.0),
-            tol=tol,
-            max_iter=max_iter,
-            time_limit=time_limit,
-            callback=callback,
-            progress=progress,
-            log=log,
-        )
+        rule = RelativeGap(tol) | MaxIter(max_iter)
+        if time_limit is not None:
+            rule |= TimeLimit(time_limit)
+        process = Steps(self, sampling, seed, as_scalar("bound_work", bound_work, low=0.0), max_iter)
+        return Driver(process, rule).run(callback, progress, log)

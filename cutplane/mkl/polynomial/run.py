@@ -1,4 +1,4 @@
-"""The run of `PolynomialMKL.solve`: steps, exact evaluations in between, bounds, stopping."""
+"""The process of `PolynomialMKL.solve`: stochastic steps, and exact evaluations in between."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from cutplane.callbacks import Callback, Log, progress_display
-from cutplane.history import History, Record
+from cutplane.deadline import seconds_left
+from cutplane.engine.driver import Standing, Turn
+from cutplane.history import History
 from cutplane.mkl.polynomial.bound import FormNorm
 from cutplane.mkl.polynomial.descent import Descent, Sampling
 from cutplane.mkl.polynomial.result import PolynomialMKLResult
-from cutplane.state import State
 from cutplane.status import Status
-from cutplane.stopping import AnyOf, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
+from cutplane.stopping import Stop
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -61,89 +61,98 @@ def dual_value(problem: PolynomialMKL, a: Array, norm: FormNorm) -> float:
     return 0.5 * float(a @ problem.y) ** 2 / size if size > 0.0 else 0.0
 
 
-def run(
-    problem: PolynomialMKL,
-    sampling: Sampling,
-    seed: int,
-    *,
-    bound_work: float,
-    tol: float,
-    max_iter: int,
-    time_limit: float | None,
-    callback: Callback | None,
-    progress: bool,
-    log: bool,
-) -> PolynomialMKLResult:
-    """Step until a rule says stop; evaluate the average after a geometrically growing number of steps."""
-    began = perf_counter()
-    rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
-    if time_limit is not None:
-        rules.append(TimeLimit(time_limit))
-    rule, deadline = AnyOf(tuple(rules)), began + (np.inf if time_limit is None else time_limit)
-    norm = FormNorm(problem.bases, problem.rho, bound_work)
-    descent = Descent(problem.bases, problem.y, problem.C, problem.rho, sampling, seed)
-    best = evaluate(problem, [], np.empty(0), norm)
-    records: list[Record] = []
-    spent, stop, moves = 0.0, None, True
+class Steps:
+    """As many steps as were done before, then an evaluation of the average.
 
-    def record(seconds: float, evaluating: float) -> State:
-        records.append(
-            Record(
-                iteration=descent.count,
-                lower_bound=best.lower_bound,
-                upper_bound=best.objective,
-                n_cuts=len(descent.weights.indices),
-                step="average" if records else "start",
-                oracle_calls=descent.count + len(records) + 1,
-                separations=0,
-                oracle_seconds=evaluating,
-                master_seconds=seconds,
-                other_seconds=0.0,
-                elapsed=perf_counter() - began,
-            )
+    Parameters
+    ----------
+    problem : PolynomialMKL
+    sampling : {"importance", "uniform"}
+    seed : int
+    bound_work : float
+    max_iter : int
+        The most steps.
+    """
+
+    def __init__(
+        self, problem: PolynomialMKL, sampling: Sampling, seed: int, bound_work: float, max_iter: int
+    ):
+        self.problem = problem
+        self.bound_work = bound_work
+        self.max_iter = max_iter
+        self._norm = FormNorm(problem.bases, problem.rho, bound_work)
+        self._descent = Descent(problem.bases, problem.y, problem.C, problem.rho, sampling, seed)
+        self._best: Evaluation | None = None
+        self._checkpoint = 1
+        self._evaluations = 0
+        self._stepping = self._evaluating = 0.0
+
+    @property
+    def started(self) -> bool:
+        """Whether some weights were evaluated."""
+        return self._best is not None
+
+    @property
+    def standing(self) -> Standing:
+        """The bounds of the best average; iterations are steps."""
+        best, count = self._best, self._descent.count
+        return Standing(
+            lower=-np.inf if best is None else best.lower_bound,
+            upper=np.inf if best is None else best.objective,
+            n_cuts=len(self._descent.weights.indices),
+            oracle_calls=count + self._evaluations,
+            oracle_seconds=self._evaluating,
+            master_seconds=self._stepping,
+            iteration=count,
         )
-        return State(records[-1], None)
 
-    with progress_display(progress) as display:
-        watchers = [watcher for watcher in (callback, Log() if log else None, display) if watcher is not None]
-        try:
-            state, checkpoint = record(0.0, perf_counter() - began), 1
-            while True:
-                stop = rule(state)
-                if any([watcher(state) is True for watcher in watchers]):
-                    stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
-                elif stop is None and not moves:
-                    stop = Stop(Status.STALLED, "the gradient is zero")
-                if stop is not None:
-                    break
-                start = perf_counter()
-                while moves and descent.count < min(checkpoint, max_iter) and perf_counter() < deadline:
-                    moves = descent.step()
-                spent = perf_counter()
-                found = evaluate(problem, list(descent.weights.indices), descent.weights.average(), norm)
-                proof = max(best, found, key=lambda one: one.lower_bound)
-                best = (found if found.objective < best.objective else best)._replace(
-                    lower_bound=proof.lower_bound, dual=proof.dual
-                )
-                state = record(spent - start, perf_counter() - spent)
-                checkpoint = int(np.ceil(_GROWTH * checkpoint))
-        except KeyboardInterrupt:
-            if not records:
-                raise
-            stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
-    used = np.flatnonzero(best.weights).tolist()
-    return PolynomialMKLResult(
-        weights={best.indices[k]: float(best.weights[k]) for k in used},
-        coefficients=best.coefficients,
-        objective=best.objective,
-        lower_bound=min(best.lower_bound, best.objective),
-        exact_bound=norm.exact,
-        status=stop.status,
-        reason=stop.reason,
-        history=History(records),
-        bases=problem.bases,
-        rho=problem.rho,
-        dual=best.dual,
-        bound_work=bound_work,
-        problem=problem,
-    )
+    def step(self) -> Turn:
+        """Double the number of steps, and evaluate the average."""
+        began = perf_counter()
+        if self._best is None:
+            self._keep(evaluate(self.problem, [], np.empty(0), self._norm), began)
+            return Turn("start")
+        moves, descent = True, self._descent
+        while moves and descent.count < min(self._checkpoint, self.max_iter) and seconds_left() > 0.0:
+            moves = descent.step()
+        self._checkpoint = int(np.ceil(_GROWTH * self._checkpoint))
+        now = perf_counter()
+        self._stepping += now - began
+        self._keep(
+            evaluate(self.problem, list(descent.weights.indices), descent.weights.average(), self._norm), now
+        )
+        return Turn("average", None if moves else Stop(Status.STALLED, "the gradient is zero"))
+
+    def confirm(self, stop: Stop) -> Stop:
+        """Return the stop: both bounds were computed from scratch."""
+        return stop
+
+    def result(self, stop: Stop, history: History) -> PolynomialMKLResult:
+        """Return the best averaged weights."""
+        problem, best = self.problem, self._best
+        assert best is not None
+        return PolynomialMKLResult(
+            weights={best.indices[k]: float(best.weights[k]) for k in np.flatnonzero(best.weights).tolist()},
+            coefficients=best.coefficients,
+            objective=best.objective,
+            lower_bound=min(best.lower_bound, best.objective),
+            exact_bound=self._norm.exact,
+            status=stop.status,
+            reason=stop.reason,
+            history=history,
+            bases=problem.bases,
+            rho=problem.rho,
+            dual=best.dual,
+            bound_work=self.bound_work,
+            problem=problem,
+        )
+
+    def _keep(self, found: Evaluation, began: float) -> None:
+        """Keep the better objective and the better bound."""
+        best = found if self._best is None else self._best
+        proof = max(best, found, key=lambda one: one.lower_bound)
+        self._best = (found if found.objective < best.objective else best)._replace(
+            lower_bound=proof.lower_bound, dual=proof.dual
+        )
+        self._evaluations += 1
+        self._evaluating += perf_counter() - began

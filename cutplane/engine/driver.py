@@ -1,0 +1,217 @@
+"""The one driver: it steps a process, keeps the records, tests the rules, tells the callbacks, and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.deadline import OutOfTime, limited_to
+from cutplane.exceptions import BackendError, OracleError
+from cutplane.history import History, Record
+from cutplane.state import State
+from cutplane.status import Status
+from cutplane.stopping import Ended, Stop, StoppingRule, time_is_up
+from cutplane.validation import Array
+
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Turn(NamedTuple):
+    """What a step did, and why there is no other, if there is none: then a rule that holds goes first."""
+
+    kind: str
+    finished: Stop | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a process stands; counts and seconds are totals so far.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Certified bounds.
+    x : ndarray or None
+        The best point, of whatever kind.
+    n_cuts, oracle_calls, separations : int
+    oracle_seconds, master_seconds : float
+    iteration : int or None
+        What the process counts, if that is not its turns.
+    note : str
+        What went wrong in the last step and was mended.
+    scale : float
+        The largest size of the objective so far.
+    """
+
+    lower: float
+    upper: float
+    x: Array | None = None
+    n_cuts: int = 0
+    oracle_calls: int = 0
+    separations: int = 0
+    oracle_seconds: float = 0.0
+    master_seconds: float = 0.0
+    iteration: int | None = None
+    note: str = ""
+    scale: float = 1.0
+
+
+class Process(Protocol[Answer]):
+    """Something that is done step by step.
+
+    A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`: the driver turns them into a
+    status. The process has to stand somewhere all the same.
+    """
+
+    def step(self) -> Turn:
+        """Do the next step."""
+        ...
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Whether there is something to return."""
+        ...
+
+    def confirm(self, stop: Stop) -> Stop:
+        """Return the stop before the word OPTIMAL is given, with what was done to confirm it."""
+        ...
+
+    def result(self, stop: Stop, history: History) -> Answer:
+        """Return the result so far."""
+        ...
+
+
+class Driver(Generic[Answer]):
+    """Steps a process until a rule holds; yields the `State` after each step.
+
+    Parameters
+    ----------
+    process : Process
+    stopping : StoppingRule
+    """
+
+    def __init__(self, process: Process[Answer], stopping: StoppingRule):
+        self.process = process
+        self.stopping = stopping
+        self.stop: Stop | None = None
+        self._records: list[Record] = []
+        self._began = perf_counter()
+
+    def __iter__(self) -> Iterator[State]:
+        while self.stop is None:
+            yield self._step()
+
+    @property
+    def method_state(self) -> Any:
+        """The state of the method after the last iteration, of a process that has one; None before."""
+        return self.process.method_state  # pyright: ignore[reportAttributeAccessIssue]
+
+    def result(self) -> Answer:
+        """Return the result so far; INTERRUPTED if the process has not ended."""
+        stop = self.stop or Stop(Status.INTERRUPTED, "the iteration was left before its end")
+        return self.process.result(stop, History(self._records))
+
+    def run(
+        self,
+        callback: Callback | None = None,
+        progress: bool = False,
+        log: bool = False,
+        view: Callable[[State], State] = lambda state: state,
+    ) -> Answer:
+        """Go on until a rule, a callback or Ctrl-C stops it; callbacks are shown `view` of each state."""
+        with progress_display(progress) as display:
+            callbacks = [one for one in (callback, Log() if log else None, display) if one is not None]
+            try:
+                for state in self:
+                    if any([one(view(state)) is True for one in callbacks]):
+                        self.stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
+            except KeyboardInterrupt:
+                if not self.process.started:
+                    raise
+                self.stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
+        return self.result()
+
+    def _step(self) -> State:
+        before, began = self.process.standing, perf_counter()
+        limit = limited_to(self._left) if self._records else nullcontext()
+        with limit:
+            turn = self._guarded(self.process.step) or Turn("stop")
+        state = self._record(turn.kind, before, perf_counter() - began)
+        if self.stop is None or self.stop.status is Status.STALLED:
+            self.stop = self.stopping(state) or self.stop or turn.finished
+        if self.stop is not None and self.stop.status is Status.OPTIMAL:
+            state = self._confirmed(state, self.stop)
+        return state
+
+    @property
+    def _left(self) -> float:
+        return self._began + self.stopping.time_limit - perf_counter()
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        """Do something; turn what goes wrong in it into a status, or an error that carries the result."""
+        try:
+            return action()
+        except Ended as ended:
+            self.stop = ended.stop
+        except OutOfTime:
+            if self._left > 0.0:
+                raise  # a deadline from outside: this is part of an oracle of another process
+            self.stop = time_is_up(self.stopping.time_limit)
+        except BackendError as error:
+            self.stop = Stop(Status.STALLED, str(error))
+        except OracleError as error:
+            if not self.process.started:
+                raise
+            self.stop = Stop(Status.INVALID_ORACLE, str(error))
+            if error.__cause__ is not None:
+                error.result = self.result()
+                raise
+        return None
+
+    def _confirmed(self, state: State, stop: Stop) -> State:
+        """Let the process confirm its proof; the stop says so, or what contradicts it."""
+        before = self.process.standing
+        confirmed = self._guarded(lambda: self.process.confirm(stop))
+        if confirmed is not None:
+            self.stop = confirmed
+        after = self.process.standing
+        if after.oracle_calls == before.oracle_calls:
+            return state
+        self._records[-1] = replace(
+            state.record,
+            oracle_calls=after.oracle_calls,
+            oracle_seconds=state.oracle_seconds + after.oracle_seconds - before.oracle_seconds,
+            elapsed=perf_counter() - self._began,
+        )
+        return State(self._records[-1], state.x)
+
+    def _record(self, kind: str, before: Standing, seconds: float) -> State:
+        now = self.process.standing
+        oracle = now.oracle_seconds - before.oracle_seconds
+        master = now.master_seconds - before.master_seconds
+        record = Record(
+            iteration=len(self._records) if now.iteration is None else now.iteration,
+            lower_bound=now.lower,
+            upper_bound=now.upper,
+            n_cuts=now.n_cuts,
+            step=kind,
+            oracle_calls=now.oracle_calls,
+            separations=now.separations,
+            oracle_seconds=oracle,
+            master_seconds=master,
+            other_seconds=max(0.0, seconds - oracle - master),
+            elapsed=perf_counter() - self._began,
+            note=now.note,
+            scale=now.scale,
+        )
+        self._records.append(record)
+        return State(record, now.x)

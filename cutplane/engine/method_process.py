@@ -1,0 +1,117 @@
+"""A method on a problem, as a process of the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cutplane.engine.driver import Standing, Turn
+from cutplane.engine.probes import probe
+from cutplane.engine.run import Run
+from cutplane.engine.warm_start import confirm_origin, resume
+from cutplane.history import History
+from cutplane.result import Result
+from cutplane.status import Status
+from cutplane.stopping import Stop
+from cutplane.validation import Array
+
+_PATIENCE = 10
+
+
+class MethodProcess:
+    """Evaluates the first point, then does steps of the method.
+
+    Parameters
+    ----------
+    run : Run
+    x0 : ndarray of shape (dim,)
+        Where the first query is.
+    warm_start : Result or None
+        Its cuts are reused as far as they are valid.
+    probes : bool, default True
+        Whether a black box is asked a few questions more before the word OPTIMAL is given.
+    """
+
+    def __init__(self, run: Run, x0: Array, warm_start: Result | None = None, probes: bool = True):
+        self.run = run
+        self.x0 = x0
+        self.warm_start = warm_start
+        self.probes = probes
+        self.method_state: Any = None
+        self._begun = False
+        self._idle = 0
+        self._last_note = ""
+
+    @property
+    def started(self) -> bool:
+        """Whether a first point was evaluated, so that there is something to return."""
+        return hasattr(self.run, "first")
+
+    @property
+    def standing(self) -> Standing:
+        """Bounds, best point, counts and seconds."""
+        run = self.run
+        return Standing(
+            lower=run.lower,
+            upper=run.upper,
+            x=run.best.x if run.best is not None else None,
+            n_cuts=len(run.bundle),
+            oracle_calls=run.evaluator.calls,
+            separations=run.evaluator.separations,
+            oracle_seconds=run.evaluator.seconds,
+            master_seconds=run.solver.seconds,
+            note="; ".join(run.solver.notes),
+            scale=run.bounds.scale,
+        )
+
+    def step(self) -> Turn:
+        """Evaluate the first point, or do an iteration of the method."""
+        run = self.run
+        run.solver.notes = []
+        if not self._begun:
+            self._begun = True
+            return self._begin()
+        run.exact, run.solver.idle = self._idle > 0, self._idle > 1
+        run.moved = False
+        step = run.method.step(run, self.method_state)
+        self.method_state = step.state
+        self._idle = 0 if run.moved else self._idle + 1
+        self._last_note = "; ".join(run.solver.notes) or self._last_note
+        finished = None if step.finished is None else Stop(Status.STALLED, step.finished)
+        return Turn(step.kind, finished or self._stalled())
+
+    def confirm(self, stop: Stop) -> Stop:
+        """Confirm the proof by questions to the oracle, and say how many."""
+        confirm_origin(self.run)
+        count = probe(self.run) if self.probes else 0
+        if not count:
+            return stop
+        return Stop(stop.status, f"{stop.reason}; {count} probes of the oracle found no mistake")
+
+    def result(self, stop: Stop, history: History) -> Result:
+        """Return the best point, the bounds and their proof."""
+        return Result(
+            certificate=self.run.certificate(),
+            status=stop.status,
+            reason=stop.reason,
+            history=history,
+            method=repr(self.run.method),
+            backend=self.run.solver.names,
+            max_cuts=self.run.bundle.max_cuts,
+        )
+
+    def _begin(self) -> Turn:
+        run = self.run
+        if self.warm_start is not None:
+            resume(run, self.warm_start)
+        else:
+            run.begin_at(run.query(self.x0))
+        self.method_state = run.method.start(run)
+        return Turn("start")
+
+    def _stalled(self) -> Stop | None:
+        if self._idle < _PATIENCE:
+            return None
+        reason = (
+            f"for {_PATIENCE} iterations neither bound moved and no cut changed the model beyond rounding"
+        )
+        return Stop(Status.STALLED, f"{reason}; {self._last_note}" if self._last_note else reason)
