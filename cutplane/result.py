@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutplane.certificate import Certificate
+from cutplane.certificate import Certificate, Verification
 from cutplane.engine.gap import relative_gap
 from cutplane.history import History
 from cutplane.html import table
@@ -18,7 +18,147 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class BaseResult:
+    """What every solve returns; the results of special problems add to it.
+
+    Attributes
+    ----------
+    status : Status
+        OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` says what to do.
+    reason : str
+        Why the solve ended, in words.
+    history : History
+        The record of every iteration.
+    method : str
+        What was used, also when it was chosen automatically.
+    x : ndarray or None
+        The best point; special results have a name of their own for it, too.
+    objective, lower_bound : float
+        The objective at x, and the certified bound that no feasible point is below.
+    certificate : Certificate
+        ``certificate.verify()`` recomputes both.
+    """
+
+    status: Status
+    reason: str
+    history: History
+    method: str
+
+    if TYPE_CHECKING:
+
+        @property
+        def x(self) -> Any:
+            """The best point."""
+
+        @property
+        def objective(self) -> float:
+            """The objective at x."""
+            ...
+
+        @property
+        def lower_bound(self) -> float:
+            """The certified lower bound."""
+            ...
+
+    @property
+    def gap(self) -> float:
+        """The relative gap, (objective - lower_bound) / max(1e-12, |objective|)."""
+        return relative_gap(self.lower_bound, self.objective)
+
+    @property
+    def gap_abs(self) -> float:
+        """The absolute gap, objective - lower_bound."""
+        return max(0.0, self.objective - self.lower_bound)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations after the first point."""
+        return max(0, len(self.history) - 1)
+
+    @property
+    def oracle_calls(self) -> int:
+        """Number of queries of the oracle."""
+        return self.history[-1].oracle_calls if len(self.history) else 0
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result to a file; `cutplane.load` reads it in any process.
+
+        Results of special problems hold objects, such as learners, and are pickled: `load` reads them with
+        ``trusted=True`` only.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.npz`` is appended if it is missing.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from cutplane.storage import save_objects
+
+        return save_objects(self, path)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Drawn into; new axes by default.
+        """
+        from cutplane.plotting import plot_bounds
+
+        return plot_bounds(self.history, ax=ax)
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what `repr` shows of a result of this kind, after status and reason."""
+        raise NotImplementedError
+
+    @property
+    def _remedy(self) -> str:
+        return "" if self.status is Status.OPTIMAL else self.status.remedy
+
+    def _seconds(self, oracle: str = "oracle") -> dict[str, str]:
+        if not len(self.history):
+            return {}
+        times = (self.history.column(name).sum() for name in ("oracle_seconds", "master_seconds"))
+        parts = ", ".join(
+            f"{name} {time:.3g}" for name, time in zip((oracle, "master"), times, strict=True) if time
+        )
+        return {"seconds": f"{self.history[-1].elapsed:.3g}" + (f" ({parts})" if parts else "")}
+
+    def _shown(self) -> dict[str, Any]:
+        facts = {"status": str(self.status), "reason": self.reason} | self._facts()
+        return facts | ({"what to do": self._remedy} if self._remedy else {})
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<12} {value}" for name, value in self._shown().items()]
+        return "\n".join([type(self).__name__, *lines])
+
+    def _repr_html_(self) -> str:
+        return table(self._shown())
+
+
+@dataclass(frozen=True)
+class SpecialCertificate:
+    """The proof of a special result, which keeps what it consists of.
+
+    Parameters
+    ----------
+    result : BaseResult
+    """
+
+    result: Any
+
+    def verify(self, *arguments: Any, **options: Any) -> Verification:
+        """Recompute both bounds; see `verify` of the result."""
+        return self.result.verify(*arguments, **options)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(BaseResult):
     """The best point, both bounds, why the solve ended, and the proof.
 
     Attributes
@@ -48,10 +188,6 @@ class Result:
     """
 
     certificate: Certificate
-    status: Status
-    reason: str
-    history: History
-    method: str
     backend: str
     max_cuts: int | None = None
 
@@ -75,26 +211,6 @@ class Result:
         """The relative gap."""
         return relative_gap(self.lower_bound, self.objective, self.certificate.scale)
 
-    @property
-    def gap_abs(self) -> float:
-        """The absolute gap."""
-        return max(0.0, self.objective - self.lower_bound)
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations."""
-        return max(0, len(self.history) - 1)
-
-    @property
-    def oracle_calls(self) -> int:
-        """Number of queries of the risk."""
-        return self.history[-1].oracle_calls if len(self.history) else 0
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the bundle: cuts and query points."""
-        return self.certificate.n_bytes
-
     def save(self, path: str | Path) -> Path:
         """Write cuts, bounds, points and history to a file; `cutplane.load` reads it in any process.
 
@@ -112,22 +228,13 @@ class Result:
 
         return save(self, path)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``).
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Drawn into; new axes by default.
-        """
-        from cutplane.plotting import plot_bounds
-
-        return plot_bounds(self.history, ax=ax)
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the bundle: cuts and query points."""
+        return self.certificate.n_bytes
 
     def _facts(self) -> dict[str, Any]:
-        facts = {
-            "status": str(self.status),
-            "reason": self.reason,
+        return {
             "objective": f"{self.objective:.10g}",
             "lower bound": f"{self.lower_bound:.10g}",
             "gap": f"{self.gap:.3g}",
@@ -135,19 +242,5 @@ class Result:
             "method": self.method,
             "backend": self.backend,
             "bundle": f"{len(self.certificate.offsets)} cuts, {self.n_bytes / 1e6:.3g} MB",
+            **self._seconds(),
         }
-        if len(self.history):
-            last = self.history[-1]
-            facts["seconds"] = (
-                f"{last.elapsed:.3g} (oracle {self.history.column('oracle_seconds').sum():.3g}, "
-                f"master {self.history.column('master_seconds').sum():.3g})"
-            )
-        if self.status is not Status.OPTIMAL:
-            facts["what to do"] = self.status.remedy
-        return facts
-
-    def __repr__(self) -> str:
-        return "Result\n" + "\n".join(f"  {name:<12} {value}" for name, value in self._facts().items())
-
-    def _repr_html_(self) -> str:
-        return table(self._facts())

@@ -1,8 +1,9 @@
-"""Results on disk: one .npz file without pickled objects."""
+"""Results on disk: one .npz file, without pickled objects but for those of special problems."""
 
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from scipy import sparse
 from cutplane.certificate import Certificate
 from cutplane.exceptions import InvalidInputError
 from cutplane.history import History, Record
-from cutplane.result import Result
+from cutplane.result import BaseResult, Result
 from cutplane.status import Status
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
 def save(result: Result, path: str | Path) -> Path:
     """Write a result; see `Result.save`."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        path = path.with_name(path.name + ".npz")
     certificate = result.certificate
     header = {
         "format": _FORMAT,
@@ -49,39 +47,56 @@ def save(result: Result, path: str | Path) -> Path:
     keys, dual_keys = (
         np.array(list(origins), dtype=np.int64) for origins in (certificate.points, certificate.duals)
     )
+    return _write(
+        path,
+        header,
+        x=np.empty(0) if certificate.x is None else certificate.x,
+        point_keys=keys,
+        points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
+        dual_keys=dual_keys,
+        duals=np.array(list(certificate.duals.values())),
+        **_slopes_to_arrays(certificate.slopes),
+        **{name: getattr(certificate, name) for name in _ARRAYS},
+    )
+
+
+def save_objects(result: BaseResult, path: str | Path) -> Path:
+    """Write the result of a special problem; see `BaseResult.save`."""
+    header = {"format": _FORMAT, "objects": type(result).__name__}
+    return _write(path, header, objects=np.frombuffer(pickle.dumps(result), dtype=np.uint8))
+
+
+def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
+    """Write a file as a whole or not at all."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        path = path.with_name(path.name + ".npz")
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
         with temporary.open("xb") as file:
-            np.savez(
-                file,
-                header=np.array(json.dumps(header)),
-                x=np.empty(0) if certificate.x is None else certificate.x,
-                point_keys=keys,
-                points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
-                dual_keys=dual_keys,
-                duals=np.array(list(certificate.duals.values())),
-                **_slopes_to_arrays(certificate.slopes),
-                **{name: getattr(certificate, name) for name in _ARRAYS},
-            )
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     return path
 
 
-def load(path: str | Path, problem: Problem | None = None) -> Result:
-    """Read a result written by `Result.save`.
+def load(path: str | Path, problem: Problem | None = None, *, trusted: bool = False) -> Any:
+    """Read a result written by its method `save`.
 
     Parameters
     ----------
     path : str or Path
     problem : Problem, optional
         Attached to the certificate, so that ``result.certificate.verify()`` needs no argument.
+    trusted : bool, default False
+        Whether the file may hold objects, as results of special problems do: reading them can run any code,
+        so that you have to know where the file comes from.
 
     Returns
     -------
     Result
-        Continue it with ``problem.solve(warm_start=result)``.
+        Continue it with ``problem.solve(warm_start=result)``. Or the result of a special problem.
 
     Raises
     ------
@@ -103,7 +118,7 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
         raise FileNotFoundError(f"There is no file {path}.")
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return _read(file, problem)
+            return _read(file, problem, trusted)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path} is not a result that can be read: {error}") from error
     except Exception as error:  # a damaged archive fails in many ways
@@ -112,10 +127,17 @@ def load(path: str | Path, problem: Problem | None = None) -> Result:
         ) from error
 
 
-def _read(file: Any, problem: Problem | None) -> Result:
+def _read(file: Any, problem: Problem | None, trusted: bool) -> Any:
     header = json.loads(str(file["header"]))
     if header.get("format") != _FORMAT:
         raise InvalidInputError(f"it has format {header.get('format')}, this version reads {_FORMAT}.")
+    if "objects" in header and not trusted:
+        raise InvalidInputError(
+            f"it holds objects of a {header['objects']}, which can run code when they are read: pass "
+            "trusted=True if you know where it comes from."
+        )
+    if "objects" in header:
+        return pickle.loads(file["objects"].tobytes())
     x, dim = file["x"], header["dim"]
     certificate = Certificate(
         slopes=_slopes_from_arrays(file, dim),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.boosting.ensemble import Ensemble, as_columns
-from cutplane.history import History
-from cutplane.html import table
+from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
 from cutplane.validation import Array
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BoostingResult:
+class BoostingResult(BaseResult):
     """The ensemble, its soft margin, and how far that is from the largest.
 
     Attributes
@@ -62,10 +61,6 @@ class BoostingResult:
     distribution: Array
     margins: Array
     is_global: bool
-    status: Status
-    reason: str
-    history: History
-    method: str
     nu: float
     hypotheses: tuple[Any, ...]
     stages: tuple[Array, ...]
@@ -75,14 +70,24 @@ class BoostingResult:
         return self.__dict__ | {"problem": None}
 
     @property
-    def gap_abs(self) -> float:
-        """The absolute gap."""
-        return max(0.0, self.edge - self.soft_margin)
+    def x(self) -> Array:
+        """The distribution: the point of the minimisation of the edge."""
+        return self.distribution
 
     @property
-    def n_iter(self) -> int:
-        """Number of rounds after the first hypothesis."""
-        return max(0, len(self.history) - 1)
+    def objective(self) -> float:
+        """The edge, which is minimised over the distributions."""
+        return self.edge
+
+    @property
+    def lower_bound(self) -> float:
+        """The soft margin: no distribution has a smaller edge."""
+        return self.soft_margin
+
+    @property
+    def certificate(self) -> SpecialCertificate:
+        """What `verify` checks: the ensemble and the distribution."""
+        return SpecialCertificate(self)
 
     def verify(self, problem: SoftMargin | None = None) -> Verification:
         """Recompute soft margin and edge from the examples, the hypotheses and the weak learner alone.
@@ -134,12 +139,6 @@ class BoostingResult:
         for scores in self.staged_decision_function(X):
             yield np.where(scores >= 0.0, 1.0, -1.0)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot edge and soft margin over the rounds and return the axes (needs the extra ``plot``)."""
-        from cutplane.plotting import plot_bounds
-
-        return plot_bounds(self.history, ax=ax)
-
     def plot_margins(self, ax: Axes | None = None) -> Axes:
         """Plot the cumulative distribution of the margins and return the axes (needs the extra ``plot``)."""
         from cutplane.boosting.plotting import plot_margins
@@ -148,33 +147,18 @@ class BoostingResult:
 
     def _facts(self) -> dict[str, Any]:
         bound = "global" if self.is_global else "relative to what the weak learner can find"
-        facts = {
-            "status": str(self.status),
-            "reason": self.reason,
+        return {
             "soft margin": f"{self.soft_margin:.10g}",
             "edge": f"{self.edge:.10g} ({bound})",
             "gap": f"{self.gap_abs:.3g}",
             "ensemble": f"{len(self.ensemble)} of {len(self.hypotheses)} hypotheses",
             "rounds": str(self.n_iter),
             "method": self.method,
+            **self._seconds("weak learner"),
         }
-        if len(self.history):
-            last = self.history[-1]
-            facts["seconds"] = (
-                f"{last.elapsed:.3g} (weak learner {self.history.column('oracle_seconds').sum():.3g}, "
-                f"master {self.history.column('master_seconds').sum():.3g})"
-            )
+
+    @property
+    def _remedy(self) -> str:
         if self.status is Status.TARGET:
-            facts["what to do"] = (
-                "Nothing if the ensemble is all you want; an exact weak learner (DecisionStumps) proves it."
-            )
-        elif self.status is not Status.OPTIMAL:
-            facts["what to do"] = self.status.remedy
-        return facts
-
-    def __repr__(self) -> str:
-        lines = [f"  {name:<12} {value}" for name, value in self._facts().items()]
-        return "\n".join(["BoostingResult", *lines])
-
-    def _repr_html_(self) -> str:
-        return table(self._facts())
+            return "Nothing if the ensemble is enough; an exact weak learner (DecisionStumps) proves it."
+        return super()._remedy

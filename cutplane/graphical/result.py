@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cutplane.engine.gap import relative_gap
-from cutplane.history import History
-from cutplane.html import table
+from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
 from cutplane.validation import Array
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MAPResult:
+class MAPResult(BaseResult):
     """A labelling, its energy, and a bound that no labelling is below.
 
     Attributes
@@ -47,22 +45,38 @@ class MAPResult:
     labelling: Array | None
     energy: float
     bound: float
-    status: Status
-    reason: str
-    method: str
-    history: History
     model: GraphicalModel = field(repr=False)
     proof: Reparametrization | None = field(default=None, repr=False)
 
     @property
+    def x(self) -> Array | None:
+        """The labelling."""
+        return self.labelling
+
+    @property
+    def objective(self) -> float:
+        """The energy."""
+        return self.energy
+
+    @property
+    def lower_bound(self) -> float:
+        """The bound."""
+        return self.bound
+
+    @property
+    def certificate(self) -> SpecialCertificate:
+        """What `verify` checks: the labelling, and the messages of the sweeps."""
+        return SpecialCertificate(self)
+
+    @property
     def gap(self) -> float:
         """The relative gap, (energy - bound) / max(1e-12, abs(energy)); 0 if infeasibility is proven."""
-        return 0.0 if self.status is Status.INFEASIBLE else relative_gap(self.bound, self.energy)
+        return 0.0 if self.status is Status.INFEASIBLE else super().gap
 
     @property
     def gap_abs(self) -> float:
         """The absolute gap, energy - bound; 0 if infeasibility is proven."""
-        return 0.0 if self.status is Status.INFEASIBLE else max(0.0, self.energy - self.bound)
+        return 0.0 if self.status is Status.INFEASIBLE else super().gap_abs
 
     def verify(self, model: GraphicalModel | None = None, *, time_limit: float | None = None) -> Verification:
         """Recompute the energy, and prove the bound again.
@@ -92,43 +106,26 @@ class MAPResult:
         return verify(self, self.model if model is None else model, time_limit)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot energy and bound over the iterations and return the axes (needs the extra ``plot``).
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Drawn into; new axes by default.
-        """
-        from cutplane.plotting import plot_bounds
-
-        axes = plot_bounds(self.history, ax=ax)
+        """Plot energy and bound over the iterations and return the axes (needs the extra ``plot``)."""
+        axes = super().plot(ax)
         axes.set_ylabel("energy")
         return axes
 
-    @property
     def _facts(self) -> dict[str, Any]:
-        facts = {
-            "status": self.status.name,
-            "reason": self.reason,
+        cuts = {"cuts": self.history[-1].n_cuts} if len(self.history) else {}
+        return {
             "energy": f"{self.energy:.10g}",
             "bound": f"{self.bound:.10g}",
             "gap": f"{self.gap:.3g}",
             "method": self.method,
             "iterations": len(self.history),
+            **cuts,
+            **self._seconds(),
         }
-        if len(self.history):
-            facts["cuts"] = self.history[-1].n_cuts
-            facts["seconds"] = f"{self.history[-1].elapsed:.3g}"
-        if self.status not in (Status.OPTIMAL, Status.INFEASIBLE):
-            facts["what to do"] = remedy(self.status)
-        return facts
 
-    def __repr__(self) -> str:
-        width = max(map(len, self._facts))
-        return "MAPResult\n" + "\n".join(f"  {name:{width}}  {value}" for name, value in self._facts.items())
-
-    def _repr_html_(self) -> str:
-        return table(self._facts)
+    @property
+    def _remedy(self) -> str:
+        return "" if self.status in (Status.OPTIMAL, Status.INFEASIBLE) else remedy(self.status)
 
 
 def remedy(status: Status) -> str:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.certificate import Certificate, Verification
-from cutplane.engine.gap import relative_gap
 from cutplane.extras import require_extra
-from cutplane.history import History
-from cutplane.html import table
-from cutplane.status import Status
+from cutplane.result import BaseResult
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MKLResult:
+class MKLResult(BaseResult):
     """Weights of the kernels, the predictor that goes with them, and how far both are from the best.
 
     Attributes
@@ -57,32 +54,13 @@ class MKLResult:
     intercept: float
     objective: float
     lower_bound: float
-    status: Status
-    reason: str
-    history: History
     certificate: Certificate
-    method: str
     mkl: MKL = field(repr=False)
 
     @property
-    def gap(self) -> float:
-        """The relative gap."""
-        return relative_gap(self.lower_bound, self.objective)
-
-    @property
-    def gap_abs(self) -> float:
-        """The absolute gap."""
-        return max(0.0, self.objective - self.lower_bound)
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations."""
-        return max(0, len(self.history) - 1)
-
-    @property
-    def oracle_calls(self) -> int:
-        """Number of kernel machines trained, the one at the end not counted."""
-        return self.history[-1].oracle_calls if len(self.history) else 0
+    def x(self) -> Array:
+        """The weights."""
+        return self.weights
 
     @property
     def selected(self) -> Array:
@@ -131,12 +109,6 @@ class MKLResult:
         names = [self.mkl.bank.names[k] for k in chosen]
         return pd.DataFrame({"kernel": names, "weight": self.weights[chosen]}, index=chosen)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``)."""
-        from cutplane.plotting import plot_bounds
-
-        return plot_bounds(self.history, ax=ax)
-
     def plot_weights(self, ax: Axes | None = None, most: int = 20) -> Axes:
         """Plot the largest weights as bars and return the axes (needs the extra ``plot``).
 
@@ -155,28 +127,12 @@ class MKLResult:
     def _facts(self) -> dict[str, Any]:
         chosen = self.selected
         largest = ", ".join(f"{self.mkl.bank.names[k]}: {self.weights[k]:.3g}" for k in chosen[:_SHOWN])
-        facts = {
-            "status": str(self.status),
-            "reason": self.reason,
+        return {
             "objective": f"{self.objective:.10g}",
             "lower bound": f"{self.lower_bound:.10g}",
             "gap": f"{self.gap:.3g}",
             "kernels": f"{chosen.size} of {self.weights.size} have weight ({largest})",
             "iterations": f"{self.n_iter} ({self.oracle_calls} kernel machines)",
             "method": self.method,
+            **self._seconds("kernel machines"),
         }
-        if len(self.history):
-            last = self.history[-1]
-            facts["seconds"] = (
-                f"{last.elapsed:.3g} (kernel machines {self.history.column('oracle_seconds').sum():.3g}, "
-                f"master {self.history.column('master_seconds').sum():.3g})"
-            )
-        if self.status is not Status.OPTIMAL:
-            facts["what to do"] = self.status.remedy
-        return facts
-
-    def __repr__(self) -> str:
-        return "\n".join(["MKLResult", *(f"  {name:<12} {value}" for name, value in self._facts().items())])
-
-    def _repr_html_(self) -> str:
-        return table(self._facts())

@@ -65,7 +65,14 @@ def transferred(earlier: MKLResult, mkl: MKL) -> Result:
         risk_value=earlier.objective,
         problem=mkl.problem,
     )
-    return Result(certificate, earlier.status, earlier.reason, earlier.history, earlier.method, "none")
+    return Result(
+        status=earlier.status,
+        reason=earlier.reason,
+        history=earlier.history,
+        method=earlier.method,
+        certificate=certificate,
+        backend="none",
+    )
 
 
 def _best_scale(form: DualForm, a: Array, curvature: float) -> float | None:

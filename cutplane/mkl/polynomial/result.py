@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import InvalidInputError
-from cutplane.history import History
-from cutplane.html import table
 from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
+from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from cutplane.certificate import Verification
     from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialMKLResult:
+class PolynomialMKLResult(BaseResult):
     """Weights of product kernels, the predictor that they give, and how far it is from the best.
 
     Attributes
@@ -60,9 +56,6 @@ class PolynomialMKLResult:
     objective: float
     lower_bound: float
     exact_bound: bool
-    status: Status
-    reason: str
-    history: History
     bases: BaseKernels
     rho: Array
     dual: Array
@@ -96,14 +89,14 @@ class PolynomialMKLResult:
         return verify(self, problem or self.problem)
 
     @property
-    def gap(self) -> float:
-        """The relative gap."""
-        return relative_gap(self.lower_bound, self.objective)
+    def x(self) -> Array:
+        """The values of `weights`."""
+        return np.array(list(self.weights.values()))
 
     @property
-    def gap_abs(self) -> float:
-        """The absolute gap."""
-        return max(0.0, self.objective - self.lower_bound)
+    def certificate(self) -> SpecialCertificate:
+        """What `verify` checks: the predictor and `dual`."""
+        return SpecialCertificate(self)
 
     @property
     def n_iter(self) -> int:
@@ -139,12 +132,6 @@ class PolynomialMKLResult:
         values = self._factors * (self.coefficients @ self.bases.monomials(self.bases.X, indices))
         return dict(zip(indices, values.tolist(), strict=True))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot both bounds over the steps and return the axes (needs the extra ``plot``)."""
-        from cutplane.plotting import plot_bounds
-
-        return plot_bounds(self.history, ax=ax)
-
     @property
     def _factors(self) -> Array:
         return np.array([weight / self.rho[len(index)] ** 2 for index, weight in self.weights.items()])
@@ -152,26 +139,18 @@ class PolynomialMKLResult:
     def _facts(self) -> dict[str, Any]:
         loose = "" if self.exact_bound else " (loose: raise bound_work for the exact norm)"
         largest = sorted(self.weights.items(), key=lambda item: -item[1])[:5]
-        facts = {
-            "status": str(self.status),
-            "reason": self.reason,
+        return {
             "objective": f"{self.objective:.10g}",
             "lower bound": f"{self.lower_bound:.10g}{loose}",
             "gap": f"{self.gap:.3g}",
             "kernels": f"{len(self.weights)} products of {self.bases!r}",
             "largest": ", ".join(f"{index}: {weight:.3g}" for index, weight in largest),
             "steps": str(self.n_iter),
-            "seconds": f"{self.history[-1].elapsed:.3g}",
+            **self._seconds("evaluations"),
         }
-        if self.status is not Status.OPTIMAL:
-            facts["what to do"] = (
-                "Raise max_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
-            )
-        return facts
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<12} {value}" for name, value in self._facts().items()]
-        return "\n".join(["PolynomialMKLResult", *lines])
-
-    def _repr_html_(self) -> str:
-        return table(self._facts())
+    @property
+    def _remedy(self) -> str:
+        if self.status is Status.OPTIMAL:
+            return ""
+        return "Raise max_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."

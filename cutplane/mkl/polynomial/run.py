@@ -140,6 +140,7 @@ class Steps:
             status=stop.status,
             reason=stop.reason,
             history=history,
+            method=f"stochastic mirror descent, {self._descent.sampling} sampling",
             bases=problem.bases,
             rho=problem.rho,
             dual=best.dual,
