@@ -244,3 +244,20 @@ def test_a_curvature_is_a_number_that_is_not_negative(bound, fine):
     else:
         with pytest.raises(OracleError, match=rf"curvature bound of SimpleNamespace is {bound}, not"):
             found.curvature(X, X)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e12])
+def test_a_value_whose_subgradient_overflows_is_infinite(size):
+    """exp(700) is a number, but times the data they are not: a zero slope would be a lie."""
+    X = size * np.array([[1.0], [2.0], [-0.5]])
+    risk = cut.LinearRisk(X, np.array([1.0, 2.0, 0.0]), cut.losses.Poisson())
+    evaluator = Evaluator(cut.Problem(risk, cut.L2(1.0)))
+    for t in (200.0, 300.0, 330.0, 350.0, 400.0):
+        point = evaluator.point(np.array([t / size]))
+        assert np.isinf(point.objective) == (t > 310.0)
+        if np.isfinite(point.objective):
+            assert (evaluator.slopes(point) != 0.0).all()
+    result = cut.Problem(risk, cut.L1(size)).solve(
+        cut.ProximalBundle(), x0=np.array([300.0 / size]), max_iter=30
+    )
+    assert result.status in ("MAX_ITER", "STALLED", "OPTIMAL")

@@ -12,7 +12,7 @@ import numpy as np
 
 from cutplane.capabilities import Capability
 from cutplane.engine.oracle_checks import name_of, show
-from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE
+from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
 from cutplane.exceptions import OracleError
 from cutplane.lines import Line
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
@@ -94,7 +94,7 @@ class Evaluator:
             if not isinstance(answer, Sequence) or len(answer) != 2:
                 raise OracleError(f"{name_of(risk)} must return (value, subgradient), got {answer!r}.")
             values, slopes = answer
-        values = self._check_values(values, x)
+        values = self._values(values, x)
         if not isinstance(risk, ImagedRisk):
             slopes = self._check_slopes(slopes, x) if np.isfinite(values).all() else None
         return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image, slopes)
@@ -102,7 +102,7 @@ class Evaluator:
     def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
         self.calls += 1
         self._last = answer = self._call(risk.estimate, x, accuracy, self._last)
-        values, slopes = self._check_values(answer.values, x), self._check_slopes(answer.slopes, x)
+        values, slopes = self._values(answer.values, x), self._check_slopes(answer.slopes, x)
         offsets = self._check_values(answer.offsets, x)
         objective = float(values.sum()) + self.problem.regularizer.value(x)
         return Point(x, objective, values, None, slopes, offsets, answer.multipliers)
@@ -118,7 +118,7 @@ class Evaluator:
         if not isinstance(risk, ImagedRisk) or drift > DRIFTED:
             return self.point(x, accuracy)
         image = self._call(risk.combine, start.image, end.image, t)
-        values = self._check_values(self._call(risk.values, image), x)
+        values = self._values(self._call(risk.values, image), x)
         objective = float(values.sum()) + self.problem.regularizer.value(x)
         return Point(x, objective, values, image, drift=drift)
 
@@ -216,6 +216,12 @@ class Evaluator:
             ) from error
         finally:
             self.seconds += perf_counter() - start
+
+    def _values(self, values: Any, x: Array) -> Array:
+        """Return the values; inf for those that are so large that subgradients and sums overflow."""
+        array = self._check_values(values, x)
+        array[array > OVERFLOWS] = np.inf
+        return array
 
     def _check_values(self, values: Any, x: Array) -> Array:
         shape = (self.risk.n_blocks,)

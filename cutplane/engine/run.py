@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import norm
 
 from cutplane.capabilities import Capability, offers
 from cutplane.certificate import Certificate
@@ -180,8 +181,8 @@ class Run:
 
         A point at zero has the size of 1, or that of the simple set if it is smaller.
         """
-        steepness = float(np.linalg.norm(self.evaluator.slopes(point).sum(axis=0)))
-        size = max(float(np.linalg.norm(point.x)), min(1.0, self.solver.largest or 1.0))
+        steepness = float(norm(self.evaluator.slopes(point).sum(axis=0)))
+        size = max(float(norm(point.x)), min(1.0, self.solver.largest or 1.0))
         return (steepness or 1.0) / size
 
     def certificate(self) -> Certificate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def _with_row(
 ) -> Any:
     """The certificate with one more row without a query point; a cut takes the place of the others."""
     slopes = certificate.slopes
-    stack: Any = sp.vstack if sp.issparse(slopes) else np.vstack
+    stack: Any = partial(sp.vstack, format="csr") if sp.issparse(slopes) else np.vstack
     old = certificate.multipliers.copy()
     if block >= 0:
         old[certificate.blocks == block] = 0.0
