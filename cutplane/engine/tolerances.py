@@ -48,8 +48,8 @@ DIVERGED = 1e15
 its digits are used up."""
 
 OVERFLOWS = 1e280
-"""A value above this counts as infinite: its subgradient, a sum of such numbers times those of the data, would
-overflow."""
+"""A value above this counts as infinite: its subgradient, a sum of such numbers times those of the data,
+would overflow."""
 
 FAR = 2.0
 """The largest |t| to which an image is extrapolated, z0 + t (z1 - z0), before it is computed again."""
