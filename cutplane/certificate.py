@@ -20,7 +20,7 @@ from cutplane.risks.base import OnDemandRisk
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.problem import Problem
+    from cutplane.engine.declaration import Declaration
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Certificate:
     lower_bound: float
     upper_bound: float
     risk_value: float
-    problem: Problem | None = field(default=None, repr=False)
+    problem: Declaration | None = field(default=None, repr=False)
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
 
@@ -104,7 +104,7 @@ class Certificate:
             f"{used} of {len(self.offsets)} cuts in use)"
         )
 
-    def verify(self, problem: Problem | None = None) -> Verification:
+    def verify(self, problem: Declaration | None = None) -> Verification:
         """Recompute both bounds from the oracles alone.
 
         Each cut with a positive multiplier is asked for again at its query point; the lower bound is the
@@ -171,7 +171,7 @@ class Certificate:
         except OracleError as error:
             return f"query {self.queries[row]} cannot be asked for again: {error}"
 
-    def _lower(self, problem: Problem, upper: float, problems: list[str]) -> float:
+    def _lower(self, problem: Declaration, upper: float, problems: list[str]) -> float:
         if self.lower_bound == -np.inf:
             return -np.inf
         dual = DualFunction(problem)
@@ -197,7 +197,7 @@ class Certificate:
                 noise[row] = rounding_of_offsets(slope, offset, self.points.get(query))[0]
         return noise
 
-    def _upper(self, problem: Problem, evaluator: Evaluator, problems: list[str]) -> float:
+    def _upper(self, problem: Declaration, evaluator: Evaluator, problems: list[str]) -> float:
         if self.x is None:
             return np.inf
         if not problem.in_simple_set(self.x, INSIDE):

@@ -19,7 +19,7 @@ from cutplane.result import BaseResult, Result
 from cutplane.status import Status
 
 if TYPE_CHECKING:
-    from cutplane.problem import Problem
+    from cutplane.engine.declaration import Declaration
 
 _FORMAT = 3
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
@@ -81,7 +81,7 @@ def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
     return path
 
 
-def load(path: str | Path, problem: Problem | None = None, *, trusted: bool = False) -> Any:
+def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool = False) -> Any:
     """Read a result written by its method `save`.
 
     Parameters
@@ -127,7 +127,7 @@ def load(path: str | Path, problem: Problem | None = None, *, trusted: bool = Fa
         ) from error
 
 
-def _read(file: Any, problem: Problem | None, trusted: bool) -> Any:
+def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
     header = json.loads(str(file["header"]))
     if header.get("format") != _FORMAT:
         raise InvalidInputError(f"it has format {header.get('format')}, this version reads {_FORMAT}.")

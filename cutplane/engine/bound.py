@@ -17,9 +17,9 @@ from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.masters.conic import InnerMinimum
     from cutplane.masters.linear_minimum import LinearMinimum
-    from cutplane.problem import Problem
 
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are what a solver leaves of zero."""
@@ -49,7 +49,7 @@ class DualFunction:
     problem : Problem
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Declaration):
         self.problem = problem
         self._inner: InnerMinimum | None = None
         self.free = _free_coordinates(problem)
@@ -204,7 +204,7 @@ def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
     return weights
 
 
-def _free_coordinates(problem: Problem) -> Array:
+def _free_coordinates(problem: Declaration) -> Array:
     unregularized = _unregularized(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
     if unregularized is None or bounds is None:

@@ -20,8 +20,8 @@ from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.forms import DiagonalQuadratic
-    from cutplane.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Point:
 class Evaluator:
     """The only caller of the oracles of a problem."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Declaration):
         self.problem = problem
         self.risk = problem.risk
         self.imaged = isinstance(problem.risk, ImagedRisk)

@@ -16,15 +16,15 @@ from cutplane.status import Status
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _PULLS = 40
 _CLOSE = 1e-3
 """A point found by bisection is this close to the boundary, relative to its distance from the inner end."""
 
 
-def into_half_spaces(problem: Problem, bundle: Bundle, x: Array) -> Array:
+def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
     """Return x moved onto the half-spaces of the bundle that it violates by a master's tolerance."""
     if not bundle.has_half_spaces:
         return x

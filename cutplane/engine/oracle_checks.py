@@ -15,8 +15,8 @@ from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.bundle import Bundle
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.evaluator import Point
-    from cutplane.problem import Problem
 
 
 def allowed(scale: Any, noise: float) -> Any:
@@ -25,7 +25,7 @@ def allowed(scale: Any, noise: float) -> Any:
 
 
 def check_cut(
-    problem: Problem, slopes: Array, offsets: Array, point: Point, known: Point, noise: float = 0.0
+    problem: Declaration, slopes: Array, offsets: Array, point: Point, known: Point, noise: float = 0.0
 ) -> None:
     """Raise `OracleError` if a new cut lies above the value at a point already evaluated.
 
@@ -39,7 +39,9 @@ def check_cut(
         raise contradiction(problem, point.x, known.x, float(excess.max()))
 
 
-def check_model(problem: Problem, bundle: Bundle, point: Point, models: Array, noise: float = 0.0) -> None:
+def check_model(
+    problem: Declaration, bundle: Bundle, point: Point, models: Array, noise: float = 0.0
+) -> None:
     """Raise `OracleError` if an earlier cut lies above the value at a point; `models` is the model there.
 
     `noise` is the size of terms that may have cancelled in a value.
@@ -92,7 +94,7 @@ def show(x: Array) -> str:
     return np.array2string(x, precision=6, threshold=8)
 
 
-def contradiction(problem: Problem, origin: Array | None, x: Array, excess: float) -> OracleError:
+def contradiction(problem: Declaration, origin: Array | None, x: Array, excess: float) -> OracleError:
     """Return the error that names a cut, made at `origin`, that lies above the risk at x."""
     at = "an earlier point" if origin is None else f"x = {show(origin)}"
     return OracleError(

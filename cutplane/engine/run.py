@@ -42,8 +42,8 @@ from cutplane.stopping import Ended
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
-    from cutplane.problem import Problem
 
 _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
 
@@ -85,7 +85,7 @@ class Run:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Declaration,
         method: Method,
         backend: Backend,
         *,

@@ -14,7 +14,7 @@ from cutplane.masters.select import Backend, candidates
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.problem import Problem
+    from cutplane.engine.declaration import Declaration
 
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
 
@@ -32,7 +32,7 @@ class SafeDual:
     problem : Problem
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Declaration):
         self.problem = problem
         self.dual = DualFunction(problem)
         self._ids = np.empty(0, dtype=np.int64)

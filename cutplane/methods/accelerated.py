@@ -16,8 +16,8 @@ from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _DOUBLINGS = 60
 _SHRINK = 0.9
@@ -174,7 +174,7 @@ class AcceleratedGradient(Method):
                 high_open=True,
             )
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a bounded set with a projection."""
         require_linear_minimisation(problem, self.name)
         remedy = 'Use FrankWolfe("exact") or LevelBundle(), or give your set a method project(x).'

@@ -15,10 +15,10 @@ from cutplane.methods.proximal import ProximalBundle
 from cutplane.risks.objective import LinearObjective
 
 if TYPE_CHECKING:
-    from cutplane.problem import Problem
+    from cutplane.engine.declaration import Declaration
 
 
-def as_method(method: Any, problem: Problem) -> Method:
+def as_method(method: Any, problem: Declaration) -> Method:
     """Return `method`, or the one that suits the problem if it is "auto"."""
     if isinstance(method, Method):
         return method
@@ -28,7 +28,7 @@ def as_method(method: Any, problem: Problem) -> Method:
     raise InvalidInputError(f'method must be "auto" or a method such as OCAS(), got {method!r}{hint}')
 
 
-def choose(problem: Problem) -> Method:
+def choose(problem: Declaration) -> Method:
     """Choose a method.
 
     * separation oracles: `LevelBundle`, whose queries stay away from the vertices of the outer approximation;
@@ -59,7 +59,7 @@ def choose(problem: Problem) -> Method:
     return method
 
 
-def _is_known_by_linear_minimisation(problem: Problem) -> bool:
+def _is_known_by_linear_minimisation(problem: Declaration) -> bool:
     others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
     offered = [other for other in others if offers(problem.simple_set, other)]
     return offers(problem.simple_set, Capability.LINEAR_MINIMISATION) and not offered

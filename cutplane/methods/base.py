@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cutplane.masters.base import Level, Prox
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Method(ABC):
 
     stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
 
-    def needs_infima(self, problem: Problem) -> bool:
+    def needs_infima(self, problem: Declaration) -> bool:
         """Tell whether a known infimum of the risk is to be a row of the reduced problem."""
         return True
 
@@ -54,7 +54,7 @@ class Method(ABC):
         """The name of the method."""
         return type(self).__name__
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise `MissingCapabilityError` if a piece of the problem lacks what the method needs."""
         return
 

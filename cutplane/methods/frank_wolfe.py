@@ -19,8 +19,8 @@ from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _STEP_SIZES = ("short", "exact", "open_loop")
 _VARIANTS = ("vanilla", "away", "pairwise", "fully_corrective")
@@ -204,7 +204,7 @@ class FrankWolfe(Method):
                 f"got {self.correction!r}."
             )
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless a linear function can be minimised over X, f is alone, and its curvature is known."""
         require_linear_minimisation(problem, self.name)
         if self.step_size == "short":

@@ -11,8 +11,8 @@ from cutplane.parameters import short_repr
 from cutplane.validation import as_count
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,11 +59,11 @@ class Kelley(Method):
         if self.max_age is not None:
             as_count("max_age", self.max_age)
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
 
-    def needs_infima(self, problem: Problem) -> bool:
+    def needs_infima(self, problem: Declaration) -> bool:
         """Tell whether the model may be unbounded without; such a row has too many minimisers."""
         return problem.simple_set.bounded is not True
 

@@ -12,8 +12,8 @@ from cutplane.methods.requirements import require_bounded_model
 from cutplane.validation import as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class LevelBundle(Method):
     def __post_init__(self) -> None:
         as_scalar("LevelBundle.kappa", self.kappa, low=0.0, high=1.0, low_open=True, high_open=True)
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
 

@@ -17,8 +17,8 @@ from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.validation import Array, as_count, as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _SAMPLINGS = ("importance", "uniform", "full")
 _GROWTH = 1.2
@@ -128,7 +128,7 @@ class MirrorDescent(Method):
         if self.evaluate_every is not None:
             as_count("MirrorDescent.evaluate_every", self.evaluate_every)
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless f is alone and the set has the steps and the minimisers of cuts."""
         require_linear_minimisation(problem, self.name)
         potential = POTENTIALS[self.potential]

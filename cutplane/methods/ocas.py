@@ -12,9 +12,9 @@ from cutplane.methods.requirements import require_bounded_model, require_line
 from cutplane.validation import as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.evaluator import Point
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _NEAR = 0.1
 _FAR = 0.3
@@ -90,7 +90,7 @@ class OCAS(Method):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(f"OCAS.{name} must be True or False, got {getattr(self, name)!r}.")
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the reduced problem is bounded below and g can be followed along a line."""
         require_bounded_model(problem, self.name)
         require_line(problem, self.name)

@@ -18,8 +18,8 @@ from cutplane.sets.simplex import Simplex
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
 _ACCURACY = 1e-3
@@ -78,7 +78,7 @@ class ReducedGradient(Method):
 
     stabilizations = (None,)
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a simplex."""
         require_linear_minimisation(problem, self.name)
         if not isinstance(problem.simple_set, Simplex):

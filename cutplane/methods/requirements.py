@@ -11,10 +11,10 @@ from cutplane.exceptions import MissingCapabilityError
 from cutplane.regularizers.base import Regularizer
 
 if TYPE_CHECKING:
-    from cutplane.problem import Problem
+    from cutplane.engine.declaration import Declaration
 
 
-def require_bounded_model(problem: Problem, method: str) -> None:
+def require_bounded_model(problem: Declaration, method: str) -> None:
     """Raise unless the reduced problem is bounded below: X0 bounded, a regularizer, or known infima."""
     if problem.simple_set.bounded is not False or problem.regularizer.lam > 0:
         return
@@ -27,7 +27,7 @@ def require_bounded_model(problem: Problem, method: str) -> None:
     )
 
 
-def require_line(problem: Problem, method: str) -> None:
+def require_line(problem: Declaration, method: str) -> None:
     """Raise unless the regularizer can be followed along a line."""
     regularizer = problem.regularizer
     if hasattr(regularizer, "subgradient") or type(regularizer).line is not Regularizer.line:
@@ -38,7 +38,7 @@ def require_line(problem: Problem, method: str) -> None:
     )
 
 
-def require_linear_minimisation(problem: Problem, method: str) -> None:
+def require_linear_minimisation(problem: Declaration, method: str) -> None:
     """Raise unless the problem is a risk alone over a set that can minimise linear functions."""
     if problem.regularizer.lam > 0:
         raise MissingCapabilityError(

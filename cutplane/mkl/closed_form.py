@@ -20,8 +20,8 @@ from cutplane.sets.simplex import Simplex
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 _MEMORY = 6
 _REVIVED = 0.1
@@ -92,7 +92,7 @@ class ClosedFormWeights(Method):
 
     stabilizations = ()
 
-    def check(self, problem: Problem) -> None:
+    def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a ball with a closed form."""
         require_linear_minimisation(problem, self.name)
         if not isinstance(problem.simple_set, NonnegativeBall | Simplex):
@@ -152,7 +152,7 @@ def _norm_of(run: Run) -> tuple[float, float]:
     return ball.radius, ball.p if isinstance(ball, NonnegativeBall) else 1.0
 
 
-def _forms(slopes: Array, problem: Problem) -> Array:
+def _forms(slopes: Array, problem: Declaration) -> Array:
     """Return the quadratic forms q, or raise if the risk rises."""
     rising = np.flatnonzero(slopes > 1e-12 * np.abs(slopes).max(initial=0.0))
     if rising.size:

@@ -1,0 +1,122 @@
+"""The declaration of a problem: what engine and methods know of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cutplane.capabilities import Capability, offers
+from cutplane.engine.tolerances import FEASIBLE, NEAR
+from cutplane.exceptions import InvalidInputError
+from cutplane.regularizers.base import Regularizer
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.risks.base import Risk
+from cutplane.sets.base import FeasibleSet, Separator
+from cutplane.sets.whole import WholeSpace
+from cutplane.validation import Array, as_count, as_vector
+
+
+class Declaration:
+    """minimise f(x) + g(x) subject to x in X: the pieces, whose dimensions agree.
+
+    Attributes
+    ----------
+    risk : Risk
+    regularizer : Regularizer
+    feasible_set : FeasibleSet
+    dim : int
+    simple_set : FeasibleSet
+        X without the separation oracles, within the domain of the regularizer.
+    separators : tuple of Separator
+    """
+
+    def __init__(
+        self,
+        risk: Risk,
+        regularizer: Regularizer | None = None,
+        feasible_set: FeasibleSet | None = None,
+    ):
+        regularizer = NoRegularizer() if regularizer is None else regularizer
+        feasible_set = WholeSpace() if feasible_set is None else feasible_set
+        _check_kind("risk", risk, Risk, "decorate a function with @cutplane.risk(dim=...) or subclass Risk")
+        _check_kind("regularizer", regularizer, Regularizer, "use L2(lam), ... or subclass Regularizer")
+        _check_kind(
+            "feasible_set", feasible_set, FeasibleSet, "use Box(lower, upper), ... or subclass FeasibleSet"
+        )
+        self.risk = risk
+        self.regularizer = regularizer
+        self.feasible_set = feasible_set
+        self.dim = as_count(f"{type(risk).__name__}.dim", risk.dim)
+        regularizer.check_dim(self.dim)
+        simple, separators = feasible_set.parts
+        domain = self.active_regularizer.domain
+        if domain is not None:
+            simple = simple & domain
+        self.simple_set: FeasibleSet = simple.resolve(self.dim)
+        self.separators: tuple[Separator, ...] = separators
+
+    @property
+    def active_regularizer(self) -> Regularizer:
+        """The regularizer, or `NoRegularizer` if its weight is zero."""
+        return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
+
+    @cached_property
+    def is_unconstrained(self) -> bool:
+        """Whether X is the whole space."""
+        bounds = self.simple_set.bounds(self.dim)
+        return (
+            not self.separators
+            and bounds is not None
+            and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())
+        )
+
+    def objective(self, x: Any) -> float:
+        """Return f(x) + g(x), without looking at the feasible set."""
+        x = as_vector("x", x, self.dim)
+        values, _ = self.risk.oracle(x)
+        return float(np.sum(values)) + self.regularizer.value(x)
+
+    def into_simple_set(self, x: Array) -> Array:
+        """Return the projection of x on the simple part of X (x itself if it is inside)."""
+        project = getattr(self.simple_set, "project", None)
+        if project is not None:
+            return project(x)
+        if not self.in_simple_set(x, NEAR):
+            x = self._projection(x)
+        restore = getattr(self.simple_set, Capability.RESTORATION.value, None)
+        if restore is not None:
+            x = restore(x)
+        return x
+
+    def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
+        """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""
+        return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
+
+    @cached_property
+    def _projection(self) -> Any:
+        from cutplane.masters.conic import ConicProjection
+
+        return ConicProjection(self.simple_set, self.dim)
+
+    def starting_point(self, x0: Any = None) -> Array:
+        """Return x0 (default: zero) projected on the simple part of X.
+
+        A set that knows only how to minimise linear functions has no projection of zero; there the minimiser
+        of <0, x> is the default.
+        """
+        simple = self.simple_set
+        if x0 is None and not offers(simple, Capability.PROJECTION):
+            if offers(simple, Capability.LINEAR_MINIMISATION):
+                x = getattr(simple, Capability.LINEAR_MINIMISATION.value)(np.zeros(self.dim))
+                return as_vector(f"minimise_linear of {simple!r}", x, self.dim)
+        x = np.zeros(self.dim) if x0 is None else as_vector("x0", x0, self.dim)
+        return self.into_simple_set(x)
+
+
+def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:
+    if isinstance(piece, kind):
+        return
+    hint = "; did you forget to create it, as in L2(0.1)?" if isinstance(piece, type) else ""
+    raise InvalidInputError(f"{name} must be a {kind.__name__}, got {piece!r}{hint} To make one, {remedy}.")
