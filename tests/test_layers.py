@@ -87,6 +87,27 @@ def test_no_file_imports_the_package_itself():
     ] == []
 
 
+def test_no_circle_of_imports_is_large():
+    """Imports in functions and for typing count: a stranger who follows them comes to an end."""
+    nodes = {"cutplane." + name: imports(name) for name, path in FILES.items() if path.name != "__init__.py"}
+    edges = {name: [found for found in nodes[name] if found in nodes and found != name] for name in nodes}
+    below = {name: reachable(name, edges) for name in nodes}
+    circles = {frozenset(other for other in below[name] if name in below[other]) for name in nodes}
+    largest = max(circles, key=len)
+    assert len(largest) < 10, sorted(largest)
+
+
+def reachable(start: str, edges: dict[str, list[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        for name in edges[ahead.pop()]:
+            if name not in found:
+                found.add(name)
+                ahead.append(name)
+    return found
+
+
 def test_import_is_light():
     code = (
         f"import sys, json, cutplane; print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"

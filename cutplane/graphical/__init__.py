@@ -1,12 +1,13 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
+from cutplane.graphical.factor_graph import Factor
 from cutplane.graphical.files.uai import read_uai
 from cutplane.graphical.files.uai_writer import write_uai
 from cutplane.graphical.files.wcsp import read_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
 from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
 from cutplane.graphical.lagrangian.risk import TreeLagrangian
-from cutplane.graphical.model import Factor, GraphicalModel
+from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities

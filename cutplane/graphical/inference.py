@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.driver import Standing, Turn
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
-from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import without_penalties
 from cutplane.history import History
@@ -59,7 +59,7 @@ class Job:
     tighten : bool
     """
 
-    model: GraphicalModel
+    model: FactorGraph
     tighten: bool = True
     deadline: float = math.inf
     labelling: Array | None = None
@@ -78,7 +78,7 @@ class Job:
         return self._rep
 
     @cached_property
-    def work(self) -> GraphicalModel:
+    def work(self) -> FactorGraph:
         """The model without penalties that are larger than can matter: what bounds are computed from.
 
         None of its energies is above that of `model`, and the least is the same.
@@ -122,7 +122,7 @@ class Job:
         self.bound = max(self.bound, min(bound, self.energy))
 
 
-def cheapest_states(model: GraphicalModel) -> Array:
+def cheapest_states(model: FactorGraph) -> Array:
     """Return the labelling in which each variable has the state of least unary cost."""
     starts = model.unary_starts
     return np.array([int(model.unaries[i:j].argmin()) for i, j in pairwise(starts)], dtype=np.int64)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _FINEST = 1e-6
@@ -15,30 +15,30 @@ _PENALTY, _SMALL = 1e3, 0.1
 """Normally distributed costs are up to 40 times as large as a tenth of them are at most."""
 
 
-def largest_cost(model: GraphicalModel) -> float:
+def largest_cost(model: FactorGraph) -> float:
     """Return the largest absolute value of a finite cost, 0 if there is none."""
     costs = np.abs(np.concatenate([model.unaries, model.tables]))
     return float(costs.max(where=costs < np.inf, initial=0.0))
 
 
-def typical_cost(model: GraphicalModel) -> float:
+def typical_cost(model: FactorGraph) -> float:
     """Return the median absolute value of the finite nonzero costs; a few penalties do not move it."""
     costs = _sizes(model)
     return float(np.median(costs)) if costs.size else 0.0
 
 
-def has_penalties(model: GraphicalModel) -> bool:
+def has_penalties(model: FactorGraph) -> bool:
     """Tell whether some costs are so much larger than others that they may be there to forbid states."""
     costs = _sizes(model)
     return bool(costs.size and costs.max() > _PENALTY * np.quantile(costs, _SMALL))
 
 
-def _sizes(model: GraphicalModel) -> Array:
+def _sizes(model: FactorGraph) -> Array:
     costs = np.abs(np.concatenate([model.unaries, model.tables]))
     return costs[(costs > 0.0) & (costs < np.inf)]
 
 
-def energy_unit(model: GraphicalModel) -> float:
+def energy_unit(model: FactorGraph) -> float:
     """Return the largest number of which all finite costs of a model are multiples, in exact arithmetic.
 
     Parameters

@@ -14,9 +14,9 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
 from cutplane.graphical.exact import ways as exact
 from cutplane.graphical.exact.forest import is_forest
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.inference import Job, MapProcess, Way
 from cutplane.graphical.integrality import typical_cost
-from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.ways import primal_cutting_planes
 from cutplane.graphical.result import MAPResult
 from cutplane.stopping import AbsoluteGap, MaxIter, RelativeGap, TimeLimit
@@ -32,7 +32,7 @@ Plan = Iterator[tuple[str, Way]]
 
 
 def solve_map(
-    model: GraphicalModel,
+    model: FactorGraph,
     method: str,
     tighten: bool,
     tol: float,
@@ -58,7 +58,7 @@ def solve_map(
     return Driver(MapProcess(job, METHODS[method](job)), stopping).run(callback, progress, log)
 
 
-def _negligible(model: GraphicalModel) -> float:
+def _negligible(model: FactorGraph) -> float:
     """Return a difference of energies that is rounding."""
     return _NEGLIGIBLE * typical_cost(model)
 

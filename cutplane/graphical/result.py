@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cutplane.certificate import Verification
-    from cutplane.graphical.model import GraphicalModel
+    from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 
@@ -45,7 +45,7 @@ class MAPResult(BaseResult):
     labelling: Array | None
     energy: float
     bound: float
-    model: GraphicalModel = field(repr=False)
+    model: FactorGraph = field(repr=False)
     proof: Reparametrization | None = field(default=None, repr=False)
 
     @property
@@ -78,7 +78,7 @@ class MAPResult(BaseResult):
         """The absolute gap, energy - bound; 0 if infeasibility is proven."""
         return 0.0 if self.status is Status.INFEASIBLE else super().gap_abs
 
-    def verify(self, model: GraphicalModel | None = None, *, time_limit: float | None = None) -> Verification:
+    def verify(self, model: FactorGraph | None = None, *, time_limit: float | None = None) -> Verification:
         """Recompute the energy, and prove the bound again.
 
         The energy is the exact sum of the costs of the labelling, and must be the one that was reported. The

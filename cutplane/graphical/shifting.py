@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
 from cutplane.graphical.integrality import largest_cost
-from cutplane.graphical.model import GraphicalModel
 from cutplane.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -17,7 +17,7 @@ _PENALTY = 1e4
 """Entries that much larger than all that can matter cost four digits of what does, out of sixteen."""
 
 
-def shifted(model: GraphicalModel, cap: float = math.inf) -> GraphicalModel:
+def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
     """Return a model whose tables have the minimum 0 and no finite entry above `cap`.
 
     Its energies are at most those of `model`, in exact arithmetic: differences and the constant are rounded
@@ -51,12 +51,12 @@ def shifted(model: GraphicalModel, cap: float = math.inf) -> GraphicalModel:
         tables=tables,
         constant=sum_rounded_down([model.constant, *low.tolist(), *minima[which].tolist()]),
     )
-    out = GraphicalModel.__new__(GraphicalModel)
+    out = FactorGraph.__new__(FactorGraph)
     out._take(model.cardinalities, factors)
     return out
 
 
-def without_penalties(model: GraphicalModel, energy: float) -> GraphicalModel:
+def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:
     """Return a model of the same least energy whose costs are of the size of what can matter.
 
     A labelling with an entry that is further above the minimum of its table than `energy` is above the sum of
@@ -78,7 +78,7 @@ def without_penalties(model: GraphicalModel, energy: float) -> GraphicalModel:
     return shifted(model, math.ldexp(1.0, math.frexp(room)[1]))
 
 
-def bound_of_minimum(model: GraphicalModel, labelling: Array) -> float:
+def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
     """Return a lower bound of all energies from a labelling that minimises them in floating point.
 
     For a minimiser by additions and comparisons alone, in any order, over a `shifted` model: each term goes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
 from cutplane.status import Status
 
 if TYPE_CHECKING:
-    from cutplane.graphical.model import GraphicalModel
+    from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.result import MAPResult
     from cutplane.state import State
 
@@ -21,7 +21,7 @@ _AGREEMENT = 1e-9
 """Part of the bound, or of a typical cost, by which two ways to compute a bound may differ."""
 
 
-def verify(result: MAPResult, model: GraphicalModel, time_limit: float | None) -> Verification:
+def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verification:
     """Do what `MAPResult.verify` says."""
     problems: list[str] = []
     upper = _upper(result, model, problems)
@@ -43,7 +43,7 @@ def verify(result: MAPResult, model: GraphicalModel, time_limit: float | None) -
     return Verification(not problems, lower, upper, n_checked, tuple(problems))
 
 
-def _upper(result: MAPResult, model: GraphicalModel, problems: list[str]) -> float:
+def _upper(result: MAPResult, model: FactorGraph, problems: list[str]) -> float:
     if result.labelling is None:
         if result.energy < math.inf:
             problems.append(f"there is no labelling of the energy {result.energy:.10g}")
@@ -58,7 +58,7 @@ def _upper(result: MAPResult, model: GraphicalModel, problems: list[str]) -> flo
     return upper
 
 
-def _kept(result: MAPResult, model: GraphicalModel) -> float:
+def _kept(result: MAPResult, model: FactorGraph) -> float:
     """Return the bound of the messages that were kept, on the costs of the model."""
     if result.proof is None:
         return -math.inf
@@ -66,7 +66,7 @@ def _kept(result: MAPResult, model: GraphicalModel) -> float:
     return rounded_up(bound, energy_unit(model)) if math.isfinite(bound) else bound
 
 
-def _again(result: MAPResult, model: GraphicalModel, wanted: float, time_limit: float | None) -> float:
+def _again(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:
     """Return the bound of another run, which may use the labelling and ends when the bound is reached."""
 
     def is_enough(state: State) -> bool:

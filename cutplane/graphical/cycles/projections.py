@@ -9,11 +9,11 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 
-def projection_graph(model: GraphicalModel, groups: Any = None) -> tuple[CycleGraph, Any]:
+def projection_graph(model: FactorGraph, groups: Any = None) -> tuple[CycleGraph, Any]:
     r"""Return the graph of groups of states, and the probabilities of their disagreement as a linear map.
 
     A node is a group S of states of a variable u. An edge joins groups S of u and T of v if some factor has
@@ -83,7 +83,7 @@ def projection_graph(model: GraphicalModel, groups: Any = None) -> tuple[CycleGr
     return CycleGraph(owners.size, edges), sparse.csr_array(projection)
 
 
-def pair_marginals(model: GraphicalModel) -> tuple[Array, Any]:
+def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
     """Return the pairs of variables that share a factor, and the linear map to their marginals.
 
     Parameters
@@ -119,7 +119,7 @@ def pair_marginals(model: GraphicalModel) -> tuple[Array, Any]:
     return pairs, sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
 
 
-def _nodes(model: GraphicalModel, groups: Any) -> tuple[Array, Array, Array]:
+def _nodes(model: FactorGraph, groups: Any) -> tuple[Array, Array, Array]:
     """Return the variable of each node (ascending), the states of all nodes, and how many each has."""
     state_owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
     if groups is None:

@@ -11,8 +11,8 @@ import numpy as np
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
 from cutplane.graphical.dual.tightening import Tightener
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
-from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.validation import Array
@@ -87,7 +87,7 @@ class DualAscent:
 
     def __init__(
         self,
-        model: GraphicalModel,
+        model: FactorGraph,
         *,
         tighten: bool = True,
         reparametrization: Reparametrization | None = None,

@@ -15,7 +15,7 @@ from cutplane.graphical.dual.candidates import (
     triplets_of,
 )
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _SEARCHES = 2000
@@ -30,7 +30,7 @@ class Tightener:
     model : GraphicalModel
     """
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: FactorGraph) -> None:
         self._cardinalities = model.cardinalities
         self._larger = [model.factor(int(a)).variables for a in np.flatnonzero(model.arities > 2)]
         self._known: dict[Scope, None] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.graphical.exact import search_kernels as kernels
 from cutplane.graphical.exact.remainders import Remainders
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _PASSES = 8
@@ -61,7 +61,7 @@ class Branching:
     finished : bool
     """
 
-    def __init__(self, model: GraphicalModel, deadline: float = np.inf) -> None:
+    def __init__(self, model: FactorGraph, deadline: float = np.inf) -> None:
         self.model = model
         self._deadline = deadline
         self.nodes = 0

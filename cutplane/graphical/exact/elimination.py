@@ -12,14 +12,14 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array, as_count
 
 _BYTES_PER_ENTRY = 64
 _SMALL = 2**12
 
 
-def elimination_order(model: GraphicalModel) -> tuple[Array, float]:
+def elimination_order(model: FactorGraph) -> tuple[Array, float]:
     """Return an order for `eliminate`, and the log2 of the number of entries of the largest table it needs.
 
     States that cost +inf are left out, and so are variables with one state left, which come first.
@@ -49,7 +49,7 @@ def elimination_order(model: GraphicalModel) -> tuple[Array, float]:
 
 
 def eliminate(
-    model: GraphicalModel, *, max_entries: int = 2**24, deadline: float | None = None
+    model: FactorGraph, *, max_entries: int = 2**24, deadline: float | None = None
 ) -> tuple[Array | None, float]:
     r"""Return a labelling of least energy, and that energy, by variable elimination.
 
@@ -120,7 +120,7 @@ def eliminate(
 
 
 def least_labelling(
-    model: GraphicalModel, states: list[Array], order: Sequence[int], deadline: float | None = None
+    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float | None = None
 ) -> Array | None:
     """Return the best labelling that takes its states from `states`, by elimination in this order.
 
@@ -165,7 +165,7 @@ class _Step:
         return int(self.choices[place])
 
 
-def _finite_states(model: GraphicalModel) -> list[Array]:
+def _finite_states(model: FactorGraph) -> list[Array]:
     """Return the states of each variable that have a finite cost."""
     starts = model.unary_starts
     owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
@@ -174,13 +174,13 @@ def _finite_states(model: GraphicalModel) -> list[Array]:
     return states[: model.n_variables]
 
 
-def _open_scopes(model: GraphicalModel, counts: list[int]) -> list[tuple[int, ...]]:
+def _open_scopes(model: FactorGraph, counts: list[int]) -> list[tuple[int, ...]]:
     """Return the scope of each factor without the variables that have one state."""
     starts, scopes = model.scope_starts.tolist(), model.scopes.tolist()
     return [tuple(u for u in scopes[begin:end] if counts[u] != 1) for begin, end in pairwise(starts)]
 
 
-def _sliced(model: GraphicalModel, states: list[Array], scopes: list[tuple[int, ...]]) -> list[_Table]:
+def _sliced(model: FactorGraph, states: list[Array], scopes: list[tuple[int, ...]]) -> list[_Table]:
     """Return the tables on these states; those of variables with one state are numbers of an empty scope."""
     counts = [kept.size for kept in states]
     tables = [

@@ -7,11 +7,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 
-def is_forest(model: GraphicalModel) -> bool:
+def is_forest(model: FactorGraph) -> bool:
     """Tell whether the model has factors of two variables only, and these form no cycle.
 
     Parameters
@@ -37,7 +37,7 @@ def is_forest(model: GraphicalModel) -> bool:
     return n == 0 or connected_components(graph, directed=False, return_labels=False) == n - m
 
 
-def solve_forest(model: GraphicalModel) -> tuple[Array | None, float]:
+def solve_forest(model: FactorGraph) -> tuple[Array | None, float]:
     r"""Return a labelling of least energy of a model without cycles, and that energy.
 
     .. math:: m_{u}(x_p) = \min_{x_u} \theta_u(x_u) + \sum_{c \text{ child of } u} m_c(x_u)
@@ -95,6 +95,6 @@ def solve_forest(model: GraphicalModel) -> tuple[Array | None, float]:
     return (None, np.inf) if labelling[0] < 0 else _checked(model, labelling)
 
 
-def _checked(model: GraphicalModel, labelling: Array) -> tuple[Array | None, float]:
+def _checked(model: FactorGraph, labelling: Array) -> tuple[Array | None, float]:
     energy = model.energy(labelling)
     return (labelling, energy) if energy < np.inf else (None, np.inf)

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 Scope = tuple[int, ...]
@@ -32,7 +32,7 @@ class Reduction:
         How each other variable follows from the rest, in the order in which they were taken out.
     """
 
-    model: GraphicalModel
+    model: FactorGraph
     variables: list[int]
     states: list[Array]
     choices: dict[int, Choice]
@@ -46,7 +46,7 @@ class Reduction:
         return np.array([kept[x] for kept, x in zip(self.states, full, strict=True)], dtype=np.int64)
 
 
-def reduce_model(model: GraphicalModel, deadline: float = math.inf) -> Reduction:
+def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     """Return a model with the same least energy and fewer variables and states, exactly.
 
     States of infinite unary cost are dropped; a variable that another one determines through hard constraints
@@ -69,13 +69,13 @@ def reduce_model(model: GraphicalModel, deadline: float = math.inf) -> Reduction
     left = [u for u in range(model.n_variables) if u not in work.choices]
     number = {u: i for i, u in enumerate(left)}
     factors = [(tuple(number[u] for u in scope), table) for scope, table in work.factors.items()]
-    smaller = GraphicalModel([work.states[u].size for u in left], factors, constant=work.constant)
+    smaller = FactorGraph([work.states[u].size for u in left], factors, constant=work.constant)
     return Reduction(smaller, left, work.states, work.choices)
 
 
 @dataclass(eq=False)
 class _Work:
-    model: GraphicalModel
+    model: FactorGraph
     factors: dict[Scope, Array] = field(default_factory=dict)
     choices: dict[int, Choice] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from cutplane.graphical.exact.elimination import least_labelling
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _HOPELESS, _REACH = 60.0, 10.0
@@ -26,7 +26,7 @@ class Remainders:
         The time, as `time.perf_counter` tells it, after which no better order is looked for.
     """
 
-    def __init__(self, model: GraphicalModel, counts: Array, deadline: float = np.inf) -> None:
+    def __init__(self, model: FactorGraph, counts: Array, deadline: float = np.inf) -> None:
         starts, variables = model.scope_starts, model.scopes
         scopes = (
             [tuple(scope.tolist()) for scope in np.split(variables, starts[1:-1])] if starts.size > 1 else []

@@ -12,8 +12,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, largest_cost, typical_cost
-from cutplane.graphical.model import GraphicalModel
 from cutplane.validation import Array, as_count
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SearchResult:
 
 
 def search(
-    model: GraphicalModel,
+    model: FactorGraph,
     *,
     labelling: Array | None = None,
     deadline: float | None = None,
@@ -112,7 +112,7 @@ def search(
 
 
 def search_steps(
-    model: GraphicalModel,
+    model: FactorGraph,
     *,
     labelling: Array | None = None,
     deadline: float | None = None,
@@ -128,7 +128,7 @@ def search_steps(
 class _Best:
     """The best labelling of the model so far; nodes of bound >= limit cannot improve on it."""
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: FactorGraph) -> None:
         self.size = typical_cost(model)
         self.rounding = _ROUNDING * largest_cost(model)
         self._unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
@@ -175,7 +175,7 @@ class _Search:
 
     def __init__(
         self,
-        model: GraphicalModel,
+        model: FactorGraph,
         labelling: Array | None,
         deadline: float | None,
         max_nodes: int | None,
@@ -258,7 +258,7 @@ class _Search:
                 return
             before = bound
 
-    def solve(self, model: GraphicalModel, inner: _Inner) -> Iterator[None]:
+    def solve(self, model: FactorGraph, inner: _Inner) -> Iterator[None]:
         """Search a model whose costs are all >= 0."""
         from cutplane.graphical.exact.branching import Branching
 
@@ -270,7 +270,7 @@ class _Search:
             yield
 
 
-def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> GraphicalModel | None:
+def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> FactorGraph | None:
     """Return the model in reparametrised costs, all >= 0, those that lift a labelling to the limit +inf.
 
     None if the deadline has passed.
@@ -285,4 +285,4 @@ def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> Graphic
         costs = table - table.min()
         if costs.any():
             factors.append((scope, np.where(bound + costs < limit, costs, np.inf)))
-    return GraphicalModel(rep.model.cardinalities, factors, constant=bound)
+    return FactorGraph(rep.model.cardinalities, factors, constant=bound)

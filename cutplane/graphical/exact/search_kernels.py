@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -80,7 +80,7 @@ class Node(NamedTuple):
     digits: Array
 
 
-def root(model: GraphicalModel) -> tuple[Network, Node]:
+def root(model: FactorGraph) -> tuple[Network, Node]:
     """Return the network and the root node of a model whose costs are all >= 0."""
     n, links = model.n_variables, model.n_links
     block_starts = _starts(np.concatenate([model.cardinalities, model.cardinalities[model.scopes]]))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.inference import Job, Progress
-from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.shifting import bound_of_minimum, shifted
 from cutplane.validation import Array
 
@@ -39,7 +39,7 @@ def elimination(job: Job, max_entries: int = 2**24) -> Iterator[Progress]:
     yield Progress("elimination", _bound(model, labelling))
 
 
-def _bound(model: GraphicalModel, labelling: Array | None) -> float:
+def _bound(model: FactorGraph, labelling: Array | None) -> float:
     return math.inf if labelling is None else bound_of_minimum(model, labelling)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 
@@ -21,7 +21,7 @@ class Agreement:
         The first column of each factor; those of the variables are ``model.unary_starts``.
     """
 
-    def __init__(self, model: GraphicalModel, table_starts: Array):
+    def __init__(self, model: FactorGraph, table_starts: Array):
         self._model = model
         self._table_starts = table_starts
         self._widths: list[Array] = []

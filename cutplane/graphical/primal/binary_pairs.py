@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 _ROUNDING = 1e-14
@@ -45,7 +45,7 @@ class BinaryPairs(NamedTuple):
     rounding: float
 
 
-def binary_pairs(model: GraphicalModel) -> BinaryPairs:
+def binary_pairs(model: FactorGraph) -> BinaryPairs:
     """Return a binary model of pairs in this form, having fixed the variables that have one state left.
 
     What is within rounding of zero is dropped; the least that it may contribute goes to the constant, so that
@@ -87,7 +87,7 @@ def _largest(rows: Array) -> Array:
     return np.abs(rows).max(axis=1, where=np.isfinite(rows), initial=0.0)
 
 
-def _padded(model: GraphicalModel) -> tuple[Array, Array]:
+def _padded(model: FactorGraph) -> tuple[Array, Array]:
     """Return unaries of shape (n, 2) and tables of shape (m, 2, 2); a state that is missing costs inf."""
     unaries = np.full((model.n_variables, 2), np.inf)
     unaries[:, 0] = model.unaries[model.unary_starts[:-1]]

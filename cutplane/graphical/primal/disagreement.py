@@ -9,7 +9,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.binary_pairs import binary_pairs
 from cutplane.graphical.primal.spanning_tree import two_sides
 from cutplane.parameters import read_only
@@ -72,7 +72,7 @@ class Disagreements(FeasibleSet):
 
     bounded = True
 
-    def __init__(self, model: GraphicalModel):
+    def __init__(self, model: FactorGraph):
         if not (model.is_pairwise and model.is_binary):
             raise InvalidInputError(f"{model!r} is not binary with factors of pairs; use LocalPolytope.")
         pairs = binary_pairs(model)

@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.forms import LinearForm
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
-from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.agreement import Agreement
 from cutplane.parameters import read_only
 from cutplane.sets.base import FeasibleSet
@@ -81,7 +81,7 @@ class LocalPolytope(FeasibleSet):
     bounded = True
     rounding = 0.0
 
-    def __init__(self, model: GraphicalModel, clusters: Iterable[Sequence[int]] = ()):
+    def __init__(self, model: FactorGraph, clusters: Iterable[Sequence[int]] = ()):
         scopes = sorted({_checked(model, cluster) for cluster in clusters})
         self.model, pairs = _extended(model, scopes)
         ends = np.cumsum(self.model.table_sizes)
@@ -142,7 +142,7 @@ class LocalPolytope(FeasibleSet):
         return likeliest[first] - starts
 
 
-def _checked(model: GraphicalModel, cluster: Sequence[int]) -> tuple[int, ...]:
+def _checked(model: FactorGraph, cluster: Sequence[int]) -> tuple[int, ...]:
     scope = tuple(sorted(int(u) for u in cluster))
     if len(scope) < 3 or len(set(scope)) < len(scope) or scope[0] < 0 or scope[-1] >= model.n_variables:
         raise InvalidInputError(
@@ -153,8 +153,8 @@ def _checked(model: GraphicalModel, cluster: Sequence[int]) -> tuple[int, ...]:
 
 
 def _extended(
-    model: GraphicalModel, clusters: Sequence[tuple[int, ...]]
-) -> tuple[GraphicalModel, dict[int, list[int]]]:
+    model: FactorGraph, clusters: Sequence[tuple[int, ...]]
+) -> tuple[FactorGraph, dict[int, list[int]]]:
     """Return the model with zero-valued factors on clusters and their pairs, and the pairs of each cluster.
 
     Both are given by the numbers of their factors; pairs are in lexicographic order.
@@ -175,12 +175,12 @@ def _extended(
         tables=np.concatenate([model.tables, np.zeros(max(sizes, default=0))]),
         constant=model.constant,
     )
-    extended = GraphicalModel.__new__(GraphicalModel)
+    extended = FactorGraph.__new__(FactorGraph)
     extended._take(model.cardinalities, factors)
     return extended, {known[c]: [known[pair] for pair in combinations(c, 2)] for c in clusters}
 
 
-def _in_order(model: GraphicalModel) -> Array:
+def _in_order(model: FactorGraph) -> Array:
     """Return the tables of the factors one after the other, those that are shared repeated."""
     sizes = model.table_sizes
     return model.tables[

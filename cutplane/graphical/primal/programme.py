@@ -14,7 +14,7 @@ from cutplane.deadline import OutOfTime, limited_to
 from cutplane.engine.bundle import Bundle
 from cutplane.exceptions import BackendError
 from cutplane.forms import LinearForm
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.certified import certified_minimum
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
@@ -73,7 +73,7 @@ class PrimalSolution:
 
 
 def solve_primal(
-    model: GraphicalModel,
+    model: FactorGraph,
     *,
     tighten: bool = True,
     clusters: Iterable[Sequence[int]] = (),
@@ -166,7 +166,7 @@ class Primal:
 
     def __init__(
         self,
-        model: GraphicalModel,
+        model: FactorGraph,
         tighten: bool,
         clusters: Iterable[Sequence[int]] = (),
         labelling: Array | None = None,

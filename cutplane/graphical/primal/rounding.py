@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
 
@@ -51,7 +51,7 @@ class Rounding:
     ([0, 1], 0.0)
     """
 
-    def __init__(self, model: GraphicalModel, relaxation: Relaxation):
+    def __init__(self, model: FactorGraph, relaxation: Relaxation):
         self.model = model
         self.relaxation = relaxation
         self.labelling = np.zeros(model.n_variables, dtype=np.int64)

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import ClusterLayout, Layout, make_layout, starts_of
 from cutplane.parameters import read_only
 from cutplane.validation import Array
@@ -21,7 +21,7 @@ class Tightening:
     among the factors, and one among the clusters.
     """
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: FactorGraph) -> None:
         self.model = model
         self.added: list[tuple[bool, int]] = []
         self.pairs: list[tuple[int, int]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.validation import Array
 
@@ -16,7 +16,7 @@ _PASSES, _ROUNDS = 3, 3000
 """Only the rounding errors of costs that cancel could need as many."""
 
 
-def local_search(model: GraphicalModel, labelling: Any, deadline: float = math.inf) -> Array:
+def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:
     """Return a labelling that no change of one variable improves, nor one of both variables of a pair.
 
     Iterated conditional modes (Besag 1986), then the best joint change of each pair, until neither helps. A

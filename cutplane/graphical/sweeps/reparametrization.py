@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.clusters import Tightening
 from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.parameters import read_only
@@ -76,7 +76,7 @@ class Reparametrization:
     https://doi.org/10.1109/TPAMI.2014.2363465
     """
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: FactorGraph) -> None:
         self.model = model
         self._tightening = Tightening(model)
         self._constant = model.constant
@@ -102,7 +102,7 @@ class Reparametrization:
             other._tables = self._tables.copy()
         return other
 
-    def restated(self, model: GraphicalModel) -> Reparametrization:
+    def restated(self, model: FactorGraph) -> Reparametrization:
         """Return one of a model with the same variables and scopes, by the same clusters and messages.
 
         States that were forbidden here are not forbidden there: its bound follows from the messages alone.

@@ -1,0 +1,377 @@
+"""The costs of a graphical model over discrete variables, and its energies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.factors import Factors, from_list, from_pairs
+from cutplane.html import table
+from cutplane.parameters import read_only
+from cutplane.validation import Array, as_count, as_scalar
+
+_CHUNK = 2**14
+
+
+class Factor(NamedTuple):
+    """A table of energies over some variables.
+
+    Attributes
+    ----------
+    variables : tuple of int
+        Ascending.
+    table : ndarray
+        Its shape is the numbers of states of the variables.
+    """
+
+    variables: tuple[int, ...]
+    table: Array
+
+
+class FactorGraph:
+    """Variables, their unary costs, and tables over some of them: the data of a `GraphicalModel`."""
+
+    def __init__(self, cardinalities: Any, factors: Iterable[Any] = (), *, constant: float = 0.0) -> None:
+        cardinalities = _as_cardinalities(cardinalities)
+        self._take(cardinalities, from_list(cardinalities, factors, _as_constant(constant)))
+
+    @classmethod
+    def pairwise(cls, unaries: Any, edges: Any, tables: Any, *, constant: float = 0.0) -> Self:
+        """Build a model of pairs from arrays, fast enough for millions of them.
+
+        Parameters
+        ----------
+        unaries : array_like of shape (n_variables, k), or sequence of vectors
+            The costs of the states of each variable.
+        edges : array_like of int, shape (m, 2)
+        tables : array_like of shape (m, k, k) or (k, k), or sequence of m matrices
+            The costs of each pair, its first variable by rows; one matrix is shared by all pairs.
+        constant : float, default 0
+
+        Returns
+        -------
+        GraphicalModel
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cutplane.graphical import GraphicalModel
+        >>> GraphicalModel.pairwise(np.zeros((3, 2)), [[0, 1], [1, 2]], [[0, 1], [1, 0]])
+        GraphicalModel(3 variables, 2 states, 2 factors of arity 2)
+        """
+        flat, cardinalities = _as_costs(unaries)
+        stacked = isinstance(tables, np.ndarray) or (len(tables) and np.ndim(tables[0]) == 1)
+        if stacked:
+            pieces = from_pairs(cardinalities, flat, edges, tables, _as_constant(constant))
+        else:
+            edges, tables = np.asarray(edges), list(tables)
+            if len(edges) != len(tables):
+                raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
+            pieces = from_list(cardinalities, zip(edges, tables, strict=True), _as_constant(constant))
+            pieces = Factors(flat, *list(vars(pieces).values())[1:])
+        model = cls.__new__(cls)
+        model._take(cardinalities, pieces)
+        return model
+
+    def _take(self, cardinalities: Array, factors: Factors) -> None:
+        self.cardinalities = read_only(cardinalities)
+        self.unary_starts = read_only(np.concatenate([[0], np.cumsum(cardinalities)]))
+        self.unaries = read_only(factors.unaries)
+        self.scope_starts = read_only(factors.scope_starts)
+        self.scopes = read_only(factors.scopes)
+        self.table_starts = read_only(factors.table_starts)
+        self.tables = read_only(factors.tables)
+        self.constant = factors.constant
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self.cardinalities.size
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors of arity >= 2."""
+        return self.table_starts.size
+
+    @property
+    def n_links(self) -> int:
+        """Number of pairs of a factor and a variable of it."""
+        return self.scopes.size
+
+    @cached_property
+    def arities(self) -> Array:
+        """Number of variables of each factor, shape (n_factors,)."""
+        return read_only(np.diff(self.scope_starts))
+
+    @cached_property
+    def strides(self) -> Array:
+        """How far apart in its table the states of a variable are, one entry per entry of `scopes`."""
+        strides = np.ones(self.n_links, dtype=np.int64)
+        sizes = self.cardinalities[self.scopes]
+        last = self.scope_starts[1:] - 1
+        for back in range(1, int(self.arities.max(initial=0))):
+            links = last[self.arities > back] - back
+            strides[links] = strides[links + 1] * sizes[links + 1]
+        return read_only(strides)
+
+    @cached_property
+    def table_sizes(self) -> Array:
+        """Number of entries of the table of each factor, shape (n_factors,)."""
+        first = self.scope_starts[:-1]
+        return read_only(self.strides[first] * self.cardinalities[self.scopes[first]])
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether no factor has more than two variables."""
+        return bool((self.arities == 2).all())
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether no variable has more than two states."""
+        return bool((self.cardinalities <= 2).all())
+
+    @property
+    def edges(self) -> Array:
+        """The two variables of each factor of a model of pairs, shape (n_factors, 2)."""
+        if not self.is_pairwise:
+            raise InvalidInputError(f"{self!r} has factors of more than two variables, which are no edges.")
+        return self.scopes.reshape(-1, 2)
+
+    def unary(self, u: int) -> Array:
+        """Return the costs of the states of variable u."""
+        self._check_variable(u)
+        return self.unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
+
+    def factor(self, a: int) -> Factor:
+        """Return the variables and the table of factor a."""
+        if not 0 <= a < self.n_factors:
+            raise InvalidInputError(f"There is no factor {a}: there are {self.n_factors}, numbered from 0.")
+        scope = self.scopes[self.scope_starts[a] : self.scope_starts[a + 1]]
+        start = self.table_starts[a]
+        table = self.tables[start : start + self.table_sizes[a]]
+        return Factor(tuple(scope.tolist()), table.reshape(self.cardinalities[scope]))
+
+    def factors_of(self, u: int) -> Array:
+        """Return the numbers of the factors that contain variable u, ascending, in time O(their number)."""
+        self._check_variable(u)
+        starts, factors = self._incidence
+        return factors[starts[u] : starts[u + 1]]
+
+    def neighbours(self, u: int) -> Array:
+        """Return the variables that share a factor with u, ascending."""
+        scopes = [self.scopes[self.scope_starts[a] : self.scope_starts[a + 1]] for a in self.factors_of(u)]
+        found = np.unique(np.concatenate(scopes)) if scopes else np.empty(0, dtype=np.int64)
+        return found[found != u]
+
+    @cached_property
+    def _incidence(self) -> tuple[Array, Array]:
+        counts = np.bincount(self.scopes, minlength=self.n_variables)
+        factors = np.repeat(np.arange(self.n_factors), self.arities)
+        order = np.argsort(self.scopes, kind="stable")
+        return np.concatenate([[0], np.cumsum(counts)]), read_only(factors[order])
+
+    def energy(self, labelling: Any) -> float:
+        """Return E(labelling), +inf if it breaks a hard constraint: the exact sum of its terms, rounded once.
+
+        Parameters
+        ----------
+        labelling : array_like of int, shape (n_variables,)
+        """
+        return math.fsum(self.terms(labelling).tolist())
+
+    def terms(self, labelling: Any) -> Array:
+        """Return what E(labelling) is the sum of: the constant, then one cost per variable and per factor."""
+        x = self._as_labellings(np.asarray(labelling)[None])[0]
+        places = np.empty(0, dtype=np.int64)
+        if self.n_factors:
+            places = (
+                np.add.reduceat(x[self.scopes] * self.strides, self.scope_starts[:-1]) + self.table_starts
+            )
+        return np.concatenate(
+            [[self.constant], self.unaries[self.unary_starts[:-1] + x], self.tables[places]]
+        )
+
+    def energies(self, labellings: Any) -> Array:
+        """Return the energy of each row of `labellings`, an array of int of shape (b, n_variables).
+
+        Sums are rounded term by term; `energy` is exact.
+        """
+        labellings = self._as_labellings(labellings)
+        total = np.full(len(labellings), self.constant)
+        rows = max(1, 2**22 // max(1, self.n_links + self.n_variables))
+        for start in range(0, len(labellings), rows):
+            x = labellings[start : start + rows]
+            part = total[start : start + rows]
+            part += self.unaries[self.unary_starts[:-1] + x].sum(axis=1)
+            if self.n_factors:
+                places = np.add.reduceat(x[:, self.scopes] * self.strides, self.scope_starts[:-1], axis=1)
+                part += self.tables[places + self.table_starts].sum(axis=1)
+        return total
+
+    def condition(self, evidence: Mapping[int, int]) -> Self:
+        """Return the model in which some variables have only one state left, all other states costing +inf.
+
+        Parameters
+        ----------
+        evidence : mapping of int to int
+            The state of each observed variable.
+
+        Raises
+        ------
+        InvalidInputError
+            If a variable or a state is not an integer, or there is none of that number.
+        """
+        unaries = self.unaries.copy()
+        for variable, state in evidence.items():
+            u = self._observed(variable, state)
+            costs = unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
+            costs[np.arange(costs.size) != state] = np.inf
+        model = type(self).__new__(type(self))
+        model._take(
+            self.cardinalities,
+            Factors(unaries, self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant),
+        )
+        return model
+
+    def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
+        """Return a labelling of least energy, and that energy, by looking at all labellings.
+
+        Parameters
+        ----------
+        max_labellings : int, default 2**20
+            The most labellings that are looked at.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are more labellings; use `map`.
+        """
+        count = float(np.prod(self.cardinalities.astype(np.float64)))
+        if count > as_count("max_labellings", max_labellings):
+            raise InvalidInputError(
+                f"{self!r} has {count:.3g} labellings, more than max_labellings = {max_labellings}; use map."
+            )
+        best, energy = np.zeros(self.n_variables, dtype=np.int64), np.inf
+        radix = np.append(np.cumprod(self.cardinalities[:0:-1])[::-1], 1)[: self.n_variables]
+        for start in range(0, int(count), _CHUNK):
+            numbers = np.arange(start, min(start + _CHUNK, int(count)))
+            labellings = numbers[:, None] // radix % self.cardinalities
+            energies = self.energies(labellings)
+            least = int(energies.argmin())
+            if start == 0 or energies[least] < energy:
+                best, energy = labellings[least], float(energies[least])
+        return best, self.energy(best)
+
+    def _as_labellings(self, labellings: Any) -> Array:
+        array = np.asarray(labellings)
+        if array.ndim != 2 or array.shape[1] != self.n_variables:
+            raise InvalidInputError(
+                f"A labelling of {self!r} has shape ({self.n_variables},), got {array.shape[1:]}."
+            )
+        if not np.issubdtype(array.dtype, np.integer):
+            raise InvalidInputError(f"A labelling must be of integers, got {array.dtype}.")
+        wrong = (array < 0) | (array >= self.cardinalities)
+        if wrong.any():
+            row, u = np.argwhere(wrong)[0]
+            raise InvalidInputError(
+                f"Variable {u} has {self.cardinalities[u]} states, numbered from 0; the labelling says "
+                f"{array[row, u]}."
+            )
+        return array.astype(np.int64, copy=False)
+
+    def _observed(self, variable: Any, state: Any) -> int:
+        """Return the variable of an observation, or raise `InvalidInputError` if it names no state."""
+        if not _is_integer(variable) or not 0 <= variable < self.n_variables:
+            raise InvalidInputError(
+                f"The evidence {{{variable!r}: {state!r}}} names the variable {variable!r}; it must be an "
+                f"integer from 0 to {self.n_variables - 1}."
+            )
+        if not _is_integer(state) or not 0 <= state < self.cardinalities[variable]:
+            raise InvalidInputError(
+                f"The evidence says that variable {variable} has the state {state!r}; it must be an integer "
+                f"from 0 to {self.cardinalities[variable] - 1}."
+            )
+        return int(variable)
+
+    def _check_variable(self, u: int) -> None:
+        if not 0 <= u < self.n_variables:
+            raise InvalidInputError(f"There is no variable {u}: there are {self.n_variables}, from 0.")
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(
+            f"{count} {'factor' if count == 1 else 'factors'} of arity {arity}"
+            for arity, count in enumerate(np.bincount(self.arities))
+            if count
+        )
+        name = type(self).__name__
+        return f"{name}({self.n_variables} variables, {self._states} states, {kinds or 'no factors'})"
+
+    def _repr_html_(self) -> str:
+        hard = int(np.isinf(self.tables).sum() + np.isinf(self.unaries).sum())
+        return table(
+            {
+                "variables": self.n_variables,
+                "states": self._states,
+                "factors": self.n_factors,
+                "largest arity": int(self.arities.max(initial=min(1, self.n_variables))),
+                "table entries": int(self.table_sizes.sum()),
+                "forbidden entries": hard,
+                "constant": f"{self.constant:g}",
+            }
+        )
+
+    @property
+    def _states(self) -> str:
+        if not self.n_variables:
+            return "0"
+        low, high = self.cardinalities.min(), self.cardinalities.max()
+        return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _as_cardinalities(value: Any) -> Array:
+    array = np.asarray(value)
+    if array.size == 0:
+        array = np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInputError(
+            f"cardinalities must be a vector of integers, got {array.dtype} {array.shape}."
+        )
+    if (array < 1).any():
+        u = int(np.flatnonzero(array < 1)[0])
+        raise InvalidInputError(f"cardinalities[{u}] is {array[u]}; a variable has at least one state.")
+    return array.astype(np.int64)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _as_constant(value: float) -> float:
+    return as_scalar("constant", value, low=-np.inf, low_open=True)
+
+
+def _as_costs(unaries: Any) -> tuple[Array, Array]:
+    """Return the costs of all variables, one after the other, and the numbers of their states."""
+    if isinstance(unaries, np.ndarray) and unaries.ndim == 2:
+        flat, sizes = np.ravel(unaries).astype(np.float64), np.full(len(unaries), unaries.shape[1])
+    else:
+        vectors = [np.asarray(vector, dtype=np.float64) for vector in unaries]
+        if any(vector.ndim != 1 for vector in vectors):
+            raise InvalidInputError("unaries must be a matrix, or a sequence of vectors, one per variable.")
+        flat = np.concatenate(vectors) if vectors else np.empty(0)
+        sizes = np.array([vector.size for vector in vectors], dtype=np.int64)
+    cardinalities = _as_cardinalities(sizes)
+    if np.isnan(flat).any():
+        raise InvalidInputError("unaries contain NaN; use +inf for what is forbidden.")
+    demanded = np.isneginf(flat)
+    if demanded.any():
+        owners = np.repeat(np.arange(cardinalities.size), cardinalities)
+        flat[np.isin(owners, owners[demanded])] = np.inf
+        flat[demanded] = 0.0
+    return flat, cardinalities
