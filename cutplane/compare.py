@@ -272,7 +272,8 @@ class _Trial:
 
 
 def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: dict[str, Any]) -> _Trial:
-    names = _name(method), backend if isinstance(backend, str) else repr(backend)
+    label = backend if isinstance(backend, str) else getattr(backend, "name", repr(backend))
+    names = _name(method), repr(backend) if isinstance(backend, Backend) else label
     try:
         chosen = as_method(method, problem)
         refusals = _refusals(problem, chosen, as_backend(backend))

@@ -12,6 +12,7 @@ from cutplane.validation import Array, as_count, as_scalar
 if TYPE_CHECKING:
     from cutplane.callbacks import Callback
     from cutplane.engine.driver import Driver
+    from cutplane.masters.base import MasterKind
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
     from cutplane.path import Path
@@ -65,7 +66,7 @@ class Problem(Declaration):
     def iterate(
         self,
         method: Method | Literal["auto"] = "auto",
-        backend: str | Backend = "auto",
+        backend: str | Backend | MasterKind = "auto",
         *,
         tol: float = 1e-4,
         tol_abs: float = 0.0,
@@ -113,7 +114,7 @@ class Problem(Declaration):
     def solve(
         self,
         method: Method | Literal["auto"] = "auto",
-        backend: str | Backend = "auto",
+        backend: str | Backend | MasterKind = "auto",
         *,
         tol: float = 1e-4,
         tol_abs: float = 0.0,
@@ -135,8 +136,9 @@ class Problem(Declaration):
         method : Method or "auto", default "auto"
             `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle` or `FrankWolfe`; "auto" chooses by what
             the pieces offer.
-        backend : str or Backend, default "auto"
-            Who solves the reduced problems: "simplex_qp", "highs", or any installed cvxpy solver.
+        backend : str, Backend or MasterKind, default "auto"
+            Who solves the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or a class of
+            masters of your own (see `cutplane.masters.Master`); others help out where it refuses or fails.
         tol : float, default 1e-4
             Relative certified gap at which the status is OPTIMAL.
         tol_abs : float, default 0

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reduced_problems import CASES, REACH, STAGES, Rows, dual_value, optimum
+from users_master import UsersMaster
 
+import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, ReducedProblem
+from cutplane.masters.base import HALF_SPACE, Level, MasterSolution, MasterStatus, ReducedProblem
 from cutplane.masters.conic import InnerMinimum
 from cutplane.masters.cvxpy import CvxpyMaster
 from cutplane.masters.entropy_dual import EntropyMaster
@@ -30,6 +32,7 @@ MASTERS = {
     "highs rows": partial(HighsMaster, orientation="rows"),
     "highs columns": partial(HighsMaster, orientation="columns"),
     "entropy_dual": EntropyMaster,
+    "a user's": UsersMaster,
     **{f"cvxpy {name}": partial(CvxpyMaster, backend=name.lower()) for name in BACKENDS},
 }
 ACCURACY = {
@@ -37,6 +40,7 @@ ACCURACY = {
     "highs rows": 1e-8,
     "highs columns": 1e-8,
     "entropy_dual": 1e-8,
+    "a user's": 1e-6,
     "cvxpy CLARABEL": 1e-6,
     "cvxpy OSQP": 1e-5,
     "cvxpy SCS": 1e-6,
@@ -67,7 +71,8 @@ def accepted():
     for label, build in MASTERS.items():
         for name, case in CASES.items():
             kind = type(case.stabilization(case.rows("few"))) if case.stabilize else None
-            if class_of(build).refusal(case.reduced, kind) is None:
+            scaled = (label, name) != ("a user's", "box, tiny slopes")  # units are left to the engine
+            if scaled and class_of(build).refusal(case.reduced, kind) is None:
                 yield label, name
 
 
@@ -177,7 +182,7 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
     assert solution.status is MasterStatus.UNBOUNDED, solution
 
 
-@pytest.mark.parametrize("label", MASTERS)
+@pytest.mark.parametrize("label", [label for label in MASTERS if label != "a user's"])
 @pytest.mark.parametrize("entry", [np.nan, np.inf, 1e200])
 def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):
     own = {"simplex_qp": (L2(1.0), WholeSpace(2)), "entropy_dual": (NegativeEntropy(1.0), Box(0, 1, 2))}
@@ -370,3 +375,80 @@ def test_the_inner_minimum_certifies_the_masters_multipliers(name):
     inner = InnerMinimum(case.regularizer, case.reduced.simple_set, case.dim)
     bound = weights @ rows.offsets + inner(weights @ rows.slopes).value
     assert best - 1e-5 <= bound <= best + 1e-9
+
+
+class Configured:
+    """An object that builds masters, with an option."""
+
+    name = "mine"
+    refusal = staticmethod(UsersMaster.refusal)
+
+    def __call__(self, reduced):
+        return UsersMaster(reduced)
+
+
+def absolute(dim):
+    target = np.arange(1.0, dim + 1.0)
+    return cut.risk(dim=dim)(lambda x: (float(np.abs(x - target).sum()), np.sign(x - target)))
+
+
+@pytest.mark.parametrize("method", [cut.BMRM(), cut.ProximalBundle(), cut.LevelBundle()], ids=repr)
+@pytest.mark.parametrize("backend", [UsersMaster, Configured()], ids=["class", "object"])
+def test_a_users_master_solves_and_others_help_out(method, backend):
+    """It refuses levels: others take them."""
+    result = cut.Problem(absolute(3), cut.L2(0.1), cut.Box(-2.0, 2.0)).solve(method, backend, tol=1e-6)
+    assert result.status == "OPTIMAL"
+    assert "mine" in result.backend
+    assert (result.backend == "mine") == (method.name != "LevelBundle")
+    assert result.certificate.verify().valid
+
+
+class Failing(UsersMaster):
+    name = "failing"
+
+    def solve(self, rows, stabilization=None, accuracy=0.0):
+        raise RuntimeError("out of order")
+
+
+def test_a_users_master_that_fails_is_replaced():
+    result = cut.Problem(absolute(3), cut.L2(0.1)).solve(cut.BMRM(), Failing, tol=1e-6)
+    assert result.status == "OPTIMAL"
+    assert "failing: RuntimeError: out of order; fell back to simplex_qp" in result.history.notes[0]
+
+
+class Lying(UsersMaster):
+    name = "lying"
+
+    def solve(self, rows, stabilization=None, accuracy=0.0):
+        dim = self.reduced.dim
+        return MasterSolution(np.full(dim, 0.5), np.full(len(rows.ids), 1.0 / len(rows.ids)))
+
+
+def test_a_users_master_that_lies_proves_nothing_false():
+    problem = cut.Problem(absolute(3), cut.L2(0.1))
+    wanted = problem.solve(tol=1e-9).objective
+    result = problem.solve(cut.BMRM(), Lying, max_iter=30)
+    assert result.lower_bound <= wanted * (1.0 + 1e-12)
+    assert result.certificate.verify().valid
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        (3, "has no name, refusal, __call__"),
+        (type("Half", (), {"name": "half", "refusal": None}), "has no solve"),
+        (type("Taken", (UsersMaster,), {"name": "highs"}), "give it one of its own"),
+        (None, "backend must be a name"),
+    ],
+)
+def test_what_is_no_master_is_named(backend, words):
+    with pytest.raises(InvalidInputError, match=words):
+        cut.Problem(absolute(2), cut.L2(1.0)).solve(backend=backend)
+
+
+def test_masters_of_users_are_compared():
+    table = cut.compare(
+        cut.Problem(absolute(2), cut.L2(1.0)), [cut.BMRM()], ["simplex_qp", UsersMaster], tol=1e-5
+    )
+    assert [row.backend for row in table.rows] == ["simplex_qp", "mine"]
+    assert {row.status for row in table.rows} == {"OPTIMAL"}

@@ -1,1 +1,27 @@
-"""Masters: who solves the reduced problem."""
+"""Who solves the reduced problem: our own masters, cvxpy's solvers, and a user's."""
+
+from cutplane.masters.base import (
+    HALF_SPACE,
+    Level,
+    Master,
+    MasterKind,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Rows,
+)
+from cutplane.masters.registry import Backend
+
+__all__ = [
+    "HALF_SPACE",
+    "Backend",
+    "Level",
+    "Master",
+    "MasterKind",
+    "MasterSolution",
+    "MasterStatus",
+    "Prox",
+    "ReducedProblem",
+    "Rows",
+]

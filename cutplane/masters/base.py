@@ -125,22 +125,43 @@ class MasterSolution:
 class Master(Protocol):
     """Solves a sequence of reduced problems whose rows grow (and sometimes shrink), on a living model.
 
-    A master is built by calling its class with a `ReducedProblem` (and its own options). `refusal` is asked
-    first.
-
     It may raise anything: another master takes its place then, and it is built anew before it is asked again.
     One that can take long calls `cutplane.deadline.check_time` between its own iterations, or passes
     `cutplane.deadline.seconds_left` on to its backend, and lets `OutOfTime` pass: the run ends there with the
     bounds it has. Compiled code should come back to Python every second or so, for Ctrl-C to be seen.
+
+    Attributes
+    ----------
+    sparse : bool
+        Whether it reads sparse slopes. False if it is missing.
+    """
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve; `accuracy` is the absolute error of the optimal value that may remain (a hint)."""
+        ...
+
+
+class MasterKind(Protocol):
+    """What builds masters: a class of them, or any object that can be called with a reduced problem.
+
+    Our own are such classes, and a user's is passed as ``backend=``. A lower bound is computed from the
+    multipliers alone, whoever found them: a master that is wrong costs iterations, never the proof.
+
+    Attributes
+    ----------
+    name : str
+        For results and notes.
+    exact : bool
+        Whether its answers are exact up to rounding, so that where they get a run no further, no other's do.
+        False if it is missing.
     """
 
     name: str
 
-    @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+    def refusal(self, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+        """Return None if its masters accept this kind of problem, else the reason why not, as a clause."""
         ...
 
-    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is the absolute error of the optimal value that may remain (a hint)."""
+    def __call__(self, reduced: ReducedProblem) -> Master:
+        """Return a new master."""
         ...

@@ -83,6 +83,7 @@ class EntropyMaster:
     """
 
     name = "entropy_dual"
+    exact = True
 
     def __init__(self, reduced: ReducedProblem):
         reason = refusal(reduced)

@@ -70,6 +70,7 @@ class HighsMaster:
     """
 
     name = "highs"
+    exact = True
     sparse = True
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):

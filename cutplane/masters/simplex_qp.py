@@ -41,6 +41,7 @@ class SimplexQP:
     """
 
     name = "simplex_qp"
+    exact = True
 
     def __init__(self, reduced: ReducedProblem):
         from cutplane.masters.bounded_problem import BoundedProblem

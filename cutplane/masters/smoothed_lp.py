@@ -48,6 +48,7 @@ class SmoothedLP:
     """
 
     name = "smoothed_lp"
+    exact = True
 
     def __init__(self, reduced: ReducedProblem):
         self._reduced = reduced

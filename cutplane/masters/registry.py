@@ -1,0 +1,131 @@
+"""The masters there are, by name: our own, any cvxpy solver, and what a user passes as ``backend=``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.masters.base import MasterKind
+
+_OWN = {
+    "simplex_qp": "cutplane.masters.simplex_qp.SimplexQP",
+    "smoothed_lp": "cutplane.masters.smoothed_lp.SmoothedLP",
+    "highs": "cutplane.masters.highs.HighsMaster",
+    "entropy_dual": "cutplane.masters.entropy_dual.EntropyMaster",
+}
+"""Where the classes are, which are imported when they are asked for, in the order of preference."""
+
+
+def own_kinds() -> list[MasterKind]:
+    """Return our own masters, the best first; which accept a problem they say themselves."""
+    places = [place.rpartition(".") for place in _OWN.values()]
+    return [getattr(import_module(module), name) for module, _, name in places]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Who solves the reduced problem, with options.
+
+    Parameters
+    ----------
+    name : str, default "auto"
+        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
+        ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
+        ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
+        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), or any of
+        ``cvxpy.installed_solvers()``, in any case, through cvxpy.
+    options : dict, optional
+        Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
+
+    Examples
+    --------
+    >>> from cutplane import Backend
+    >>> Backend("osqp", {"eps_abs": 1e-6})
+    Backend(name='osqp', options={'eps_abs': 1e-06})
+    """
+
+    name: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInputError(f"Backend.name must be a string, got {self.name!r}.")
+        object.__setattr__(self, "name", self.name.lower())
+        if self.options and (self.name == "auto" or self.name in _OWN):
+            raise InvalidInputError(f"The backend {self.name!r} takes no options, got {dict(self.options)}.")
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The masters to choose from that are not cvxpy's, the chosen one first."""
+        return sorted(own_kinds(), key=lambda kind: kind.name != self.name)
+
+    @property
+    def solver(self) -> str | None:
+        """The cvxpy solver that was chosen; HiGHS is one too, for what our own master of it refuses."""
+        return None if self.name == "auto" or (self.name in _OWN and self.name != "highs") else self.name
+
+
+@dataclass(frozen=True)
+class OwnMaster(Backend):
+    """A user's master, which is asked first; the others take over where it refuses or fails.
+
+    Parameters
+    ----------
+    kind : MasterKind
+    """
+
+    kind: Any = None
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The user's master, then ours."""
+        return [self.kind, *own_kinds()]
+
+    @property
+    def solver(self) -> None:
+        """None."""
+        return
+
+
+def as_backend(backend: Any) -> Backend:
+    """Return a `Backend` from a name, checking that it is installed, or from a user's master."""
+    if isinstance(backend, str):
+        backend = Backend(backend)
+    if not isinstance(backend, Backend):
+        return OwnMaster(_name_of(backend), kind=backend)
+    if isinstance(backend, OwnMaster) or backend.name == "auto" or backend.name in _OWN:
+        return backend
+    import cvxpy
+
+    installed = [name.lower() for name in cvxpy.installed_solvers()]
+    if backend.name not in installed:
+        raise InvalidInputError(
+            f"The backend {backend.name!r} is not installed; choose one of "
+            f"{sorted({'auto', *_OWN, *installed})}, or pass a master of your own."
+        )
+    return backend
+
+
+def is_exact(kind: MasterKind) -> bool:
+    """Tell whether the answers of its masters are exact up to rounding, as it says itself."""
+    return bool(getattr(kind, "exact", False))
+
+
+def _name_of(kind: Any) -> str:
+    """Return the name of a user's master, or raise `InvalidInputError` if it is none."""
+    missing = [name for name in ("name", "refusal") if not hasattr(kind, name)]
+    if not callable(kind):
+        missing.append("__call__")
+    if isinstance(kind, type) and not hasattr(kind, "solve"):
+        missing.append("solve")
+    if missing:
+        raise InvalidInputError(
+            f"backend must be a name, a Backend, or a class of masters, but {kind!r} has no "
+            f"{', '.join(missing)}: see cutplane.masters.MasterKind."
+        )
+    if not isinstance(kind.name, str) or kind.name == "auto" or kind.name in _OWN:
+        raise InvalidInputError(f"The name of the master {kind!r} is {kind.name!r}; give it one of its own.")
+    return kind.name
