@@ -109,8 +109,11 @@ class Probe:
     def between(self, start, end, t):
         return self.evaluator.between(start, end, t)
 
-    def timed(self, function, *arguments):
+    def timed(self, function, *arguments, queries=0):
         return function(*arguments)
+
+    def proceed(self):
+        self.moved = True
 
     def add_dual_cut(self, u, cut):
         self.cuts.append((u, cut))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from cutplane.engine.evaluator import Point
@@ -22,12 +21,10 @@ def search_ray(run: Run, start: Point, end: Point) -> Point:
     A risk with images is searched without a pass over the data; any other is asked a few times more, and
     every answer is kept as a cut.
     """
-    if not run.evaluator.imaged:
+    if not run.imaged:
         return _search_with_oracle(run, start, end)
     limit = math.inf if run.problem.is_unconstrained else 1.0
-    began = perf_counter()
-    t = minimise_on_line(run.evaluator.line(start, end), limit)
-    run.evaluator.seconds += perf_counter() - began
+    t = run.timed(minimise_on_line, run.line(start, end), limit)
     if t == 0.0:
         return start
     best = end if t == 1.0 else run.between(start, end, t)
@@ -53,7 +50,7 @@ def _search_with_oracle(run: Run, start: Point, end: Point) -> Point:
                 run.add_cut(visited[t])
         if not math.isfinite(visited[t].objective):
             return math.inf, math.inf
-        slope = run.evaluator.slopes(visited[t]).sum(axis=0) @ direction
+        slope = run.slopes(visited[t]).sum(axis=0) @ direction
         return visited[t].objective, float(slope) + regularizer(t)[1]
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +18,18 @@ from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.gap import least_size
-from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, pull_back
+from cutplane.engine.half_spaces import pull_back
+from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
-from cutplane.engine.pinned import pins
 from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
+from cutplane.lines import Line
 from cutplane.masters.base import (
     HALF_SPACE,
-    MasterSolution,
-    MasterStatus,
-    Prox,
     ReducedProblem,
     Stabilization,
 )
@@ -46,25 +44,6 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """The solution of a reduced problem.
-
-    Attributes
-    ----------
-    x : ndarray of shape (dim,)
-        The minimiser, in X0.
-    objective : float
-        f_t(x) + g(x), without the stabilisation.
-    models : ndarray of shape (n_blocks,)
-        The blocks of f_t(x).
-    """
-
-    x: Array
-    objective: float
-    models: Array
 
 
 class Run:
@@ -121,11 +100,7 @@ class Run:
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
         self.exact = False
         """Whether reduced problems are to be solved as exactly as can be: after an idle iteration."""
-        self._last: Reduced | None = None
-        self._multipliers = np.empty(0)
-        self._set_multipliers: Array | None = None
-        self._guard = 0.0
-        self._pinned = False
+        self.models = ModelMinimiser(self)
         self._take_infima()
 
     def _take_infima(self) -> None:
@@ -208,68 +183,27 @@ class Run:
         A reduced problem that is unbounded below, as it may be before enough cuts are known, or bounded by
         the known infimum alone, is solved with a weak prox term.
         """
-        if not self.bundle.has_cuts():
-            raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
-        status = self._solve(stabilization) if stabilization or self._is_pinned() else MasterStatus.UNBOUNDED
-        if status is MasterStatus.UNBOUNDED and stabilization is None:
-            self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self._anchor())
-            stabilization = Prox(self._anchor().x, self._guard)
-            status = self._solve(stabilization)
-        if status is MasterStatus.INFEASIBLE:
-            raise Ended(*infeasible_end(self, stabilization is not None))
-        if status is MasterStatus.UNBOUNDED:
-            raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
-        self.certify(self._multipliers, self._set_multipliers)
-        assert self._last is not None
-        return self._last
-
-    def _is_pinned(self) -> bool:
-        free = self.safe.dual.free
-        if free.size and not self._pinned:
-            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, free)
-        return not free.size or self._pinned
+        return self.models.minimise(stabilization)
 
     def certify(self, multipliers: Array, set_multipliers: Array | None = None) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
         `set_multipliers` of the simple set's constraints spare solving for them.
         """
-        began = perf_counter()
-        reach = REACH * self._anchor().extent if hasattr(self, "first") else 0.0
-        dual = self.safe.evaluate(self.bundle, multipliers, self.upper, set_multipliers, reach)
+        reach = REACH * self.anchor.extent if hasattr(self, "first") else 0.0
+        known = self.bundle, multipliers, self.upper, set_multipliers, reach
         if self.safe.calls_solver:
-            self.solver.seconds += perf_counter() - began
+            dual = self.timed_as_master(self.safe.evaluate, *known)
+        else:
+            dual = self.safe.evaluate(*known)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
         return dual
 
-    def _solve(self, stabilization: Stabilization) -> MasterStatus:
-        gap = self.upper - self.lower
-        accuracy = 0.01 * gap if math.isfinite(gap) and not self.exact else 0.0
-
-        def complaint(solution: MasterSolution) -> str | None:
-            assert solution.x is not None and solution.multipliers is not None
-            x = into_half_spaces(self.problem, self.bundle, self.problem.into_simple_set(solution.x))
-            models = self.bundle.block_models(x)
-            self._last = Reduced(x, float(models.sum()) + self.problem.regularizer.value(x), models)
-            self._multipliers = solution.multipliers
-            self._set_multipliers = solution.set_multipliers
-            if stabilization is not None or not math.isfinite(self.upper):
-                return None
-            size = max(abs(self.upper), self.size)
-            allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else size
-            if self._last.objective - self.upper <= allowed:
-                return None
-            return (
-                f"its minimiser of the model has the value {self._last.objective:.3g}, above the objective "
-                f"{self.upper:.3g} already reached"
-            )
-
-        self.solver.measure(self._anchor().extent, self.bundle.steepest)
-        return self.solver.solve(self.bundle, stabilization, accuracy, complaint).status
-
-    def _anchor(self) -> Point:
+    @property
+    def anchor(self) -> Point:
+        """The best point, or the first one while none is known to be feasible."""
         return self.best if self.best is not None else self.first
 
     # Queries
@@ -298,11 +232,11 @@ class Run:
             if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
             if nearby is None and self.evaluator.knows_nearby:
-                return self._anchor()
-            x = pull_back(self, x, self._anchor().x) if nearby is None else nearby
+                return self.anchor
+            x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
-        if self._last is not None and point.x is self._last.x and self.problem.risk.exact:
-            check_model(self.problem, self.bundle, point, self._last.models, self.size)
+        if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
+            check_model(self.problem, self.bundle, point, self.models.last.models, self.size)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -336,13 +270,39 @@ class Run:
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, range(self.problem.risk.n_blocks), point.multipliers)
 
-    def timed(self, function: Any, *arguments: Any) -> Any:
-        """Call a function of the risk; its time counts as the oracle's."""
+    @property
+    def imaged(self) -> bool:
+        """Whether points keep images, so that line searches and combinations cost no pass over the data."""
+        return self.evaluator.imaged
+
+    def slopes(self, point: Point) -> Array:
+        """Return one subgradient of the risk per block at an evaluated point, shape (n_blocks, dim)."""
+        return self.evaluator.slopes(point)
+
+    def line(self, start: Point, end: Point) -> Line:
+        """Return the objective on the line through two points with images."""
+        return self.evaluator.line(start, end)
+
+    def timed(self, function: Any, *arguments: Any, queries: int = 0) -> Any:
+        """Call a function of the risk; its time counts as the oracle's, and as so many queries."""
         began = perf_counter()
+        self.evaluator.calls += queries
         try:
             return function(*arguments)
         finally:
             self.evaluator.seconds += perf_counter() - began
+
+    def timed_as_master(self, function: Any, *arguments: Any) -> Any:
+        """Call a function whose time counts as that of a reduced problem."""
+        began = perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self.solver.seconds += perf_counter() - began
+
+    def proceed(self) -> None:
+        """Say that the iteration got somewhere, although no bound may have moved."""
+        self.moved = True
 
     def add_dual_cut(self, multipliers: Array, cut: tuple[Array, Array] | None = None) -> float:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
@@ -425,12 +385,12 @@ class Run:
         self.queries += 1
         if self.moved or len(self.bundle) == before:
             return
-        if self._last is None:
+        if self.models.last is None:
             self.moved = True
             return
         new = slice(before, len(self.bundle))
-        products = self.bundle.slopes[new] @ self._last.x
-        models = np.append(self._last.models, 0.0)[self.bundle.blocks[new]]
+        products = self.bundle.slopes[new] @ self.models.last.x
+        models = np.append(self.models.last.models, 0.0)[self.bundle.blocks[new]]
         rise = products + self.bundle.offsets[new] - models
         self.moved = bool((rise > _NOISE * (np.abs(self.bundle.offsets[new]) + np.abs(products))).any())
 

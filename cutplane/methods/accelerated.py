@@ -183,7 +183,7 @@ class AcceleratedGradient(Method):
     def start(self, run: Run) -> AcceleratedState:
         """Start from the best evaluated point."""
         y = run.best if run.best is not None else run.first
-        steepness = float(np.abs(run.evaluator.slopes(y).sum(axis=0)).max())
+        steepness = float(np.abs(run.slopes(y).sum(axis=0)).max())
         return AcceleratedState(y, Estimate(y.x), self.lipschitz or max(steepness, _FLATTEST))
 
     def step(self, run: Run, state: AcceleratedState) -> Step:
@@ -196,7 +196,7 @@ class AcceleratedGradient(Method):
             if not math.isfinite(x.objective):
                 L, shrink = 2.0 * L, _SHRINK
                 continue
-            x = replace(x, slopes=run.evaluator.slopes(x))
+            x = replace(x, slopes=run.slopes(x))
             gradient, _ = minimise_cut(run, x)
             if run.closed:
                 return Step("bound", state)
@@ -224,7 +224,7 @@ def _least(run: Run, state: AcceleratedState) -> Any:
     if estimate.total == 0.0:
         return state.y
     z = _project(run, estimate.centre - estimate.slope)
-    return run.visit(z) if run.evaluator.imaged else z
+    return run.visit(z) if run.imaged else z
 
 
 def _between(run: Run, y: Point, z: Any, t: float) -> Point:

@@ -99,7 +99,7 @@ def walk(
     """
     change = direction.x - start.x
     if rule == "exact":
-        if run.evaluator.imaged:
+        if run.imaged:
             return _exact(run, start, run.visit(direction.x))
         return _exact_by_oracle(run, start, change, direction.x)
     if rule == "short":
@@ -117,7 +117,7 @@ def walk(
 
 
 def _exact(run: Run, start: Point, end: Point) -> tuple[float, Point]:
-    t = run.timed(minimise_on_line, run.evaluator.line(start, end), 1.0)
+    t = run.timed(minimise_on_line, run.line(start, end), 1.0)
     return t, start if t == 0.0 else end if t == 1.0 else run.between(start, end, t)
 
 
@@ -135,7 +135,7 @@ def _exact_by_oracle(run: Run, start: Point, change: Array, x: Array) -> tuple[f
         point = visited[t]
         if not math.isfinite(point.objective):
             return math.inf, math.inf
-        slope = float(run.evaluator.slopes(point).sum(axis=0) @ change)
+        slope = float(run.slopes(point).sum(axis=0) @ change)
         if t > 0.0 and abs(slope) <= _FLAT * abs(evaluate(0.0)[1]) and point.objective <= highest:
             raise _Found(t)
         return point.objective, slope

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -229,7 +228,8 @@ class FrankWolfe(Method):
         if self.variant == "fully_corrective":
             state, kind = self._minimise_over_hull(run, state, _INNER_SHARE * gap)
         state = replace(state, count=state.count + 1)
-        run.moved |= self.step_size == "open_loop"  # the next step is shorter
+        if self.step_size == "open_loop":  # the next step is shorter
+            run.proceed()
         if self.correction is None:
             return Step(kind, state.pruned())
         corrected = self._corrected(run, state, self.correction)
@@ -257,7 +257,7 @@ class FrankWolfe(Method):
     ) -> tuple[FrankWolfeState, str]:
         rule = "exact" if self.step_size == "open_loop" else self.step_size
         for count in range(_INNER_STEPS):
-            slopes = run.evaluator.slopes(state.point)
+            slopes = run.slopes(state.point)
             state = replace(state, point=replace(state.point, slopes=slopes))
             gradient = slopes.sum(axis=0)
             products = state.atoms @ gradient
@@ -272,9 +272,7 @@ class FrankWolfe(Method):
         return state, f"corrective {_INNER_STEPS}"
 
     def _corrected(self, run: Run, state: FrankWolfeState, correction: Correction) -> FrankWolfeState | None:
-        began = perf_counter()
-        answer = correction.correct(state.atoms, state.weights.copy(), run)
-        run.solver.seconds += perf_counter() - began
+        answer = run.timed_as_master(correction.correct, state.atoms, state.weights.copy(), run)
         if answer is None:
             return None
         further, weights = answer if isinstance(answer, tuple) else (state.atoms[:0], answer)

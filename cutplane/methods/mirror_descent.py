@@ -145,7 +145,7 @@ class MirrorDescent(Method):
 
     def step(self, run: Run, state: MirrorDescentState) -> Step:
         """Estimate the gradient, take a step and extend the average; evaluate that if it is time."""
-        run.moved = True  # by chance, bounds may stay for long
+        run.proceed()  # by chance, bounds may stay for long
         potential = POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)
         count = state.count + 1
@@ -177,7 +177,7 @@ class MirrorDescent(Method):
                     f"number, got {index!r} and {value!r}."
                 )
             return _entry(x.size, index, value), float(value) ** 2
-        gradient = run.evaluator.slopes(run.evaluate(x)).sum(axis=0)
+        gradient = run.slopes(run.evaluate(x)).sum(axis=0)
         if self.sampling == "full":
             return gradient, POTENTIALS[self.potential].second_moment(gradient)
         sizes = np.abs(gradient)

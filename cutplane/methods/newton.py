@@ -37,8 +37,7 @@ class NewtonSteps:
         """Do one step; return False if rounding errors leave none."""
         method, point = self.method, self.point
         z = np.asarray(point.image)
-        run.evaluator.calls += 1
-        distance, error = run.timed(method.look, point.x, z, float(point.values.sum()))
+        distance, error = run.timed(method.look, point.x, z, float(point.values.sum()), queries=1)
         self._add_cut(run, distance <= max(error, _CLOSE * (run.upper - run.lower)))
         if run.closed:
             return True
@@ -54,7 +53,7 @@ class NewtonSteps:
             self.point = run.evaluate(point.x + t * step)
         else:
             self.point = run.between(point, target, t) if t != 1.0 else target
-        run.moved = True
+        run.proceed()
         return True
 
     def _add_cut(self, run: Run, close: bool) -> None:

@@ -129,7 +129,7 @@ class OCAS(Method):
         if best is target:
             run.add_cut(target)
             return
-        if self.second_cut and run.evaluator.imaged:
+        if self.second_cut and run.imaged:
             run.add_cut(run.between(best, target, _BESIDE))
         run.add_cut(run.between(best, target, self._theta(run)))
 

@@ -99,7 +99,7 @@ class ReducedGradient(Method):
             point = run.visit(point.x, accuracy)
         gradient, _ = minimise_cut(run, point)
         due = count % (1 + count // _SELDOM) == 0
-        if not run.closed and (due or not run.evaluator.imaged):
+        if not run.closed and (due or not run.imaged):
             run.reduced()
         if run.closed:
             return Step("bound", (point, count))
@@ -168,15 +168,15 @@ class FacePath(NamedTuple):
 
 def _search(run: Run, start: Point, far: Point, accuracy: float) -> Point:
     """Return a point that is nearly the best on a segment at whose far end the objective is no lower."""
-    if run.evaluator.imaged:
-        t = run.timed(minimise_on_line, run.evaluator.line(start, far), 1.0)
+    if run.imaged:
+        t = run.timed(minimise_on_line, run.line(start, far), 1.0)
         return start if t == 0.0 else run.between(start, far, t)
     change = far.x - start.x
 
     def slope_at(point: Point) -> float:
         if not math.isfinite(point.objective):
             return math.inf
-        return float(run.evaluator.slopes(point).sum(axis=0) @ change)
+        return float(run.slopes(point).sum(axis=0) @ change)
 
     low, high = _Probe(0.0, start.objective, slope_at(start)), _Probe(1.0, far.objective, slope_at(far))
     if high.slope <= 0.0:

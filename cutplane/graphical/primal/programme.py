@@ -253,7 +253,7 @@ class Primal:
         (slopes, offsets, blocks, _, multipliers), *_ = run.bounds.proof.rows(run.bundle)
         half = blocks == HALF_SPACE
         value = certified_minimum(
-            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run._set_multipliers
+            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run.models.set_multipliers
         )
         return sum_rounded_down([relaxation.constant, value, -relaxation.rounding])
 

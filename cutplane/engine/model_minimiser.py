@@ -1,0 +1,112 @@
+"""The minimiser of the model, with or without a stabilisation, and the bound that its multipliers give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.half_spaces import infeasible_end, into_half_spaces
+from cutplane.engine.pinned import pins
+from cutplane.masters.base import MasterSolution, MasterStatus, Prox, Stabilization
+from cutplane.status import Status
+from cutplane.stopping import Ended
+from cutplane.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The solution of a reduced problem.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,)
+        The minimiser, in X0.
+    objective : float
+        f_t(x) + g(x), without the stabilisation.
+    models : ndarray of shape (n_blocks,)
+        The blocks of f_t(x).
+    """
+
+    x: Array
+    objective: float
+    models: Array
+
+
+class ModelMinimiser:
+    """Solves the reduced problems of a run.
+
+    Parameters
+    ----------
+    run : Run
+
+    Attributes
+    ----------
+    last : Reduced or None
+        The last solution.
+    set_multipliers : ndarray or None
+        Those of the simple set's rows that came with it, if the master has them.
+    """
+
+    def __init__(self, run: Run):
+        self._run = run
+        self.last: Reduced | None = None
+        self.set_multipliers: Array | None = None
+        self._multipliers = np.empty(0)
+        self._guard = 0.0
+        self._pinned = False
+
+    def minimise(self, stabilization: Stabilization) -> Reduced:
+        """Solve the reduced problem, and take the lower bound; see `Run.reduced`."""
+        run = self._run
+        if not run.bundle.has_cuts():
+            raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
+        status = self._solve(stabilization) if stabilization or self._is_pinned() else MasterStatus.UNBOUNDED
+        if status is MasterStatus.UNBOUNDED and stabilization is None:
+            self._guard = 0.5 * self._guard if self._guard else run.natural_weight(run.anchor)
+            stabilization = Prox(run.anchor.x, self._guard)
+            status = self._solve(stabilization)
+        if status is MasterStatus.INFEASIBLE:
+            raise Ended(*infeasible_end(run, stabilization is not None))
+        if status is MasterStatus.UNBOUNDED:
+            raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
+        run.certify(self._multipliers, self.set_multipliers)
+        assert self.last is not None
+        return self.last
+
+    def _is_pinned(self) -> bool:
+        free = self._run.safe.dual.free
+        if free.size and not self._pinned:
+            self._pinned = pins(self._run.bundle.slopes, self._run.bundle.blocks, free)
+        return not free.size or self._pinned
+
+    def _solve(self, stabilization: Stabilization) -> MasterStatus:
+        run = self._run
+        gap = run.upper - run.lower
+        accuracy = 0.01 * gap if math.isfinite(gap) and not run.exact else 0.0
+
+        def complaint(solution: MasterSolution) -> str | None:
+            assert solution.x is not None and solution.multipliers is not None
+            x = into_half_spaces(run.problem, run.bundle, run.problem.into_simple_set(solution.x))
+            models = run.bundle.block_models(x)
+            self.last = Reduced(x, float(models.sum()) + run.problem.regularizer.value(x), models)
+            self._multipliers = solution.multipliers
+            self.set_multipliers = solution.set_multipliers
+            if stabilization is not None or not math.isfinite(run.upper):
+                return None
+            size = max(abs(run.upper), run.size)
+            allowed = max(gap, 1e-3 * abs(run.upper)) if math.isfinite(gap) else size
+            if self.last.objective - run.upper <= allowed:
+                return None
+            return (
+                f"its minimiser of the model has the value {self.last.objective:.3g}, above the objective "
+                f"{run.upper:.3g} already reached"
+            )
+
+        run.solver.measure(run.anchor.extent, run.bundle.steepest)
+        return run.solver.solve(run.bundle, stabilization, accuracy, complaint).status
