@@ -237,3 +237,27 @@ def test_small_terms_leave_small_errors():
     found = one(2.0**-20)
     assert found.error == CANCELLED * 2.0**-20
     assert found.value == 2.0**-20
+
+
+class QuadraticAlone(cut.Regularizer):
+    """A user's regularizer that says no more than its quadratic form."""
+
+    lam = 1.0
+
+    def value(self, x):
+        return float(x @ x)
+
+    def quadratic(self, dim):
+        return cut.L2(2.0).quadratic(dim)
+
+
+@pytest.mark.parametrize(
+    "feasible", [cut.WholeSpace(3), cut.Box(-0.3, 0.5, dim=3), cut.L2Ball(0.25, dim=3)], ids=repr
+)
+def test_a_quadratic_form_is_a_closed_form(feasible):
+    mine = DualFunction(cut.Problem(cut.LinearObjective(np.ones(3)), QuadraticAlone(), feasible))
+    ours = DualFunction(cut.Problem(cut.LinearObjective(np.ones(3)), cut.L2(2.0), feasible))
+    for slopes in np.random.default_rng(0).standard_normal((5, 1, 3)):
+        rows = slopes, np.zeros(1), np.zeros(1, dtype=int), np.ones(1), np.inf
+        assert mine(*rows).value == ours(*rows).value
+        assert not mine.calls_solver

@@ -14,10 +14,12 @@ from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
 from cutplane.regularizers.base import Minimum, Regularizer
+from cutplane.regularizers.closed_forms import minimise_quadratic
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.forms import DiagonalQuadratic
     from cutplane.masters.conic import InnerMinimum
     from cutplane.masters.linear_minimum import LinearMinimum
 
@@ -67,6 +69,12 @@ class DualFunction:
         from cutplane.masters.linear_minimum import LinearMinimum
 
         return LinearMinimum(regularizer.merge(simple_set, self.problem.dim))
+
+    @cached_property
+    def _quadratic(self) -> DiagonalQuadratic | None:
+        """The regularizer, if it is a diagonal quadratic."""
+        regularizer: Any = self.problem.active_regularizer
+        return regularizer.quadratic(self.problem.dim) if offers(regularizer, Capability.QUADRATIC) else None
 
     @property
     def doubt(self) -> float:
@@ -140,6 +148,10 @@ class DualFunction:
         closed_form = getattr(problem.active_regularizer, "conjugate_minimiser", None)
         if closed_form is not None:
             minimum = closed_form(v, problem.simple_set, budget if math.isfinite(budget) else math.inf)
+            if minimum is not None:
+                return minimum
+        elif self._quadratic is not None:
+            minimum = minimise_quadratic(self._quadratic, v, problem.simple_set)
             if minimum is not None:
                 return minimum
         if self._programme is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import OracleError
+from cutplane.forms import DiagonalQuadratic
 from cutplane.regularizers.base import Minimum
 from cutplane.sets.box import box_corner
 from cutplane.validation import Array
@@ -39,6 +40,28 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
     else:
         return None
     return minimum(v @ x, x) if np.isfinite(x).all() else UNBOUNDED
+
+
+def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
+    """Return the minimum of a quadratic plus <v, x>: over a box, or, with equal weights, by a projection."""
+    if not form.weights.any():
+        return minimise_linear(v, feasible_set)
+    bounds = feasible_set.bounds(v.shape[0])
+    with np.errstate(all="ignore"):
+        free = form.centre - v / form.weights
+        if bounds is not None:
+            x = np.clip(free, *bounds)
+            if not form.weights.all():
+                linear = box_corner(v, *bounds, rest=form.centre)
+                x = np.where(form.weights > 0.0, x, linear)
+        elif np.ptp(form.weights) > 0.0 or not offers(feasible_set, Capability.PROJECTION):
+            return None
+        elif not np.isfinite(free).all():
+            return UNBOUNDED
+        else:
+            x = getattr(feasible_set, "project")(free)  # noqa: B009
+        offset = x - form.centre
+        return minimum((0.5 * form.weights * offset) @ offset + v @ x, x)
 
 
 def is_whole_space(feasible_set: FeasibleSet, dim: int) -> bool:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.forms import DiagonalQuadratic
 from cutplane.lines import Line, quadratic_line
 from cutplane.parameters import as_optional_vector, short_repr
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
-from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
-from cutplane.sets.box import box_corner
+from cutplane.regularizers.closed_forms import minimise_quadratic
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
@@ -91,25 +89,7 @@ class L2(Regularizer):
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
         """Return the minimum of g(x) + <v, x>: over a box, or, with equal weights, by a projection."""
-        form = self.quadratic(v.shape[0])
-        if not form.weights.any():
-            return minimise_linear(v, feasible_set)
-        bounds = feasible_set.bounds(v.shape[0])
-        with np.errstate(all="ignore"):
-            free = form.centre - v / form.weights
-            if bounds is not None:
-                x = np.clip(free, *bounds)
-                if not form.weights.all():
-                    linear = box_corner(v, *bounds, rest=form.centre)
-                    x = np.where(form.weights > 0.0, x, linear)
-            elif np.ptp(form.weights) > 0.0 or not offers(feasible_set, Capability.PROJECTION):
-                return None
-            elif not np.isfinite(free).all():
-                return UNBOUNDED
-            else:
-                x = getattr(feasible_set, "project")(free)  # noqa: B009
-            offset = x - form.centre
-            return minimum((0.5 * form.weights * offset) @ offset + v @ x, x)
+        return minimise_quadratic(self.quadratic(v.shape[0]), v, feasible_set)
 
     def quadratic(self, dim: int) -> DiagonalQuadratic:
         """Return lam times the weights, and the centre."""
