@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import cutplane as cut
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
@@ -280,3 +281,20 @@ def test_higher_cuts_raise_the_values_at_the_best_point():
     found.raise_best(np.array([[1.0], [1.0]]), np.array([0.5, 3.0]))
     assert found.best is best
     assert found.upper == 11.5
+
+
+def test_terms_of_a_sum_that_cancel_are_charged_to_the_bound():
+    """Far out the two terms are 1e16 each: their slopes cancel, and so do the last digits of the values."""
+    X = np.array([[1.0], [-1.0]])
+    hinges = cut.LinearRisk(X, np.array([1.0, 1.0]), cut.losses.Hinge())
+    risk = hinges + cut.LinearObjective([-0.5])
+    far = np.array([3.0**33])
+    image = risk.image(far)
+    assert risk.slopes(image).tolist() == [0.0]
+    assert risk.cancelled(image) == pytest.approx(far[0], rel=1e-9)
+    assert (0.5 * hinges + 2.0 * hinges).cancelled((image[0], image[0])) == 0.0
+    assert risk.disaggregated().cancelled(image).tolist() == [0.0, 0.0]
+    problem = cut.Problem(risk, feasible_set=cut.Box(-1e16, 1e16))
+    result = problem.solve(cut.ProximalBundle(weight=1e-20), x0=far, tol=1e-9, max_iter=50)
+    assert result.lower_bound <= 0.5
+    assert result.status is not cut.Status.INVALID_ORACLE

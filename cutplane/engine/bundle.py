@@ -126,8 +126,18 @@ class Bundle:
             self._covered = cuts.size > 0 and bool(np.bincount(cuts, minlength=self.n_blocks).all())
         return self._covered
 
-    def add(self, query: int, point: Array | None, slopes: Any, offsets: Array, blocks: Sequence[int]) -> int:
+    def add(
+        self,
+        query: int,
+        point: Array | None,
+        slopes: Any,
+        offsets: Array,
+        blocks: Sequence[int],
+        cancelled: Any = 0.0,
+    ) -> int:
         """Append rows that came from the query at `point`; a row that is already there is skipped.
+
+        `cancelled` is the size of terms that cancelled in the values there, one number or one per row.
 
         Of a batch for which `make_room` has not found room enough, those that lie deepest at the point are
         taken. Returns the number of rows that were new.
@@ -139,7 +149,7 @@ class Bundle:
             self._slopes = SparseSlopes(self._slopes.matrix)
             self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
         added = 0
-        noise = rounding_of_offsets(slopes, offsets, point)
+        noise = rounding_of_offsets(slopes, offsets, point) + CANCELLED * cancelled
         for slope, offset, block, error in zip(rows_of(slopes), offsets, blocks, noise, strict=True):
             added += self._append(query, slope, float(offset), block, error)
         if added and point is not None:

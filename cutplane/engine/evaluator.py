@@ -138,6 +138,12 @@ class Evaluator:
         slopes = self.slopes(point)
         return slopes, point.values - slopes @ point.x if point.offsets is None else point.offsets
 
+    def cancelled(self, point: Point) -> Any:
+        """Return the size of the terms that cancel in the values at a point, as far as the risk says."""
+        if not isinstance(self.risk, ImagedRisk) or point.image is None:
+            return 0.0
+        return self._call(self.risk.cancelled, point.image)
+
     def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
         self.calls += 1

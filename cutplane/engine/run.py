@@ -236,7 +236,8 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            check_model(self.problem, self.bundle, point, self.models.last.models, self.size)
+            size = self.size + np.max(self.evaluator.cancelled(point))
+            check_model(self.problem, self.bundle, point, self.models.last.models, size)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -260,15 +261,18 @@ class Run:
     def add_cut(self, point: Point) -> None:
         """Add the cut of the risk at an evaluated point, one per block."""
         slopes, offsets = self.evaluator.cut(point)
+        cancelled = self.evaluator.cancelled(point)
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            check_cut(self.problem, slopes, offsets, point, self.best, self.size)
+            size = self.size + np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
+            check_cut(self.problem, slopes, offsets, point, self.best, size)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
         origin = point.x if point.multipliers is None else None
-        self._extend(origin, slopes, offsets, range(self.problem.risk.n_blocks), point.multipliers)
+        blocks = range(self.problem.risk.n_blocks)
+        self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled)
 
     @property
     def imaged(self) -> bool:
@@ -374,12 +378,13 @@ class Run:
         offsets: Array,
         blocks: Sequence[int],
         multipliers: Array | None = None,
+        cancelled: Any = 0.0,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
             self.bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
-        self.bundle.add(self.queries, x, slopes, offsets, blocks)
+        self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled)
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1

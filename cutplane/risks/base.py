@@ -155,6 +155,13 @@ class ImagedRisk(Risk):
         """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
         return z0 + t * (z1 - z0)
 
+    def cancelled(self, z: Any) -> Any:
+        """Return the size of terms that cancel in the values h(z): one number, or one for each block.
+
+        What rounding leaves of them is charged to lower bounds. 0 by default: the values show their size.
+        """
+        return 0.0
+
     def oracle(self, x: Array) -> tuple[Any, Any]:
         """Return the value and a subgradient at `x`: two passes over the data."""
         z = self.image(x)

@@ -159,6 +159,24 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         triples = zip(self._risks, z0, z1, strict=True)
         return tuple(r.combine(start, end, t) for r, start, end in triples)
 
+    def cancelled(self, z: tuple[Any, ...]) -> Any:
+        """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative."""
+        within = [
+            np.broadcast_to(c * np.asarray(r.cancelled(part)), r.n_blocks)
+            for (c, r), part in zip(self._weighted, z, strict=True)
+        ]
+        if self.separate:
+            return np.concatenate(within)
+        hidden = float(sum(part.sum() for part in within))
+        if all((r.infima >= 0.0).all() for r in self._risks):
+            return hidden
+        values = [c * np.sum(r.values(part)) for (c, r), part in zip(self._weighted, z, strict=True)]
+        return hidden + float(np.abs(values).sum() - abs(np.sum(values)))
+
+    @property
+    def _weighted(self) -> list[tuple[float, ImagedRisk]]:
+        return [(c, r) for c, r in self.terms if isinstance(r, ImagedRisk)]
+
     @property
     def _risks(self) -> list[ImagedRisk]:
         return [r for _, r in self.terms if isinstance(r, ImagedRisk)]
