@@ -9,7 +9,7 @@ from cutplane.exceptions import MissingCapabilityError
 
 
 class Capability(Enum):
-    """Something a risk, a regularizer or a feasible set may offer; the value is the method that offers it."""
+    """Something a piece of a problem, or a loss, may offer; the value is the method that offers it."""
 
     IMAGE = "image"
     LINE = "line"
@@ -30,6 +30,9 @@ class Capability(Enum):
     MINIMISER = "minimise_with"
     CURVATURE = "curvature_bound"
     GRADIENT_SAMPLING = "sample_gradient"
+    LOSS_CONJUGATE = "conjugate"
+    SECOND_DERIVATIVE = "second_derivative"
+    LOG_PROBABILITY = "log_probability"
 
 
 def offers(piece: Any, capability: Capability) -> bool:

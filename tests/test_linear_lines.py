@@ -26,7 +26,7 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.losses.base import MarginLoss
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses import SquaredEpsilonInsensitive
 from cutplane.regularizers import L1
 from cutplane.risks import LinearRisk
 from cutplane.risks import running_sum as running_sum_module

@@ -25,7 +25,7 @@ from cutplane.losses import (
 from cutplane.losses.elementary import exp, log1p
 from cutplane.losses.kernels import PIECEWISE, conjugate, dual_prox, kernel_form, prox
 from cutplane.losses.passes import profile
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses import SquaredEpsilonInsensitive
 from cutplane.risks.compiled_loss import CompiledLoss, weighted_loss
 from cutplane.risks.weighted_loss import WeightedLoss
 

@@ -8,7 +8,7 @@ from cutplane.capabilities import Capability, offers
 from cutplane.engine.pinned import pins
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Hinge, Logistic, Squared, SquaredHinge
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses import SquaredEpsilonInsensitive
 from cutplane.problem import Problem
 from cutplane.regularizers import (
     L1,

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from cutplane.capabilities import Capability, offers
 from cutplane.estimators.base import LinearEstimator
 from cutplane.estimators.formulation import CLASSIFICATION, Loss, as_loss
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.classification import Logistic
-from cutplane.losses.multiclass import Softmax
 from cutplane.losses.vector import VectorLoss
 from cutplane.validation import Array, as_scalar
 
@@ -26,10 +24,11 @@ def _gives_probabilities(estimator: Any) -> bool:
         loss = estimator._loss()
     except InvalidInputError:
         return False
-    if isinstance(loss, Logistic | Softmax):
+    if offers(loss, Capability.LOG_PROBABILITY):
         return True
     raise AttributeError(
-        f"{type(estimator).__name__} gives probabilities with the loss 'logistic' or 'softmax', not {loss!r}."
+        f"{type(estimator).__name__} gives probabilities with a loss that has a log_probability, such as "
+        f"'logistic' or 'softmax', not with {loss!r}."
     )
 
 
@@ -73,12 +72,15 @@ class LinearClassification(ClassifierMixin, LinearEstimator):
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of `predict_proba`, shape (n_samples, n_classes)."""
         found = self._predictions(X)
+        loss: Any = self._loss()
         if found.shape[1] == 1:
-            return log_expit(np.hstack([-found, found]))
-        if isinstance(self._loss(), Softmax):
-            return log_softmax(found, axis=1)
-        logarithms = log_expit(found)
-        return logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
+            return loss.log_probability(np.hstack([-found, found]))
+        logarithms = loss.log_probability(found)
+        return (
+            logarithms
+            if isinstance(loss, VectorLoss)
+            else logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
+        )
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Array:

@@ -11,8 +11,15 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
 from cutplane.losses.multiclass import MulticlassHinge, Softmax
-from cutplane.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.regression import (
+    Absolute,
+    EpsilonInsensitive,
+    Huber,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+)
 from cutplane.losses.vector import VectorLoss
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.elastic_net import ElasticNet
@@ -44,6 +51,10 @@ REGRESSION: dict[str, Loss] = {
     "poisson": Poisson(),
 }
 PENALTIES = ("l2", "l1", "elasticnet")
+
+
+_COSTLY = 10.0
+"""Times as costly as no bias: more than targets of the size of a bias cost, unless the loss is exponential."""
 
 
 def as_choice(name: str, value: Any, choices: Any) -> Any:
@@ -79,12 +90,18 @@ def starting_point(risk: LinearRisk | MulticlassRisk) -> Array:
         x.reshape(risk.shape)[:, -1] = np.linspace(1.0, -1.0, risk.shape[0])
         return x
     mean = np.average(risk.y, weights=risk.weights)
-    if isinstance(risk.loss, Poisson):
-        x[-1] = np.log(mean) + 1.0 if mean > 0.0 else 0.0
-    elif (np.abs(risk.y) == 1.0).all():
+    if (np.abs(risk.y) == 1.0).all():
         x[-1] = 1.0
     else:
         x[-1] = mean + np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
+
+    def excess(bias: float) -> float:
+        with np.errstate(over="ignore"):
+            losses = risk.loss.value(np.full(risk.y.shape, bias), risk.y) - risk.loss.infimum(risk.y)
+            return float(risk.weights @ losses)
+
+    while excess(x[-1]) > _COSTLY * excess(0.0):
+        x[-1] *= 0.5
     return x
 
 

@@ -19,8 +19,7 @@ from cutplane.estimators.mkl_banks import as_kernels, as_scaler
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import KernelBank
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.regression import EpsilonInsensitive
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
 from cutplane.mkl import MKL, MKLResult
 from cutplane.validation import Array
 

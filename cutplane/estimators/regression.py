@@ -5,12 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from cutplane.estimators.base import LinearEstimator
 from cutplane.estimators.formulation import REGRESSION, Loss, as_loss
-from cutplane.losses.regression import Poisson
 from cutplane.validation import Array, as_scalar
 
 
@@ -30,8 +28,8 @@ class LinearRegression(RegressorMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        found = self._predictions(X)[:, 0]
-        return np.exp(found) if isinstance(self._loss(), Poisson) else found
+        loss: Any = self._loss()
+        return loss.mean(self._predictions(X)[:, 0])
 
     def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
         return [y], weights

@@ -9,8 +9,7 @@ from cutplane.estimators.formulation import CLASSIFICATION, Loss, as_choice
 from cutplane.estimators.regression import LinearRegression
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.multiclass import MulticlassHinge
-from cutplane.losses.regression import EpsilonInsensitive
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
 from cutplane.validation import as_scalar
 
 

@@ -9,23 +9,9 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.losses.base import MarginLoss, ScalarLoss
-from cutplane.losses.classification import Hinge, ModifiedHuber, SquaredHinge
-from cutplane.losses.regression import Absolute, EpsilonInsensitive, Huber, Quantile, Squared
-from cutplane.losses.tube import SquaredEpsilonInsensitive
+from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.losses.pieces import Pieces
 from cutplane.validation import Array, as_scalar
-
-_SHAPES: dict[type, Any] = {  # conjugate's curvature, its kink at 0, and its domain as (least, largest) slope
-    Hinge: lambda loss: (0.0, 0.0, -1.0, 0.0),
-    SquaredHinge: lambda loss: (0.5, 0.0, -math.inf, 0.0),
-    ModifiedHuber: lambda loss: (0.5, 0.0, -4.0, 0.0),
-    Squared: lambda loss: (1.0, 0.0, -math.inf, math.inf),
-    Absolute: lambda loss: (0.0, 0.0, -1.0, 1.0),
-    Quantile: lambda loss: (0.0, 0.0, -loss.tau, 1.0 - loss.tau),
-    EpsilonInsensitive: lambda loss: (0.0, loss.epsilon, -1.0, 1.0),
-    SquaredEpsilonInsensitive: lambda loss: (0.5, loss.epsilon, -math.inf, math.inf),
-    Huber: lambda loss: (1.0, 0.0, -loss.delta, loss.delta),
-}
 
 _ROUNDING = 1e-12
 
@@ -99,22 +85,31 @@ def dual_form(loss: ScalarLoss, y: Any, C: float) -> DualForm:
     InvalidInputError
         If the loss has no such form, C is not positive and finite, or y does not suit the loss.
     """
-    shape = _SHAPES.get(type(loss))
-    if shape is None:
-        fit = ", ".join(sorted(known.__name__ for known in _SHAPES))
+    phi = pieces_of(loss)
+    star = None if phi is None else phi.star
+    if phi is None or star is None or not _fits(star, phi.domain):
         raise InvalidInputError(
-            f"A kernel machine needs a loss whose dual is a quadratic programme: one of {fit}; got {loss!r}."
+            "A kernel machine needs a loss whose dual is a quadratic programme: a least value of 0, and a "
+            "conjugate that is one parabola but for a kink at 0, as of Hinge, SquaredHinge, Huber, Squared or "
+            f"EpsilonInsensitive; got {loss!r}."
         )
     C = as_scalar("C", C, low=0.0, high=math.inf, low_open=True, high_open=True)
     y = np.ascontiguousarray(loss.check_targets(y))
     if y.size == 0:
         raise InvalidInputError("y is empty; a kernel machine needs at least one example.")
-    curvature, tube, least, largest = shape(loss)
-    ridge = curvature / C
+    ridge = float(star.curvatures[0]) / C
     if not math.isfinite(ridge):
         raise InvalidInputError(f"C = {C:g} is so small that 1 / C overflows; pass a larger one.")
+    shift, tube = 0.5 * (star.slopes[0] + star.slopes[-1]), 0.5 * (star.slopes[-1] - star.slopes[0])
+    least, largest = phi.domain
     lower, upper = -C * largest + 0.0, -C * least
-    if isinstance(loss, MarginLoss):
+    if loss.variable == "margin":
         box = np.where(y > 0.0, lower, 0.0 - upper), np.where(y > 0.0, upper, 0.0 - lower)
-        return DualForm(y, tube, ridge, *box)
-    return DualForm(y, tube, ridge, np.full(y.size, lower), np.full(y.size, upper))
+        return DualForm(shift * y, float(tube), ridge, *box)
+    return DualForm(y + shift, float(tube), ridge, np.full(y.size, lower), np.full(y.size, upper))
+
+
+def _fits(star: Pieces, domain: tuple[float, float]) -> bool:
+    """Tell whether a conjugate is curvature / 2 v^2 + shift v + tube |v| on its domain, around 0."""
+    zero_inside = domain[0] <= 0.0 <= domain[1] and star(0.0) == 0.0
+    return zero_inside and not star.knots.any() and np.ptp(star.curvatures) == 0.0

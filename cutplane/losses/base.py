@@ -1,45 +1,59 @@
-"""The interface of a scalar loss, and the two families that most losses belong to."""
+"""The interface of a scalar loss."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.capabilities import Capability
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.losses.pieces import Pieces
 from cutplane.validation import Array, as_vector
+
+_OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """A loss as a function of t, piece by piece: quadratic t^2 + linear t + constant.
+class ExamplePieces:
+    """The losses of m examples as functions of t, piece by piece.
 
     Parameters
     ----------
     knots : ndarray of shape (k, m)
-        Where the pieces meet, ascending for each of the m examples.
-    quadratic, linear, constant : ndarray of shape (k + 1, m)
-        The coefficients of each piece; piece j lies between knots j - 1 and j.
+        Where the pieces meet, ascending for each example.
+    slopes, curvatures : ndarray of shape (k + 1, m)
+        On piece j, between knots j - 1 and j, the derivative is slopes_j + curvatures_j t.
     """
 
     knots: Array
-    quadratic: Array
-    linear: Array
-    constant: Array
+    slopes: Array
+    curvatures: Array
 
 
-class ScalarLoss(ABC):
-    """l(t, y), convex in the prediction t, for a target y; all methods accept arrays of examples.
+class ScalarLoss:
+    """l(t, y), convex in the prediction t, for a target y.
 
-    A subclass is a frozen dataclass. It implements `value` and `derivative`, and overrides what it can do
-    better: `directional` if it is not smooth, `infimum` if it is bounded below, `pieces` if it is piecewise
-    quadratic (an exact line search then becomes possible), `check_targets` if not every target makes sense.
+    A subclass is a frozen dataclass that says what the loss is in one of two ways.
+
+    * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", and phi is linear or quadratic
+      on pieces. Everything else follows.
+    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too.
+
+    Either kind is compiled; `value`, `derivative` and `second_derivative` can be if they use numbers of
+    `self`, arithmetic, and functions of numpy or of `cutplane.losses.elementary`, and nothing else. What
+    cannot be compiled runs in numpy, as do small problems.
+
+    A class that overrides `value` or `derivative` has no outline but its own.
 
     Attributes
     ----------
+    variable : {"residual", "margin"}, default "residual"
+        What the loss is a function of: the residual t - y of a real target, or the margin y t of a label y in
+        {-1, +1}. "residual" says nothing about a loss without an outline.
     smoothness : float
         A Lipschitz constant of the derivative in t, for every y; inf if there is none.
     curvature : float or None
@@ -47,16 +61,27 @@ class ScalarLoss(ABC):
 
     Optional methods
     ----------------
+    These follow from an outline; a loss without one may implement them.
+
+    second_derivative(t, y) -> ndarray
+        That of l in t: line searches take Newton steps, and so do solves if there is a conjugate too.
     conjugate(u, y) -> ndarray
-        sup over t of u t - l(t, y); inf outside its domain.
+        sup over t of u t - l(t, y); inf outside its domain: multipliers of the examples give bounds then.
     cvxpy_form(t, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression t of shape (m,).
+    log_probability(t) -> ndarray
+        Not with an outline either: that of the label 1 at the prediction t, for estimators.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dataclasses import dataclass
-    >>> from cutplane.losses import ScalarLoss
+    >>> from cutplane.losses import Pieces, ScalarLoss
+    >>> class Asymmetric(ScalarLoss):
+    ...     def outline(self):
+    ...         return Pieces(knots=[0.0], slopes=[-0.2, 1.0])
+    >>> float(Asymmetric().value(3.0, 1.0)), float(Asymmetric().conjugate(-0.1, 1.0))
+    (2.0, -0.1)
     >>> @dataclass(frozen=True)
     ... class LogCosh(ScalarLoss):
     ...     def value(self, t, y):
@@ -68,161 +93,129 @@ class ScalarLoss(ABC):
     0.0
     """
 
-    smoothness: float = math.inf
-    curvature: float | None = None
+    variable: ClassVar[Literal["residual", "margin"]] = "residual"
 
-    @abstractmethod
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"value", "derivative", "directional"} & vars(cls).keys() and "outline" not in vars(cls):
+            cls.outline = ScalarLoss.outline
+
+    def outline(self) -> Pieces | None:
+        """Return phi; None if the loss is not piecewise quadratic."""
+        return None
+
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y)."""
+        return self._known(self._argument(t, y))
 
-    @abstractmethod
     def derivative(self, t: Any, y: Any) -> Any:
-        """Return the right derivative of l in t, a subgradient."""
+        """Return the right derivative of l in t, a subgradient.
+
+        Of a loss with an outline, a prediction within rounding of a kink counts as if it were there.
+        """
+        phi = self._known
+        return phi.slope(y * t, y, 1.0) * y if self.variable == "margin" else phi.slope(t - y, 1.0, np.abs(y))
 
     def directional(self, t: Any, y: Any, d: Any) -> Any:
         """Return the right derivative of s -> l(t + s d, y) at s = 0; the default is for smooth losses."""
-        with np.errstate(invalid="ignore"):
-            return self.derivative(t, y) * d
+        if self._phi is None:
+            with np.errstate(invalid="ignore"):
+                return self.derivative(t, y) * d
+        if self.variable == "margin":
+            return self._phi.slope(y * t, y * d, 1.0) * (y * d)
+        return self._phi.slope(t - y, d, np.abs(y)) * d
 
-    def infimum(self, y: Array) -> Array:
-        """Return the infimum of l over t for each example; -inf if it is not known."""
-        return np.full(np.shape(y), -np.inf)
-
-    def pieces(self, y: Array) -> Pieces | None:
-        """Return the loss of each example piece by piece; None if it is not piecewise quadratic."""
-        return None
-
-    def check_targets(self, y: Any) -> Array:
-        """Return `y` as a float64 vector, or raise `InvalidInputError`."""
-        return as_vector("y", y)
-
-
-Outline = tuple[tuple[float, ...], tuple[tuple[float, float, float], ...]]
-"""The k knots of a function of one variable, and its k + 1 pieces (quadratic, linear, constant)."""
-
-
-class UnivariateLoss(ScalarLoss):
-    """A nonnegative loss phi(s) with infimum 0, where s is affine in t.
-
-    A subclass gives phi, its derivative along d, its conjugate, its cvxpy expression and, if phi is piecewise
-    quadratic, its outline.
-    """
-
-    @abstractmethod
-    def _phi(self, s: Any) -> Any: ...
-
-    @abstractmethod
-    def _slope(self, s: Any, d: Any) -> Any: ...
-
-    @abstractmethod
-    def _conjugate(self, v: Any) -> Any: ...
-
-    @abstractmethod
-    def _expression(self, s: Any) -> Any: ...
-
-    def _outline(self) -> Outline | None:
-        return None
-
-    def derivative(self, t: Any, y: Any) -> Any:
-        """Return the right derivative of l in t, a subgradient."""
-        return self.directional(t, y, 1.0)
-
-    def infimum(self, y: Array) -> Array:
-        """Return 0 for each example."""
-        return np.zeros(np.shape(y))
-
-
-class MarginLoss(UnivariateLoss):
-    """l(t, y) = phi(y t) for labels y in {-1, +1}."""
-
-    def value(self, t: Any, y: Any) -> Any:
-        """Return l(t, y)."""
-        return self._phi(y * t)
-
-    def directional(self, t: Any, y: Any, d: Any) -> Any:
-        """Return the right derivative of s -> l(t + s d, y) at s = 0."""
-        return self._slope(y * t, y * d)
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        """Return the second derivative of l in t."""
+        return self._known.curvature(self._argument(t, y))
 
     def conjugate(self, u: Any, y: Any) -> Any:
         """Return sup over t of u t - l(t, y); inf outside its domain."""
-        return self._conjugate(u * y)
-
-    def pieces(self, y: Array) -> Pieces | None:
-        """Return the loss of each example piece by piece; None if it is not piecewise quadratic."""
-        outline = self._outline()
-        if outline is None:
-            return None
-        knots, coefficients = (np.asarray(part)[..., np.newaxis] for part in outline)
-        quadratic, linear, constant = np.where(y > 0, coefficients, coefficients[::-1]).swapaxes(0, 1)
-        return Pieces(np.where(y > 0, knots, -knots[::-1]), quadratic, y * linear, constant)
+        if self.variable == "margin":
+            return self._known.conjugate(u * y)
+        return self._known.conjugate(u) + u * y
 
     def cvxpy_form(self, t: Any, y: Array) -> Any:
         """Return the losses as a cvxpy expression of the shape of t."""
         import cvxpy as cp
 
-        return self._expression(cp.multiply(y, t))
+        return self._known.cvxpy_form(cp.multiply(y, t) if self.variable == "margin" else t - y)
+
+    def infimum(self, y: Array) -> Array:
+        """Return the infimum of l over t for each example; -inf if it is not known."""
+        return np.full(np.shape(y), -np.inf if self._phi is None else self._phi.infimum)
+
+    def pieces(self, y: Array) -> ExamplePieces | None:
+        """Return the loss of each example piece by piece; None if it is not piecewise quadratic."""
+        if self._phi is None:
+            return None
+        phi = self._phi
+        knots, slopes, curvatures = (a[:, np.newaxis] for a in (phi.knots, phi.slopes, phi.curvatures))
+        if self.variable == "margin":
+            knots, slopes, curvatures = (
+                np.where(y > 0.0, array, array[::-1]) for array in (knots, slopes, curvatures)
+            )
+            return ExamplePieces(y * knots, y * slopes, curvatures)
+        return ExamplePieces(knots + y, slopes - curvatures * y, np.repeat(curvatures, np.size(y), axis=1))
+
+    def mean(self, t: Any) -> Any:
+        """Return the target that a prediction t stands for: t itself, unless there is a link function."""
+        return t
 
     def check_targets(self, y: Any) -> Array:
-        """Return `y` as a float64 vector of labels -1 and +1, or raise `InvalidInputError`."""
-        labels = as_vector("y", y)
-        wrong = np.flatnonzero(np.abs(labels) != 1.0)
+        """Return `y` as a float64 vector (labels -1 and +1 for margins), or raise `InvalidInputError`."""
+        targets = as_vector("y", y)
+        wrong = np.flatnonzero(np.abs(targets) != 1.0) if self.variable == "margin" else np.empty(0)
         if wrong.size == 0:
-            return labels
+            return targets
         name = type(self).__name__
-        if np.isin(labels, (0.0, 1.0)).all():
+        if np.isin(targets, (0.0, 1.0)).all():
             raise InvalidInputError(f"{name} needs labels y in {{-1, +1}}, got {{0, 1}}; pass 2.0 * y - 1.0.")
         raise InvalidInputError(
-            f"{name} needs labels y in {{-1, +1}}, but y[{wrong[0]}] is {labels[wrong[0]]:g}; "
+            f"{name} needs labels y in {{-1, +1}}, but y[{wrong[0]}] is {targets[wrong[0]]:g}; "
             "pass np.where(y == positive, 1.0, -1.0), with the label that is to be positive."
         )
 
+    @property
+    def smoothness(self) -> float:
+        """A Lipschitz constant of the derivative; inf if there is none."""
+        return math.inf if self._phi is None or self._phi.jumps.any() else float(self._phi.curvatures.max())
 
-class ResidualLoss(UnivariateLoss):
-    """l(t, y) = phi(t - y) for real targets y."""
+    @property
+    def curvature(self) -> float | None:
+        """The second derivative, if it is the same everywhere, and not zero."""
+        return None if self._phi is None or self._phi.knots.size else float(self._phi.curvatures[0]) or None
 
-    def value(self, t: Any, y: Any) -> Any:
-        """Return l(t, y)."""
-        return self._phi(t - y)
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """The optional methods that neither an outline nor the subclass gives."""
+        if self._phi is not None:
+            return ()
+        return tuple(c for c in _OPTIONAL if getattr(type(self), c.value) is getattr(ScalarLoss, c.value))
 
-    def directional(self, t: Any, y: Any, d: Any) -> Any:
-        """Return the right derivative of s -> l(t + s d, y) at s = 0."""
-        return self._slope(t - y, d)
+    @cached_property
+    def _phi(self) -> Pieces | None:
+        return self.outline()
 
-    def conjugate(self, u: Any, y: Any) -> Any:
-        """Return sup over t of u t - l(t, y); inf outside its domain."""
-        return self._conjugate(u) + u * y
+    @property
+    def _known(self) -> Pieces:
+        if self._phi is None:
+            raise MissingCapabilityError(
+                f"{type(self).__name__} has neither an outline() nor a value(t, y) and a derivative(t, y); "
+                "give it one or the other."
+            )
+        return self._phi
 
-    def pieces(self, y: Array) -> Pieces | None:
-        """Return the loss of each example piece by piece; None if it is not piecewise quadratic."""
-        outline = self._outline()
-        if outline is None:
-            return None
-        knots = np.asarray(outline[0])[:, np.newaxis]
-        quadratic, linear, constant = np.asarray(outline[1]).T[..., np.newaxis]
-        return Pieces(
-            knots + y,
-            np.broadcast_to(quadratic, (quadratic.shape[0], np.size(y))),
-            linear - 2.0 * quadratic * y,
-            constant - linear * y + quadratic * y**2,
-        )
-
-    def cvxpy_form(self, t: Any, y: Array) -> Any:
-        """Return the losses as a cvxpy expression of the shape of t."""
-        return self._expression(t - y)
-
-
-def at_kink(s: Any, knot: float, left: float, right: float, d: Any) -> Any:
-    """Return the derivative along d of a function with slope `left` before the knot and `right` after it."""
-    after = (s > knot) | ((s == knot) & (np.asarray(d) > 0.0))
-    # Exact, since one of the two terms is zero, and three times faster than np.where on random signs.
-    return (left * ~after + right * after) * d
+    def _argument(self, t: Any, y: Any) -> Any:
+        return y * t if self.variable == "margin" else t - y
 
 
-def within(v: Any, low: float, high: float, conjugate: Any) -> Any:
-    """Return `conjugate` where low <= v <= high and inf elsewhere."""
-    return np.where((v >= low) & (v <= high), conjugate, np.inf)
+def pieces_of(loss: ScalarLoss) -> Pieces | None:
+    """Return what `loss.outline()` returns, built once."""
+    return loss._phi
 
 
-def x_log_x(x: Any) -> Any:
-    """Return x ln x for x > 0, and 0 elsewhere."""
-    return x * np.log(np.where(x > 0.0, x, 1.0))
+class MarginLoss(ScalarLoss):
+    """l(t, y) = phi(y t) for labels y in {-1, +1}."""
+
+    variable = "margin"

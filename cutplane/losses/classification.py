@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.losses.base import MarginLoss, Outline, at_kink, within, x_log_x
+from cutplane.losses.base import MarginLoss
+from cutplane.losses.elementary import exp, softplus, x_log_x
+from cutplane.losses.pieces import Pieces
+from cutplane.validation import Array
 
 
 @dataclass(frozen=True)
@@ -21,22 +24,9 @@ class Hinge(MarginLoss):
     (0.75, -1.0)
     """
 
-    def _phi(self, s: Any) -> Any:
-        return np.maximum(0.0, 1.0 - s)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return at_kink(s, 1.0, -1.0, 0.0, d)
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -1.0, 0.0, v)
-
-    def _outline(self) -> Outline:
-        return (1.0,), ((0.0, -1.0, 1.0), (0.0, 0.0, 0.0))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.pos(1.0 - s)
+    def outline(self) -> Pieces:
+        """Return max(0, 1 - s)."""
+        return Pieces(knots=[1.0], slopes=[-1.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -50,24 +40,9 @@ class SquaredHinge(MarginLoss):
     (4.0, -4.0)
     """
 
-    smoothness = 2.0
-
-    def _phi(self, s: Any) -> Any:
-        return np.maximum(0.0, 1.0 - s) ** 2
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return -2.0 * np.maximum(0.0, 1.0 - s) * d
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -np.inf, 0.0, v + 0.25 * v**2)
-
-    def _outline(self) -> Outline:
-        return (1.0,), ((1.0, -2.0, 1.0), (0.0, 0.0, 0.0))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.square(cp.pos(1.0 - s))
+    def outline(self) -> Pieces:
+        """Return max(0, 1 - s)^2."""
+        return Pieces(knots=[1.0], slopes=[-2.0, 0.0], curvatures=[2.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -83,26 +58,9 @@ class ModifiedHuber(MarginLoss):
     (1.0, 12.0)
     """
 
-    smoothness = 2.0
-
-    def _phi(self, s: Any) -> Any:
-        short = np.maximum(0.0, 1.0 - s)
-        inside = np.minimum(short, 2.0)
-        return inside * (2.0 * short - inside)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return -2.0 * np.clip(1.0 - s, 0.0, 2.0) * d
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -4.0, 0.0, v + 0.25 * v**2)
-
-    def _outline(self) -> Outline:
-        return (-1.0, 1.0), ((0.0, -4.0, 0.0), (1.0, -2.0, 1.0), (0.0, 0.0, 0.0))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.huber(cp.pos(1.0 - s), 2)
+    def outline(self) -> Pieces:
+        """Return max(0, 1 - s)^2 for s >= -1, and -4 s for less."""
+        return Pieces(knots=[-1.0, 1.0], slopes=[-4.0, -2.0, 0.0], curvatures=[0.0, 2.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -118,20 +76,38 @@ class Logistic(MarginLoss):
 
     smoothness = 0.25
 
-    def _phi(self, s: Any) -> Any:
-        return np.maximum(0.0, -s) + np.log1p(np.exp(-np.abs(s)))
+    def value(self, t: Any, y: Any) -> Any:
+        """Return l(t, y)."""
+        return softplus(-y * t)
 
-    def _slope(self, s: Any, d: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return -d / (1.0 + np.exp(s))
+    def derivative(self, t: Any, y: Any) -> Any:
+        """Return the derivative of l in t."""
+        e = exp(-abs(y * t))
+        return -y * (e + (1.0 - e) * (y * t <= 0.0)) / (1.0 + e)
 
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -1.0, 0.0, x_log_x(-v) + x_log_x(1.0 + v))
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        """Return the second derivative of l in t."""
+        e = exp(-abs(y * t))
+        return e / (1.0 + e) / (1.0 + e)
 
-    def _expression(self, s: Any) -> Any:
+    def log_probability(self, t: Any) -> Any:
+        """Return the logarithm of the probability of the label 1."""
+        return -softplus(-t)
+
+    def infimum(self, y: Array) -> Array:
+        """Return 0 for each example."""
+        return np.zeros(np.shape(y))
+
+    def conjugate(self, u: Any, y: Any) -> Any:
+        """Return sup over t of u t - l(t, y); inf outside its domain."""
+        v = u * y
+        return np.where((v >= -1.0) & (v <= 0.0), x_log_x(-v) + x_log_x(1.0 + v), np.inf)
+
+    def cvxpy_form(self, t: Any, y: Array) -> Any:
+        """Return the losses as a cvxpy expression of the shape of t."""
         import cvxpy as cp
 
-        return cp.logistic(-s)
+        return cp.logistic(-cp.multiply(y, t))
 
 
 @dataclass(frozen=True)
@@ -145,18 +121,29 @@ class Exponential(MarginLoss):
     (1.0, 1.0)
     """
 
-    def _phi(self, s: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return np.exp(-s)
+    def value(self, t: Any, y: Any) -> Any:
+        """Return l(t, y)."""
+        return exp(-y * t)
 
-    def _slope(self, s: Any, d: Any) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return -d * np.exp(-s)
+    def derivative(self, t: Any, y: Any) -> Any:
+        """Return the derivative of l in t."""
+        return -y * exp(-y * t)
 
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -np.inf, 0.0, x_log_x(-v) + v)
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        """Return the second derivative of l in t."""
+        return exp(-y * t)
 
-    def _expression(self, s: Any) -> Any:
+    def infimum(self, y: Array) -> Array:
+        """Return 0 for each example."""
+        return np.zeros(np.shape(y))
+
+    def conjugate(self, u: Any, y: Any) -> Any:
+        """Return sup over t of u t - l(t, y); inf outside its domain."""
+        v = u * y
+        return np.where(v <= 0.0, x_log_x(-v) + v, np.inf)
+
+    def cvxpy_form(self, t: Any, y: Array) -> Any:
+        """Return the losses as a cvxpy expression of the shape of t."""
         import cvxpy as cp
 
-        return cp.exp(-s)
+        return cp.exp(-cp.multiply(y, t))

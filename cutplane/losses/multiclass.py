@@ -164,6 +164,12 @@ class Softmax(VectorLoss):
 
         return Line(evaluate, newton=newton)
 
+    def log_probability(self, s: Array) -> Array:
+        """Return the logarithms of the probabilities of the classes, shape (m, p)."""
+        from scipy.special import log_softmax
+
+        return log_softmax(s, axis=1)
+
     def cvxpy_form(self, s: Any, y: Array) -> Any:
         """Return the losses as a cvxpy expression of shape (m,)."""
         import cvxpy as cp

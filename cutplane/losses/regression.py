@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.losses.base import Outline, ResidualLoss, ScalarLoss, at_kink, within, x_log_x
+from cutplane.losses.base import ScalarLoss
+from cutplane.losses.elementary import exp, x_log_x
+from cutplane.losses.pieces import Pieces
 from cutplane.validation import Array, as_scalar, as_vector
 
 
 @dataclass(frozen=True)
-class Squared(ResidualLoss):
+class Squared(ScalarLoss):
     """l(t, y) = (t - y)^2 / 2.
 
     Examples
@@ -24,29 +26,13 @@ class Squared(ResidualLoss):
     (2.0, 2.0)
     """
 
-    smoothness = 1.0
-    curvature = 1.0
-
-    def _phi(self, s: Any) -> Any:
-        return 0.5 * s**2
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return s * d
-
-    def _conjugate(self, v: Any) -> Any:
-        return 0.5 * v**2
-
-    def _outline(self) -> Outline:
-        return (), ((0.5, 0.0, 0.0),)
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return 0.5 * cp.square(s)
+    def outline(self) -> Pieces:
+        """Return s^2 / 2."""
+        return Pieces(knots=[], slopes=[0.0], curvatures=[1.0])
 
 
 @dataclass(frozen=True)
-class Absolute(ResidualLoss):
+class Absolute(ScalarLoss):
     """l(t, y) = |t - y|; its constant minimiser is the median.
 
     Examples
@@ -56,26 +42,13 @@ class Absolute(ResidualLoss):
     (2.0, -1.0)
     """
 
-    def _phi(self, s: Any) -> Any:
-        return np.abs(s)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return at_kink(s, 0.0, -1.0, 1.0, d)
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -1.0, 1.0, 0.0)
-
-    def _outline(self) -> Outline:
-        return (0.0,), ((0.0, -1.0, 0.0), (0.0, 1.0, 0.0))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.abs(s)
+    def outline(self) -> Pieces:
+        """Return |s|."""
+        return Pieces(knots=[0.0], slopes=[-1.0, 1.0])
 
 
 @dataclass(frozen=True)
-class Quantile(ResidualLoss):
+class Quantile(ScalarLoss):
     """l(t, y) = max(tau r, (tau - 1) r) with r = y - t: the pinball loss (10.2307/1913643).
 
     Parameters
@@ -101,26 +74,13 @@ class Quantile(ResidualLoss):
         tau = as_scalar("Quantile.tau", self.tau, low=0.0, high=1.0, low_open=True, high_open=True)
         object.__setattr__(self, "tau", tau)
 
-    def _phi(self, s: Any) -> Any:
-        return np.maximum(-self.tau * s, (1.0 - self.tau) * s)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return at_kink(s, 0.0, -self.tau, 1.0 - self.tau, d)
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -self.tau, 1.0 - self.tau, 0.0)
-
-    def _outline(self) -> Outline:
-        return (0.0,), ((0.0, -self.tau, 0.0), (0.0, 1.0 - self.tau, 0.0))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.maximum(-self.tau * s, (1.0 - self.tau) * s)
+    def outline(self) -> Pieces:
+        """Return max(-tau s, (1 - tau) s)."""
+        return Pieces(knots=[0.0], slopes=[-self.tau, 1.0 - self.tau])
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(ResidualLoss):
+class EpsilonInsensitive(ScalarLoss):
     """l(t, y) = max(0, |t - y| - epsilon), the loss of support vector regression.
 
     See 10.1023/B:STCO.0000035301.49549.88.
@@ -150,27 +110,50 @@ class EpsilonInsensitive(ResidualLoss):
         )
         object.__setattr__(self, "epsilon", epsilon)
 
-    def _phi(self, s: Any) -> Any:
-        return np.maximum(0.0, np.abs(s) - self.epsilon)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return at_kink(s, -self.epsilon, -1.0, 0.0, d) + at_kink(s, self.epsilon, 0.0, 1.0, d)
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -1.0, 1.0, self.epsilon * np.abs(v))
-
-    def _outline(self) -> Outline:
-        sides = (0.0, -1.0, -self.epsilon), (0.0, 1.0, -self.epsilon)
-        return (-self.epsilon, self.epsilon), (sides[0], (0.0, 0.0, 0.0), sides[1])
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return cp.pos(cp.abs(s) - self.epsilon)
+    def outline(self) -> Pieces:
+        """Return max(0, |s| - epsilon)."""
+        return Pieces(knots=[-self.epsilon, self.epsilon], slopes=[-1.0, 0.0, 1.0])
 
 
 @dataclass(frozen=True)
-class Huber(ResidualLoss):
+class SquaredEpsilonInsensitive(ScalarLoss):
+    """l(t, y) = max(0, |t - y| - epsilon)^2, without the factor 1/2: the smooth support vector regression.
+
+    It is scikit-learn's ``squared_epsilon_insensitive`` (10.1023/B:STCO.0000035301.49549.88).
+
+    Parameters
+    ----------
+    epsilon : float, default 0.1
+        Half the width of the tube without loss, in the unit of y; at least 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If `epsilon` is negative or not finite.
+
+    Examples
+    --------
+    >>> from cutplane.losses import SquaredEpsilonInsensitive
+    >>> loss = SquaredEpsilonInsensitive(0.5)
+    >>> float(loss.value(3.0, 1.0)), float(loss.derivative(3.0, 1.0)), float(loss.value(1.2, 1.0))
+    (2.25, 3.0, 0.0)
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        name = "SquaredEpsilonInsensitive.epsilon"
+        epsilon = as_scalar(name, self.epsilon, low=0.0, high=math.inf, high_open=True)
+        object.__setattr__(self, "epsilon", epsilon)
+
+    def outline(self) -> Pieces:
+        """Return max(0, |s| - epsilon)^2."""
+        knots, slopes = [-self.epsilon, self.epsilon], [2.0 * self.epsilon, 0.0, -2.0 * self.epsilon]
+        return Pieces(knots, slopes, curvatures=[2.0, 0.0, 2.0])
+
+
+@dataclass(frozen=True)
+class Huber(ScalarLoss):
     """l(t, y) = r^2 / 2 if |r| <= delta, else delta (|r| - delta / 2), with r = t - y.
 
     See 10.1214/aoms/1177703732.
@@ -193,30 +176,15 @@ class Huber(ResidualLoss):
     """
 
     delta: float = 1.0
-    smoothness = 1.0
 
     def __post_init__(self) -> None:
         delta = as_scalar("Huber.delta", self.delta, low=0.0, high=math.inf, low_open=True, high_open=True)
         object.__setattr__(self, "delta", delta)
 
-    def _phi(self, s: Any) -> Any:
-        inside = np.minimum(np.abs(s), self.delta)
-        return inside * (np.abs(s) - 0.5 * inside)
-
-    def _slope(self, s: Any, d: Any) -> Any:
-        return np.clip(s, -self.delta, self.delta) * d
-
-    def _conjugate(self, v: Any) -> Any:
-        return within(v, -self.delta, self.delta, 0.5 * v**2)
-
-    def _outline(self) -> Outline:
-        delta, constant = self.delta, -0.5 * self.delta**2
-        return (-delta, delta), ((0.0, -delta, constant), (0.5, 0.0, 0.0), (0.0, delta, constant))
-
-    def _expression(self, s: Any) -> Any:
-        import cvxpy as cp
-
-        return 0.5 * cp.huber(s, self.delta)  # pyright: ignore[reportArgumentType]
+    def outline(self) -> Pieces:
+        """Return s^2 / 2 for |s| <= delta, and delta (|s| - delta / 2) beyond."""
+        knots, slopes = [-self.delta, self.delta], [-self.delta, 0.0, self.delta]
+        return Pieces(knots, slopes, curvatures=[0.0, 1.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -232,18 +200,24 @@ class Poisson(ScalarLoss):
 
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y); inf for t above 709."""
-        with np.errstate(over="ignore"):
-            return np.exp(t) - y * t
+        return exp(t) - y * t
 
     def derivative(self, t: Any, y: Any) -> Any:
         """Return the derivative of l in t."""
-        with np.errstate(over="ignore"):
-            return np.exp(t) - y
+        return exp(t) - y
+
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        """Return the second derivative of l in t."""
+        return exp(t)
+
+    def mean(self, t: Any) -> Any:
+        """Return exp(t)."""
+        return exp(t)
 
     def conjugate(self, u: Any, y: Any) -> Any:
         """Return sup over t of u t - l(t, y); inf outside its domain."""
         s = u + y
-        return within(s, 0.0, np.inf, x_log_x(s) - s)
+        return np.where(s >= 0.0, x_log_x(s) - s, np.inf)
 
     def infimum(self, y: Array) -> Array:
         """Return y - y ln y for each example."""

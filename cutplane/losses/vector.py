@@ -23,6 +23,8 @@ class VectorLoss(ABC):
     ----------------
     cvxpy_form(s, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression s of shape (m, p).
+    log_probability(s) -> ndarray
+        The logarithms of the probabilities of the classes, shape (m, p), for estimators.
 
     Attributes
     ----------

@@ -76,6 +76,12 @@ class Moves:
             self._left = self._prepare(run)
         elif self._left == 0:
             self._move = min(self._rates, key=lambda move: self._to_go(run, move))
+            if self._move == EPOCHS and self._ascent is None:
+                self._own_gap = math.inf if known_multipliers(run) is not None else self._gap
+                self._ascent = dual_ascent(run)
+                if self._ascent is None:
+                    del self._rates[EPOCHS]
+                    return self.choose(run)
             self._left = _TURN[self._move]
             self._cost, self._gap = 0.0, run.upper - run.lower
         self._left -= 1
@@ -92,9 +98,6 @@ class Moves:
 
     def epochs(self, run: Run) -> tuple[int, Array]:
         """Do a batch of epochs, and add the cut they give; return how many, and their point."""
-        if self._ascent is None:
-            self._own_gap = math.inf if known_multipliers(run) is not None else self._gap
-            self._ascent = dual_ascent(run)
         self._epochs = int(self._planned)
         self._cost += run.timed(self._ascent.run, self._epochs)
         self._bound = run.add_dual_cut(self._ascent.multipliers)

@@ -9,7 +9,6 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.history import History, Record
-from cutplane.losses.classification import Hinge
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.smooth import SmoothedDual
 from cutplane.problem import Problem
@@ -17,6 +16,7 @@ from cutplane.state import State
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.kernels.machine import KernelMachine
     from cutplane.mkl.problem import MKL
     from cutplane.mkl.result import MKLResult
     from cutplane.result import Result
@@ -86,11 +86,18 @@ class SmoothMKL:
             else "intercept=False"
             if mkl.machine.intercept
             else "the hinge loss"
-            if not isinstance(mkl.machine.loss, Hinge)
+            if not _is_hinge(mkl.machine)
             else None
         )
         if wrong is not None:
             raise InvalidInputError(f"SmoothMKL needs {wrong}; got {mkl!r}. Use BMRM() or 'auto' otherwise.")
+
+
+def _is_hinge(machine: KernelMachine) -> bool:
+    """Tell whether the dual is that of the hinge: linear, on [0, C] for the label 1, on [-C, 0] for -1."""
+    form, far = machine.form, machine.C * machine.y
+    box = np.array([np.minimum(far, 0.0), np.maximum(far, 0.0)])
+    return form.tube == form.ridge == 0.0 and np.array_equal(box, [form.lower, form.upper])
 
 
 def _weights(risk: SmoothedDual, result: Result) -> Array:

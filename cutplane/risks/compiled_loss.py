@@ -1,19 +1,19 @@
-"""The weighted losses of predictions, for the built-in losses: one compiled pass for each question."""
+"""The weighted losses of predictions: one compiled pass for each question."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.losses import passes
-from cutplane.losses.base import ScalarLoss
-from cutplane.losses.kernels import PIECEWISE, kernel_form
+from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.losses.compiling import Compiled
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.weighted_loss import WeightedLoss
 from cutplane.threads import run_chunks
@@ -26,29 +26,22 @@ _SAMPLE = 2048
 _GOLDEN = 0.6180339887498949
 
 
-def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
-    """Return the compiled form for a built-in loss, the general one for any other."""
-    kind = WeightedLoss if kernel_form(loss) is None else CompiledLoss
-    return kind(loss, y, weights, edges)
-
-
 class CompiledLoss(WeightedLoss):
-    """The same as `WeightedLoss`, for a built-in loss, with no array of m numbers but those it returns."""
+    """The same as `WeightedLoss`, in one pass and with no array of m numbers but those it returns."""
 
-    def __init__(self, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
+    def __init__(self, code: Compiled, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         super().__init__(loss, np.ascontiguousarray(y), np.ascontiguousarray(weights), edges)
-        form = kernel_form(loss)
-        assert form is not None
-        self.kind, self.margin = form.kind, form.uses_margin
-        self.shape = passes.profile(form)
-        self.is_curved = bool(form.pieces[:, 0].any())
-        self.is_piecewise_linear = form.kind == PIECEWISE and not self.is_curved
-        self.n_knots = form.knots.size
+        self.numbers, self.passes = code.numbers, code.passes
+        phi = pieces_of(loss)
+        self.is_piecewise = phi is not None
+        self.is_curved = phi is not None and bool(phi.curvatures.any())
+        self.is_piecewise_linear = self.is_piecewise and not self.is_curved
+        self.n_knots = 0 if phi is None else phi.knots.size
         m = y.shape[0]
         self._few, self._many = (
             [slice(*rows) for rows in equal_ranges(m, m * cost)] for cost in (_CHEAP, _DEAR)
         )
-        self._chunks = self._few if form.kind == PIECEWISE else self._many
+        self._chunks = self._few if self.is_piecewise else self._many
         self._cuts = np.union1d(edges, [rows.start for rows in self._chunks])
         self._block_starts = np.searchsorted(self._cuts, edges[:-1])
 
@@ -68,7 +61,7 @@ class CompiledLoss(WeightedLoss):
         def add(rows: slice) -> None:
             first, last = np.searchsorted(self._cuts, [rows.start, rows.stop])
             cuts, out = self._cuts[first : last + 1], sums[first:last]
-            passes.values(self.kind, self.shape, self.margin, z, self.y, self.weights, cuts, out)
+            self.passes["values"](self.numbers, z, self.y, self.weights, cuts, out)
 
         run_chunks(add, self._chunks)
         out = sums if sums.size == self.edges.size - 1 else np.add.reduceat(sums, self._block_starts)
@@ -76,14 +69,17 @@ class CompiledLoss(WeightedLoss):
 
     def derivatives(self, z: Array) -> Array:
         """Return the weighted right derivative of each loss in its prediction, shape (m,)."""
-        z, out = _as_floats(z), np.empty(self.y.shape)
-        _run(
-            self._chunks,
-            lambda z, y, weights, out: passes.derivatives(
-                self.kind, self.shape, self.margin, z, y, weights, out
-            ),
-            (z, self.y, self.weights, out),
-        )
+        return self._each("derivatives", self.numbers, z)
+
+    def second_derivatives(self, z: Array) -> Array:
+        """Return the weighted second derivative of each loss in its prediction, shape (m,)."""
+        if self.is_piecewise:
+            return np.abs(self._each("derivatives", passes.bent(self.numbers), z))
+        return self._each("second_derivatives", self.numbers, z)
+
+    def _each(self, name: str, numbers: Any, z: Array) -> Array:
+        out = np.empty(self.y.shape)
+        _run(self._chunks, partial(self.passes[name], numbers), (_as_floats(z), self.y, self.weights, out))
         return out
 
     def combine(self, z0: Array, z1: Array, t: float) -> Array:
@@ -96,10 +92,13 @@ class CompiledLoss(WeightedLoss):
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the sum over all blocks at z0 + t (z1 - z0)."""
         z0, z1 = _as_floats(z0), _as_floats(z1)
-        derivative = LossDerivative(self, z0, z1) if self.kind == PIECEWISE else None
+        if not (self.is_piecewise or "along" in self.passes):
+            return super().line(z0, z1)
+        derivative = LossDerivative(self, z0, z1) if self.is_piecewise else None
 
         def newton(t: float) -> tuple[float, float]:
-            parts = self.along(lambda z0, z1, y, c: passes.along(self.kind, z0, z1, y, c, t), z0, z1)
+            along = self.passes["along"]
+            parts = self.along(lambda z0, z1, y, c: along(self.numbers, z0, z1, y, c, t), z0, z1)
             return sum(slope for slope, _ in parts), sum(curvature for _, curvature in parts)
 
         def evaluate(t: float) -> tuple[float, float]:
@@ -140,18 +139,18 @@ class LossDerivative(Derivative):
         z0, z1 = self.z0[rows], self.z1[rows]
         slope, curvature, kinks, jumps, bends = self._pieces(z0, z1, y, weights, 0.0, math.inf)
         terms = np.empty(rows.size)
-        passes.derivatives(PIECEWISE, self.losses.shape, self.losses.margin, z0, y, weights, terms)
+        passes.derivatives(self.losses.numbers, z0, y, weights, terms)
         terms *= z1 - z0
         deviation = math.sqrt(float(terms @ terms))
         kept = bends if self.losses.is_curved else None
         return PiecewiseLinear(slope, curvature, kinks, jumps, kept), deviation
 
     def _pieces(self, z0: Array, z1: Array, y: Array, weights: Array, low: float, high: float) -> tuple:
-        shape, size = self.losses.shape, self.losses.n_knots * y.shape[0]
+        size = self.losses.n_knots * y.shape[0]
         kinks, jumps = np.empty((2, size))
         bends = np.empty(size) if self.losses.is_curved else NO_KINKS
         slope, curvature, count = passes.between(
-            shape, self.losses.margin, z0, z1, y, weights, low, high, kinks, jumps, bends
+            self.losses.numbers, z0, z1, y, weights, low, high, kinks, jumps, bends
         )
         return slope, curvature, kinks[:count], jumps[:count], bends[:count]
 

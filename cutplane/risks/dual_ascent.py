@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from cutplane.capabilities import Capability, offers
 from cutplane.forms import DiagonalQuadratic
-from cutplane.losses.kernels import POISSON, kernel_form
+from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.risks import dual_ascent_kernels as kernels
 from cutplane.validation import Array
 
 if TYPE_CHECKING:
+    from cutplane.losses.compiling import Compiled
     from cutplane.risks.linear import LinearRisk
 
 _SEED = 0x9E3779B97F4A7C15
@@ -33,6 +35,8 @@ class DualAscent:
 
     Parameters
     ----------
+    code : Compiled
+        The loss of the risk.
     risk : LinearRisk
         One that `can_ascend` accepts.
     quadratic : DiagonalQuadratic
@@ -46,14 +50,13 @@ class DualAscent:
        method for large-scale linear SVM", ICML 2008, doi:10.1145/1390156.1390208.
     """
 
-    def __init__(self, risk: LinearRisk, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
-        form = kernel_form(risk.loss)
-        assert form is not None
+    def __init__(
+        self, code: Compiled, risk: LinearRisk, quadratic: DiagonalQuadratic, multipliers: Array | None = None
+    ):
         self.risk = risk
-        self._loss = form.kind, form.knots, form.pieces
+        self._numbers = code.numbers
+        self._epochs = code.loop(kernels.csr_epochs if sparse.issparse(risk.X) else kernels.dense_epochs)
         m, n = risk.X.shape
-        self._signs = risk.y if form.uses_margin else np.ones(m)
-        self._shifts = np.zeros(m) if form.uses_margin else risk.y
         self._weight = float(quadratic.weights[0])
         self._centre = quadratic.centre.copy()
         norms = risk.data.squared_norms()
@@ -71,9 +74,10 @@ class DualAscent:
         self._count = m
         self._reach = math.inf
         self._seed = np.uint64(_SEED)
-        self._v = np.zeros(m) if multipliers is None else self._signs * multipliers
-        if multipliers is None:
-            kernels.best_slopes(*self._loss, -self._shifts, self._curvatures, self._v)
+        self._u = np.zeros(m) if multipliers is None else multipliers.copy()
+        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or without weight
+        if multipliers is None and fixed.size:
+            self._u[fixed] = risk.loss.derivative(np.zeros(fixed.size), risk.y[fixed])
         self.x = self._point()
         if multipliers is not None:
             self._rescale()
@@ -81,7 +85,7 @@ class DualAscent:
     @property
     def multipliers(self) -> Array:
         """The multipliers u, shape (m,)."""
-        return self._signs * self._v
+        return self._u.copy()
 
     def run(self, epochs: int) -> float:
         """Do some epochs; return what they cost, in nanoseconds on a usual machine."""
@@ -89,15 +93,15 @@ class DualAscent:
             self._count = self._order.size
         X = self.risk.X
         rest = (
-            self._signs, self._shifts, self._rates, self._bias_rates, self._curvatures, self._loss,
-            self._v, self.x, self._order, self._count, self._reach, epochs, self._seed,
+            self.risk.y, self._rates, self._bias_rates, self._curvatures, self._numbers,
+            self._u, self.x, self._order, self._count, self._reach, epochs, self._seed,
         )  # fmt: skip
         if sparse.issparse(X):
-            self._count, self._reach, entries, visits, seed = kernels.csr_epochs(
-                X.data, X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64), X.indptr, *rest
-            )
+            indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
+            answer = self._epochs(X.data, indices, X.indptr, *rest)
         else:
-            self._count, self._reach, entries, visits, seed = kernels.dense_epochs(X, *rest)
+            answer = self._epochs(X, *rest)
+        self._count, self._reach, entries, visits, seed = answer
         self._seed = np.uint64(seed)
         if self.risk.intercept and self._follows:
             self._centre[-1] = self.x[-1]
@@ -115,22 +119,23 @@ class DualAscent:
         if self.risk.intercept:
             weights[-1] = self._bias_weight
         rise, bend = -float((weights * step) @ self._centre), float((weights * step) @ step)
-        rows = slice(None, None, max(1, self._v.size // _SAMPLE))
-        v, shifts, c = (np.ascontiguousarray(a[rows]) for a in (self._v, self._shifts, self.risk.weights))
-        c *= self.risk.weights.sum() / max(float(c.sum()), 1e-300)
+        rows = slice(None, None, max(1, self._u.size // _SAMPLE))
+        u, y, c = self._u[rows], self.risk.y[rows], self.risk.weights[rows]
+        u, y, c = (part[c > 0.0] for part in (u, y, c))
+        c = c * (self.risk.weights.sum() / max(float(c.sum()), 1e-300))
 
         def loss(t: float) -> float:
-            return 0.5 * t * t * bend - t * rise + kernels.conjugates(*self._loss, shifts, c, v, t)
+            return 0.5 * t * t * bend - t * rise + float(c @ self.risk.loss.conjugate(t * u, y))
 
         from scipy.optimize import minimize_scalar
 
         best = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
         if best.fun < loss(1.0):
-            self._v *= best.x
+            self._u *= best.x
             self.x = self._centre + best.x * step
 
     def _point(self) -> Array:
-        u = self.risk.weights * self.multipliers
+        u = self.risk.weights * self._u
         x = self._centre.copy()
         if not u.any():
             return x
@@ -143,7 +148,8 @@ class DualAscent:
 
 
 def can_ascend(risk: LinearRisk) -> bool:
-    """Tell whether dual coordinate ascent suits a risk: a built-in loss, one block, rows that can be read."""
-    form = kernel_form(risk.loss)
+    """Tell whether dual coordinate ascent suits a risk: outlines or smooth losses, one block, rows to be read."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.X.flags.c_contiguous
-    return form is not None and form.kind != POISSON and risk.n_blocks == 1 and bool(rows)
+    loss = risk.loss
+    smooth = pieces_of(loss) is not None or type(loss).directional is ScalarLoss.directional
+    return bool(rows) and risk.n_blocks == 1 and smooth and offers(loss, Capability.SECOND_DERIVATIVE)

@@ -1,8 +1,8 @@
 """Epochs of dual coordinate ascent, compiled; see `cutplane.risks.dual_ascent`.
 
-Example i has the prediction t_i = <x_i, w> + b, the argument s_i = signs_i t_i - shifts_i of its loss phi,
-and the dual variable v_i, a slope of phi. A step on v_i alone is a proximal step: with q_i the curvature of
-the quadratic part, the best v_i is ``dual_prox(s_i + q_i v_i, q_i)``.
+Example i has the prediction t_i = <x_i, w> + b and the multiplier u_i, a slope of its loss. A step on u_i
+alone is a proximal step: with q_i the curvature of the quadratic part, the best u_i is that of `dual_prox` at
+t_i + q_i u_i. The losses without an outline have copies with their own `dual_prox` and `is_settled`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from cutplane.losses.kernels import conjugate, dual_prox
+from cutplane.losses.passes import dual_prox, is_settled
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
@@ -31,38 +31,10 @@ def shuffle(order, count, seed):
     return state
 
 
-@njit(**_OPTIONS)
-def is_settled(kind, knots, s, reach):
-    """Tell whether s is farther than `reach` from every knot of a piecewise loss."""
-    if kind != 0:
-        return False
-    for j in range(knots.shape[0]):
-        if abs(s - knots[j]) <= reach:
-            return False
-    return True
-
-
-@njit(**_OPTIONS)
-def best_slopes(kind, knots, pieces, s, q, v):
-    """Set v to the slopes that are best one by one, where a row of zeros (q = 0) leaves no other choice."""
-    for i in range(v.shape[0]):
-        v[i] = dual_prox(kind, knots, pieces, s[i], 0.0) if q[i] == 0.0 else 0.0
-
-
-@njit(**_OPTIONS)
-def conjugates(kind, knots, pieces, shifts, weights, v, t):
-    """Return the weighted sum of the conjugates of the losses, as functions of the predictions, at t v."""
-    total = 0.0
-    for i in range(v.shape[0]):
-        if weights[i] > 0.0:
-            total += weights[i] * (conjugate(kind, knots, pieces, t * v[i]) + shifts[i] * t * v[i])
-    return total
-
-
 @njit(**_SUMS)
 def csr_epochs(
     data, indices, indptr,
-    signs, shifts, rates, bias_rates, q, loss, v, x, order, count, reach, epochs, seed,
+    y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed,
 ):  # fmt: skip
     """Do some epochs over the first `count` examples of `order`; v, x and order are updated.
 
@@ -80,7 +52,6 @@ def csr_epochs(
         How many examples are left, the reach for the next epoch, the entries of the data and the examples
         visited, and the seed for the next call.
     """
-    kind, knots, pieces = loss
     biased = bias_rates.shape[0] > 0
     last = x.shape[0] - 1
     entries = 0
@@ -97,19 +68,17 @@ def csr_epochs(
                 t += data[p] * x[indices[p]]
             entries += end - begin
             visits += 1
-            s = signs[i] * t - shifts[i]
-            old = v[i]
-            new = dual_prox(kind, knots, pieces, s + q[i] * old, q[i])
+            old = u[i]
+            new = dual_prox(loss, t + q[i] * old, y[i], q[i], t)
             step = new - old
             if step == 0.0:
-                if is_settled(kind, knots, s, reach):
+                if is_settled(loss, t, y[i], reach):
                     count -= 1
                     order[k], order[count] = order[count], i
                     continue
             else:
                 largest = max(largest, abs(step) * q[i])
-                v[i] = new
-                step *= signs[i]
+                u[i] = new
                 if biased:
                     x[last] -= step * bias_rates[i]
                 step *= rates[i]
@@ -121,9 +90,8 @@ def csr_epochs(
 
 
 @njit(**_SUMS)
-def dense_epochs(X, signs, shifts, rates, bias_rates, q, loss, v, x, order, count, reach, epochs, seed):
+def dense_epochs(X, y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed):
     """Do the same over the rows of an array; see `csr_epochs`."""
-    kind, knots, pieces = loss
     biased = bias_rates.shape[0] > 0
     n = X.shape[1]
     entries = 0
@@ -139,19 +107,17 @@ def dense_epochs(X, signs, shifts, rates, bias_rates, q, loss, v, x, order, coun
                 t += X[i, j] * x[j]
             entries += n
             visits += 1
-            s = signs[i] * t - shifts[i]
-            old = v[i]
-            new = dual_prox(kind, knots, pieces, s + q[i] * old, q[i])
+            old = u[i]
+            new = dual_prox(loss, t + q[i] * old, y[i], q[i], t)
             step = new - old
             if step == 0.0:
-                if is_settled(kind, knots, s, reach):
+                if is_settled(loss, t, y[i], reach):
                     count -= 1
                     order[k], order[count] = order[count], i
                     continue
             else:
                 largest = max(largest, abs(step) * q[i])
-                v[i] = new
-                step *= signs[i]
+                u[i] = new
                 if biased:
                     x[n] -= step * bias_rates[i]
                 step *= rates[i]

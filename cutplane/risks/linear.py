@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.lines import Line
 from cutplane.losses.base import ScalarLoss
@@ -137,8 +137,8 @@ class LinearRisk(ImagedRisk):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss, or this layout, cannot give."""
-        missing = [Capability.CVXPY] if not hasattr(self.loss, "cvxpy_form") else []
-        if not hasattr(self.loss, "conjugate"):
+        missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
+        if not offers(self.loss, Capability.LOSS_CONJUGATE):
             missing.append(Capability.DUAL_CUT)
         if Capability.DUAL_CUT in missing or not self._can_ascend:
             missing.append(Capability.DUAL_ASCENT)
@@ -219,15 +219,22 @@ class LinearRisk(ImagedRisk):
         slopes = self._data.block_sums(weighted)
         if self.intercept:
             slopes = np.append(slopes, bias_slopes(weighted, edges)[:, np.newaxis], axis=1)
-        conjugates = getattr(self.loss, "conjugate")(u, self.y)  # noqa: B009
+        conjugates = self.loss.conjugate(u, self.y)
         heights = np.multiply(self.weights, conjugates, out=np.zeros_like(u), where=self.weights > 0.0)
         return slopes, -np.add.reduceat(heights, edges[:-1])
 
-    def dual_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> DualAscent:
-        """Return coordinate ascent on the dual of min f(x) + quadratic(x), from the given multipliers."""
+    def dual_ascent(
+        self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
+    ) -> DualAscent | None:
+        """Return coordinate ascent on the dual of min f(x) + quadratic(x), from the given multipliers.
+
+        None if the loss cannot be compiled.
+        """
+        from cutplane.losses.compiling import compiled
         from cutplane.risks.dual_ascent import DualAscent
 
-        return DualAscent(self, quadratic, multipliers)
+        code = compiled(self.loss)
+        return None if code is None else DualAscent(code, self, quadratic, multipliers)
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of f(x) + quadratic(x), a linear system; None if it is singular."""
@@ -249,7 +256,7 @@ class LinearRisk(ImagedRisk):
 
         X = cp.Constant(self.X)
         predictions = X @ x[:-1] + x[-1] if self.intercept else X @ x
-        losses = getattr(self.loss, "cvxpy_form")(predictions, self.y)  # noqa: B009
+        losses = self.loss.cvxpy_form(predictions, self.y)
         return cp.sum(cp.multiply(self.weights, losses))
 
     @cached_property
@@ -272,7 +279,7 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def _losses(self) -> WeightedLoss:
-        from cutplane.risks.compiled_loss import weighted_loss
+        from cutplane.risks.weighted_loss import weighted_loss
 
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 

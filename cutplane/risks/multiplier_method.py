@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from cutplane.capabilities import Capability, offers
 from cutplane.forms import DiagonalQuadratic
-from cutplane.losses.kernels import PIECEWISE, POISSON, KernelForm, kernel_form
-from cutplane.risks import multiplier_kernels as kernels
+from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.losses.pieces import Pieces
 from cutplane.risks.chunks import equal_ranges
+from cutplane.risks.multiplier_kernels import sparse_gram
 from cutplane.risks.running_sum import RunningSum
+from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 from cutplane.threads import run_chunks
 from cutplane.validation import Array
 
@@ -29,9 +34,21 @@ _SHRINK = 0.5
 _FLAT = 0.1
 _ROUNDING = 4e-16
 _SEARCHES = 30
-_SAMPLE = 2048
+_SAMPLE = 512
 _SHARE = 0.2
 _RANGE = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined(ScalarLoss):
+    """The loss with given pieces of a given variable."""
+
+    phi: Pieces
+    variable: Any = "residual"
+
+    def outline(self) -> Pieces:
+        """Return the pieces."""
+        return self.phi
 
 
 class MultiplierMethod:
@@ -70,28 +87,22 @@ class MultiplierMethod:
         predictions: Array,
         gap: float,
     ):
-        form = kernel_form(risk.loss)
-        assert form is not None
         self.risk = risk
         self.quadratic = quadratic
-        self._form = form
-        m = risk.X.shape[0]
-        self._signs = risk.y if form.uses_margin else np.ones(m)
+        phi = pieces_of(risk.loss)
+        self._phi = phi if phi is not None and phi.jumps.any() else None
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
-        self._chunks = [slice(*rows) for rows in equal_ranges(m, 0.25 * _PER_EXAMPLE * m)]
-        self._centre = np.zeros(m) if multipliers is None else self._signs * multipliers
-        self._v, self._bends = np.empty(m), np.empty(m)
+        m = risk.X.shape[0]
+        self._ones = np.ones(m)
+        self._centre = np.zeros(m) if multipliers is None else multipliers
+        self.multipliers, self._bends = np.empty(m), np.empty(m)
         self._rows = np.empty(0, np.int64)
         self.slopes = np.empty(risk.dim)
         self.offset = math.nan
         self._value = math.nan
         self._steps = 0
-        self._smooth(0.0 if is_smooth(form) else self._first_mu(predictions, gap))
-
-    @property
-    def multipliers(self) -> Array:
-        """The multipliers u at the last point looked at, shape (m,)."""
-        return self._signs * self._v
+        self._conjugate = self._conjugates(risk.y, risk.weights)
+        self._smooth(0.0 if self._phi is None else self._first_mu(predictions, gap))
 
     @property
     def cost(self) -> float:
@@ -118,7 +129,7 @@ class MultiplierMethod:
     def advance(self, z: Array) -> None:
         """Take the multipliers as the next shifts, if the last point was close to its minimiser."""
         if self._stale:
-            self._centre, self._v = self._v, self._centre
+            self._centre = self.multipliers
             self._smooth((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu)
             self._steps = 0
             self._look(z)
@@ -147,18 +158,13 @@ class MultiplierMethod:
         rise = float(step @ (weights * (x - self.quadratic.centre)))
         bend = float(step @ (weights * step))
 
+        line = self._losses.line(self._shifted(z0), self._shifted(z1))
+        derivatives = line.derivative or line.newton
+        assert derivatives is not None
+
         def along(t: float) -> tuple[float, float]:
-            parts = run_chunks(
-                lambda rows: kernels.along(
-                    *self._pieces, self.risk.y[rows], self.risk.weights[rows], z0[rows], z1[rows],
-                    self._centre[rows], self._mu, t,
-                ),
-                self._chunks,
-            )  # fmt: skip
-            return (
-                rise + t * bend + sum(slope for slope, _ in parts),
-                bend + sum(curvature for _, curvature in parts),
-            )
+            slope, curvature = derivatives(t)
+            return rise + t * bend + slope, bend + curvature
 
         start, _ = along(0.0)
         if not start < -_ROUNDING * abs(self._value):
@@ -175,22 +181,41 @@ class MultiplierMethod:
 
     def _smooth(self, mu: float) -> None:
         self._mu = mu
-        self._pieces = self._form.kind, kernels.envelope_pieces(self._form, mu), self._form.uses_margin
+        y, weights = self.risk.y, self.risk.weights
+        loss = self.risk.loss if self._phi is None else self._outlined(self._phi.envelope(mu))
+        self._unweighted, self._losses = (_weighted(loss, y, c) for c in (self._ones, weights))
+
+    def _shifted(self, z: Array) -> Array:
+        return z + self._mu * self._centre if self._mu else z
 
     def _look(self, z: Array) -> None:
-        weights = self.risk.weights
-        parts = run_chunks(
-            lambda rows: kernels.derivatives(
-                *self._pieces, self.risk.y[rows], weights[rows], z[rows], self._centre[rows], self._mu,
-                self._v[rows], self._bends[rows],
-            ),
-            self._chunks,
-        )  # fmt: skip
-        u = weights * self.multipliers
+        risk, shifted = self.risk, self._shifted(z)
+        self.multipliers = self._into_domain(self._unweighted.derivatives(shifted), risk.y)
+        u = risk.weights * self.multipliers
         slopes = self._add(u)
-        self.slopes = np.append(slopes, u.sum()) if self.risk.intercept else slopes
-        self.offset = -sum(parts)
+        self.slopes = np.append(slopes, u.sum()) if risk.intercept else slopes
+        self.offset = -self._conjugate(self.multipliers)
+        self._bends = self._losses.second_derivatives(shifted)
         self._rows = np.flatnonzero(self._bends)
+
+    def _outlined(self, phi: Pieces) -> Outlined:
+        return Outlined(phi, self.risk.loss.variable)
+
+    def _conjugates(self, y: Array, weights: Array) -> Callable[[Array], float]:
+        """Return the weighted sum of the conjugates of the losses, as a function of the multipliers."""
+        if self._phi is None:
+            return lambda u: math.nan
+        margin = self.risk.loss.variable == "margin"
+        star = _weighted(self._outlined(self._phi.star), y if margin else np.zeros(y.size), weights)
+        targets = 0.0 * y if margin else weights * y
+        return lambda u: float(star.values(u)[0] + u @ targets)
+
+    def _into_domain(self, u: Array, y: Array) -> Array:
+        """Return u with what rounding has put outside the domain of the conjugates put back."""
+        if self._phi is None:
+            return u
+        low, high = self._phi.domain
+        return y * np.clip(y * u, low, high) if self.risk.loss.variable == "margin" else np.clip(u, low, high)
 
     def _gradient(self, x: Array) -> Array:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
@@ -228,7 +253,7 @@ class MultiplierMethod:
         if sparse.issparse(X):
             out = np.zeros((n, n))
             indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
-            kernels.sparse_gram(X.data, indices, X.indptr, rows, self._bends[rows], out)
+            sparse_gram(X.data, indices, X.indptr, rows, self._bends[rows], out)
             return out + out.T
         scaled = X[rows] * np.sqrt(self._bends[rows])[:, np.newaxis]
         return scaled.T @ scaled
@@ -236,21 +261,21 @@ class MultiplierMethod:
     def _first_mu(self, z: Array, gap: float) -> float:
         """Return the power of 4 for which smoothing at the predictions z costs about `gap`."""
         rows = slice(None, None, max(1, z.size // _SAMPLE))
-        y, weights = np.ascontiguousarray(self.risk.y[rows]), np.ascontiguousarray(self.risk.weights[rows])
-        z, centre, total = np.ascontiguousarray(z[rows]), np.zeros(y.size), float(weights.sum())
+        y, weights, z = self.risk.y[rows], self.risk.weights[rows], z[rows]
+        total = float(weights.sum())
         if not total > 0.0:
             return 1.0
-        weights *= self.risk.weights.sum() / total
-        value = float((weights * self.risk.loss.value(z, y)).sum())
+        weights = weights * (self.risk.weights.sum() / total)
+        value = float(weights @ self.risk.loss.value(z, y))
         gap = min(gap, _SHARE * value)
-        signs = y if self._form.uses_margin else 1.0
-        v, bends = np.empty((2, y.size))
+        conjugate = self._conjugates(y, weights)
+        assert self._phi is not None
+        phi = self._phi
 
         def costs_more(k: int) -> bool:
-            pieces = kernels.envelope_pieces(self._form, 4.0**k)
-            margin = self._form.uses_margin
-            conjugates = kernels.derivatives(PIECEWISE, pieces, margin, y, weights, z, centre, 0.0, v, bends)
-            return value - float((weights * signs * v) @ z) + conjugates > gap
+            u = self._outlined(phi.envelope(4.0**k)).derivative(z, y)
+            u = self._into_domain(u, y)
+            return value - float((weights * u) @ z) + conjugate(u) > gap
 
         k = 0
         step = -1 if costs_more(0) else 1
@@ -259,29 +284,21 @@ class MultiplierMethod:
         return 4.0**k
 
 
+def _weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
+    return weighted_loss(loss, y, weights, np.array([0, y.size]))
+
+
 def step_cost(m: int, n: int, entries: float, near: float) -> float:
     """Return the cost of a step with `near` examples near a kink, in nanoseconds on a usual machine."""
     squares = near * (entries / m) ** 2
     return _PER_EXAMPLE * m + _PER_ENTRY * entries + _PER_SQUARE * squares + _PER_CUBE * n**3
 
 
-def is_smooth(form: KernelForm) -> bool:
-    """Tell whether phi has no kink."""
-    if form.kind != PIECEWISE:
-        return True
-    left, right = (
-        2.0 * form.pieces[j, 0] * form.knots + form.pieces[j, 1] for j in (slice(-1), slice(1, None))
-    )
-    return bool(np.allclose(left, right, rtol=0.0, atol=1e-12))
-
-
 def has_multiplier_method(risk: LinearRisk) -> bool:
-    """Tell whether the method suits a risk: a built-in loss, one block, few features, rows to be read."""
-    form = kernel_form(risk.loss)
+    """Tell whether the method suits a risk: outlines or smooth losses, one block, few features, rows to be read."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
-    return (
-        form is not None
-        and form.kind != POISSON
+    return bool(
+        offers(risk.loss, Capability.SECOND_DERIVATIVE)
         and risk.n_blocks == 1
         and risk.X.shape[1] <= _MOST_FEATURES
         and rows

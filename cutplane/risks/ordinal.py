@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.lines import Line
-from cutplane.losses.base import MarginLoss
+from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Hinge
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, DenseData, SparseData, as_matrix
@@ -34,7 +34,7 @@ class OrdinalRisk(ImagedRisk):
         other number types to float64, once. All that is computed from float32 data is float64.
     y : array_like of shape (m,)
         Levels 0, 1, ..., r - 1.
-    loss : MarginLoss, default Hinge()
+    loss : ScalarLoss, default Hinge()
         A loss for labels -1 and +1, such as ``Logistic()``.
     thresholds : {"all", "immediate"}, default "all"
         Whether an example is compared with every threshold, so that a mistake costs the more the more levels
@@ -81,7 +81,7 @@ class OrdinalRisk(ImagedRisk):
     black_box = False
     X: Any
     y: Array
-    loss: MarginLoss = field(default_factory=Hinge)
+    loss: ScalarLoss = field(default_factory=Hinge)
     thresholds: Literal["all", "immediate"] = "all"
     n_levels: Any = None
     sample_weight: Array | None = None
@@ -92,13 +92,13 @@ class OrdinalRisk(ImagedRisk):
     _losses: WeightedLoss = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, MarginLoss):
+        if not isinstance(self.loss, ScalarLoss) or self.loss.variable != "margin":
             raise InvalidInputError(
                 f"loss must be a loss of the margin, such as cutplane.losses.Hinge(), got {self.loss!r}."
             )
         if self.thresholds not in ("all", "immediate"):
             raise InvalidInputError(f'thresholds must be "all" or "immediate", got {self.thresholds!r}.')
-        from cutplane.risks.compiled_loss import weighted_loss
+        from cutplane.risks.weighted_loss import weighted_loss
 
         X = as_matrix(self.X)
         m, n = X.shape

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from cutplane.lines import Line
-from cutplane.losses.base import ScalarLoss
+from cutplane.capabilities import Capability, offers
+from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.losses.base import ExamplePieces, ScalarLoss
 from cutplane.validation import Array
+
+_FEW = 512
+"""Examples for which numpy takes as long as compiled loops, within the time of a few of its calls."""
+
+
+def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
+    """Return the compiled form, if it pays and the loss can be compiled; else that in numpy."""
+    if y.size > _FEW:
+        from cutplane.losses.compiling import compiled
+        from cutplane.risks.compiled_loss import CompiledLoss
+
+        code = compiled(loss)
+        if code is not None:
+            return CompiledLoss(code, loss, y, weights, edges)
+    return WeightedLoss(loss, y, weights, edges)
 
 
 class WeightedLoss:
-    """z -> sum over i of weights_i l(z_i, y_i), one sum for each block of examples; any loss.
+    """z -> sum over i of weights_i l(z_i, y_i), one sum for each block of examples.
 
     Parameters
     ----------
@@ -34,13 +51,20 @@ class WeightedLoss:
     def values(self, z: Array) -> Array:
         """Return the sum of each block; inf where a loss overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self.weights * self.loss.value(self._relevant(z), self.y)
-            return np.add.reduceat(losses, self.edges[:-1])
+            losses = self.loss.value(self._relevant(z), self.y)
+            if self.edges.size == 2:
+                return np.array([self.weights @ losses])
+            return np.add.reduceat(self.weights * losses, self.edges[:-1])
 
     def derivatives(self, z: Array) -> Array:
         """Return the weighted right derivative of each loss in its prediction, shape (m,)."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.weights * self.loss.derivative(self._relevant(z), self.y)
+
+    def second_derivatives(self, z: Array) -> Array:
+        """Return the weighted second derivative of each loss in its prediction, shape (m,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.weights * self.loss.second_derivative(self._relevant(z), self.y)
 
     def combine(self, z0: Array, z1: Array, t: float) -> Array:
         """Return z0 + t (z1 - z0)."""
@@ -50,33 +74,94 @@ class WeightedLoss:
         """Return t -> the sum over all blocks at z0 + t (z1 - z0)."""
         start = self._relevant(z0)
         step = self._relevant(z1) - start
+        derivative = None if self._pieces is None else PiecesOnLine(self._pieces, start, step, self.weights)
+
+        def newton(t: float) -> tuple[float, float]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                z, rates = start + t * step, self.weights * step
+                slope = float(rates @ self.loss.directional(z, self.y, 1.0))
+                return slope, float((rates * step) @ self.loss.second_derivative(z, self.y))
 
         def evaluate(t: float) -> tuple[float, float]:
             with np.errstate(over="ignore", invalid="ignore"):
                 z = start + t * step
                 value = float(self.weights @ self.loss.value(z, self.y))
-                slope = float(self.weights @ self.loss.directional(z, self.y, step))
+                if derivative is not None:
+                    slope, _ = derivative(t)
+                else:
+                    slope = float(self.weights @ self.loss.directional(z, self.y, step))
             return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
 
-        return Line(evaluate, self._kinks(start, step))
+        smooth = derivative is None and offers(self.loss, Capability.SECOND_DERIVATIVE)
+        return Line(evaluate, derivative=derivative, newton=newton if smooth else None)
 
     @cached_property
     def _weightless(self) -> Array | None:
         return self.weights == 0.0 if (self.weights == 0.0).any() else None
 
     @cached_property
-    def _knots(self) -> Array | None:
-        pieces = self.loss.pieces(self.y)
-        return None if pieces is None else pieces.knots
+    def _pieces(self) -> ExamplePieces | None:
+        return self.loss.pieces(self.y)
 
     def _relevant(self, z: Array) -> Array:
         """Return z with zeros for the examples without weight, whose losses might overflow."""
         return z if self._weightless is None else np.where(self._weightless, 0.0, z)
 
-    def _kinks(self, start: Array, step: Array) -> Array | None:
-        if self._knots is None:
-            return None
-        moving = np.flatnonzero(step)
-        with np.errstate(over="ignore"):
-            t = ((self._knots[:, moving] - start[moving]) / step[moving]).ravel()
-        return t[np.isfinite(t)]
+
+@dataclass(frozen=True, eq=False)
+class PiecesOnLine(Derivative):
+    """The derivative in t of the weighted sum of piecewise losses of start + t step."""
+
+    pieces: ExamplePieces
+    start: Array
+    step: Array
+    weights: Array
+
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+        curved = self._curved
+        slopes, bends = self.pieces.slopes[0], self.pieces.curvatures[0]
+        for j, times in enumerate(self._times, start=1):
+            after = (times <= low) == self._up
+            slopes = np.where(after, self.pieces.slopes[j], slopes)
+            bends = np.where(after, self.pieces.curvatures[j], bends) if curved else bends
+        if curved:
+            slopes = slopes + bends * (self.start + low * self.step)
+        slope = float(self._rates @ slopes)
+        curvature = float((self._rates * self.step) @ bends) if curved else 0.0
+        if low == high:
+            return PiecewiseLinear(slope, curvature, NO_KINKS, NO_KINKS, NO_KINKS if curved else None, low)
+        inside = (self._times > low) & (self._times < high)
+        jumps, bends = self._jumps
+        kinks = self._times[inside]
+        return PiecewiseLinear(slope, curvature, kinks, jumps[inside], bends[inside] if curved else None, low)
+
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return it as it is, for it is not off."""
+        return self.between(0.0, math.inf), 0.0
+
+    @cached_property
+    def _rates(self) -> Array:
+        return self.weights * self.step
+
+    @cached_property
+    def _up(self) -> Array:
+        return self.step > 0.0
+
+    @cached_property
+    def _curved(self) -> bool:
+        return bool(self.pieces.curvatures.any())
+
+    @cached_property
+    def _times(self) -> Array:
+        """When the examples come to their knots, shape (k, m)."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return (self.pieces.knots - self.start) / self.step
+
+    @cached_property
+    def _jumps(self) -> tuple[Array, Array]:
+        """What the derivative, and the one of that, rises by there, shape (k, m) each."""
+        bends = np.diff(self.pieces.curvatures, axis=0)
+        jumps = np.diff(self.pieces.slopes, axis=0) + bends * self.pieces.knots
+        rates = np.abs(self._rates)
+        return np.maximum(0.0, rates * jumps), rates * self.step * bends

@@ -1,0 +1,256 @@
+"""Convex functions of one variable that are linear or quadratic between knots, and what follows from that."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.validation import Array, as_scalar, as_vector
+
+NEAR = 2.0**-42
+"""What the rounding of a prediction may amount to, relative to the target and the knot: 2^10 units."""
+
+TINY = 2.0**-1022
+"""Tells one side of a knot at 0 from the other."""
+
+_FINITE: Any = {"low": -math.inf, "high": math.inf, "low_open": True, "high_open": True}
+
+_FIELDS = ("knots", "slopes", "curvatures", "value")
+
+_SLACK = 1e-12
+"""Relative: slopes on two sides of a knot that differ by less are the same, rounded in two ways."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """A convex, continuous function phi of one variable, linear or quadratic on each piece.
+
+    Piece j lies between knots j - 1 and j, and has ``phi'(s) = slopes[j] + curvatures[j] s`` there.
+
+    Parameters
+    ----------
+    knots : array_like of shape (k,)
+        Where the pieces meet, ascending; any number of them, none too. Of several equal knots the pieces
+        between are left out.
+    slopes : array_like of shape (k + 1,)
+        The slope of each piece; if it is curved, the one that its parabola has at s = 0.
+    curvatures : array_like of shape (k + 1,), default 0
+        The second derivative of each piece, at least 0.
+    value : float, default 0.0
+        phi(at).
+    at : float, optional
+        By default a minimiser, so that `value` is the infimum; if phi is unbounded below, the first knot from
+        that side, or 0 without knots.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit, a number is not finite, the knots do not ascend, or phi is not convex: its
+        slope falls at a knot, or a curvature is negative.
+
+    Examples
+    --------
+    >>> from cutplane.losses import Pieces
+    >>> hinge = Pieces(knots=[1.0], slopes=[-1.0, 0.0])
+    >>> float(hinge(-2.0)), float(hinge.slope(-2.0)), float(hinge.conjugate(-0.25))
+    (3.0, -1.0, -0.25)
+    >>> huber = Pieces(knots=[-1.0, 1.0], slopes=[-1.0, 0.0, 1.0], curvatures=[0.0, 1.0, 0.0])
+    >>> float(huber(0.5)), float(huber(-3.0)), float(huber.slope(0.5))
+    (0.125, 2.5, 0.5)
+    """
+
+    knots: Any
+    slopes: Any
+    curvatures: Any = None
+    value: float = 0.0
+    at: Any = None
+
+    def __post_init__(self) -> None:
+        knots = as_vector("Pieces.knots", self.knots)
+        k = knots.size
+        slopes = as_vector("Pieces.slopes", self.slopes, k + 1)
+        given = np.zeros(k + 1) if self.curvatures is None else self.curvatures
+        curvatures = as_vector("Pieces.curvatures", given, k + 1)
+        widths = knots[1:] - knots[:-1]
+        for j in np.flatnonzero(widths < 0.0)[:1].tolist():
+            raise InvalidInputError(
+                f"Pieces.knots must ascend, but knots[{j + 1}] = {knots[j + 1]:g} is less than "
+                f"knots[{j}] = {knots[j]:g}; sort the knots, and the pieces with them."
+            )
+        for j in np.flatnonzero(curvatures < 0.0)[:1].tolist():
+            raise InvalidInputError(
+                f"Pieces is not convex: curvatures[{j}] = {curvatures[j]:g} is less than 0."
+            )
+        if not widths.all():
+            empty = np.flatnonzero(widths == 0.0)
+            knots, slopes, curvatures = (
+                np.delete(array, empty + shift) for array, shift in ((knots, 0), (slopes, 1), (curvatures, 1))
+            )
+        value = as_scalar("Pieces.value", self.value, **_FINITE)
+        for name, number in zip(_FIELDS, (knots, slopes, curvatures, value), strict=True):
+            object.__setattr__(self, name, number)
+        before, after = self._sides
+        for j in np.flatnonzero(after - before < -self._slack)[:1].tolist():
+            raise InvalidInputError(
+                f"Pieces is not convex: at the knot {knots[j]:g} its slope falls from {before[j]:g} to "
+                f"{after[j]:g}; that of piece j at s is slopes[j] + curvatures[j] s."
+            )
+        at = self._minimiser if self.at is None else as_scalar("Pieces.at", self.at, **_FINITE)
+        object.__setattr__(self, "at", at)
+
+    def __call__(self, s: Any) -> Any:
+        """Return phi(s), from the minimum on a sum of terms of one sign."""
+        base, terms = self.terms
+        total = np.add(base * (s - self.at), self.value) if base else np.full(np.shape(s), self.value)
+        for sign, knot, width, jump, curvature in terms.tolist():
+            u = np.maximum(0.0, s - knot if sign > 0.0 else knot - s)
+            if curvature:
+                v = np.minimum(u, width)
+                total += curvature * (0.5 * u * u if width == math.inf else v * (u - 0.5 * v))
+            if jump:
+                u *= jump
+                total += u
+        return total[()]
+
+    def slope(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
+        """Return the slope of phi at s, at a knot that on the side to which `direction` points.
+
+        An s off a kink by no more than rounding makes of numbers of the size of the knot, and of `size`,
+        counts as if it were there: the same point gets the same slope however it was computed.
+        """
+        first, *others = (b + c * s if c else b for b, c in zip(self.slopes, self.curvatures, strict=True))
+        found = first if others else first + np.zeros(np.shape(s))
+        for knot, jump, slope in zip(self.knots.tolist(), self.jumps.tolist(), others, strict=True):
+            near = np.copysign(NEAR * (size + abs(knot)) + TINY, direction) if jump else 0.0
+            found = np.where(s + near >= knot, slope, found)
+        return found[()]
+
+    def curvature(self, s: Any) -> Any:
+        """Return the second derivative of phi at s, at a knot that on its right."""
+        return self.curvatures[np.searchsorted(self.knots, s, side="right")]
+
+    @cached_property
+    def jumps(self) -> Array:
+        """What the slope rises by at each knot, shape (k,)."""
+        before, after = self._sides
+        return np.where(after - before > self._slack, after - before, 0.0)
+
+    @cached_property
+    def domain(self) -> tuple[float, float]:
+        """The least and the largest slope, between which the conjugate is finite."""
+        low, high = (self.slopes[j] if self.curvatures[j] == 0.0 else math.inf for j in (0, -1))
+        return (float(low) if low < math.inf else -math.inf), float(high)
+
+    @cached_property
+    def infimum(self) -> float:
+        """The infimum of phi."""
+        low, high = self.domain
+        return float(self(self._minimiser)) if low <= 0.0 <= high else -math.inf
+
+    @cached_property
+    def terms(self) -> tuple[float, Array]:
+        """Phi as phi(at) + base (s - at) + a sum of nonnegative terms: the base, and a row for each term.
+
+        The row (sign, knot, width, jump, curvature) stands for jump u + curvature v (u - v / 2), with
+        u = max(0, sign (s - knot)) and v = min(u, width).
+        """
+        at = self.at
+        last, first = (int(np.searchsorted(self.knots, at, side)) for side in ("left", "right"))
+        left, right = (float(self.slopes[j] + self.curvatures[j] * at) for j in (last, first))
+        slack = _SLACK * float(abs(self.slopes[last]) + abs(self.curvatures[last] * at))
+        base = 0.0 if left <= slack and right >= -slack else left if left > 0.0 else right
+        ends = [-math.inf, *self.knots.tolist(), math.inf]
+        jumps = [0.0, *self.jumps.tolist(), 0.0]
+        rows = []
+        for sign, piece, jump in ((1, first, right - base), (-1, last, base - left)):
+            start, jump = at, jump if jump > slack else 0.0
+            while math.isfinite(start):
+                curvature, end = self.curvatures[piece], piece + (sign > 0)
+                if jump or curvature:
+                    rows.append((sign, start, abs(ends[end] - start), jump, curvature))
+                start, jump, piece = ends[end], jumps[end], piece + sign
+        return base, np.array(rows, np.float64).reshape(-1, 5)
+
+    def conjugate(self, v: Any) -> Any:
+        """Return sup over s of v s - phi(s); inf outside `domain`."""
+        low, high = self.domain
+        return np.where((v >= low) & (v <= high), self.star(v), math.inf)[()]
+
+    @cached_property
+    def star(self) -> Pieces:
+        """The pieces of the conjugate on `domain`, the outer ones extended beyond it."""
+        before, after = self._sides
+        rows = []
+        for j, (slope, curvature) in enumerate(zip(self.slopes, self.curvatures, strict=True)):
+            if curvature > 0.0:
+                rows.append((after[j - 1] if j else -math.inf, -slope / curvature, 1.0 / curvature))
+            if j < self.knots.size and self.jumps[j] > 0.0:
+                rows.append((before[j], self.knots[j], 0.0))
+        starts, slopes, curvatures = np.array(rows or [(-math.inf, 0.0, 0.0)]).T
+        at = min(max(0.0, self.domain[0]), self.domain[1])
+        star = Pieces(np.maximum.accumulate(starts[1:]), slopes, curvatures, at=at)
+        attained = star.slope(at)
+        return replace(star, value=at * attained - self(attained))
+
+    def envelope(self, mu: float) -> Pieces:
+        """Return the Moreau envelope, s -> min over r of phi(r) + (r - s)^2 / (2 mu), for mu >= 0."""
+        shrink = 1.0 / (1.0 + mu * self.curvatures)
+        pieces = np.stack([self.slopes, self.curvatures], axis=1) * shrink[:, np.newaxis]
+        before, after = self._sides
+        knots, rows = [], [pieces[0]]
+        for knot, jump, left, right, piece in zip(
+            self.knots, self.jumps, before, after, pieces[1:], strict=True
+        ):
+            knots.append(knot + mu * left)
+            if jump > 0.0 and mu > 0.0:
+                rows.append(np.array([-knot, 1.0]) / mu)
+                knots.append(knot + mu * right)
+            rows.append(piece)
+        base, _ = self.terms
+        return Pieces(knots, *np.array(rows).T, self.value + 0.5 * mu * base**2, self.at + mu * base)
+
+    def cvxpy_form(self, s: Any) -> Any:
+        """Return phi of a cvxpy expression, elementwise."""
+        import cvxpy as cp
+
+        base, terms = self.terms
+        signs: dict[tuple[float, ...], float] = {}
+        for sign, *row in terms.tolist():
+            signs[tuple(row)] = 0.0 if tuple(row) in signs else sign
+        total = self.value + base * (s - self.at) if base or not signs else self.value
+        for (knot, width, jump, curvature), sign in signs.items():
+            u = cp.pos(sign * (s - knot)) if sign else s - knot
+            if jump:
+                total = total + jump * (u if sign else cp.abs(u))
+            if curvature:
+                total = total + 0.5 * curvature * (cp.square(u) if width == math.inf else cp.huber(u, width))
+        return total
+
+    @property
+    def _sides(self) -> tuple[Array, Array]:
+        """The slopes before and after each knot."""
+        return (
+            self.slopes[:-1] + self.curvatures[:-1] * self.knots,
+            self.slopes[1:] + self.curvatures[1:] * self.knots,
+        )
+
+    @property
+    def _slack(self) -> Array:
+        size = np.abs(self.slopes[:-1]) + np.abs(self.slopes[1:])
+        return _SLACK * (size + (self.curvatures[:-1] + self.curvatures[1:]) * np.abs(self.knots))
+
+    @cached_property
+    def _minimiser(self) -> float:
+        """The first point from which phi does not fall, or what stands for it."""
+        after = self._sides[1]
+        j = int(np.argmax(np.r_[after >= 0.0, True]))
+        slope, curvature = self.slopes[j], self.curvatures[j]
+        nearest = self.knots[min(j, self.knots.size - 1)] if self.knots.size else 0.0
+        if curvature > 0.0 and (j == self.knots.size or -slope <= curvature * nearest):
+            return float(-slope / curvature) + 0.0
+        return float(nearest)
