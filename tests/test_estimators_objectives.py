@@ -9,8 +9,16 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.preprocessing import StandardScaler
 
 from cutplane.estimators import LinearClassifier, LinearRegressor, LinearSVC, LinearSVR
-from cutplane.losses import Absolute, Exponential, Hinge, Huber, ModifiedHuber, MulticlassHinge, Quantile
-from cutplane.losses import SquaredEpsilonInsensitive
+from cutplane.losses import (
+    Absolute,
+    Exponential,
+    Hinge,
+    Huber,
+    ModifiedHuber,
+    MulticlassHinge,
+    Quantile,
+    SquaredEpsilonInsensitive,
+)
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, ElasticNet, SquaredGroupNorm
 
 TOL = 1e-6

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_losses import Lopsided, ThreeKnots
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
@@ -503,8 +504,8 @@ def test_layouts_of_the_matrix():
 def test_wrong_input_is_named():
     K, y = instance(Hinge())
     machine = KernelMachine(Hinge(), y, 1.0)
-    for loss in (Logistic(), Poisson()):
-        with pytest.raises(InvalidInputError, match="Absolute, EpsilonInsensitive, Hinge"):
+    for loss in (Logistic(), Poisson(), ThreeKnots(), Lopsided()):
+        with pytest.raises(InvalidInputError, match=r"dual is a quadratic programme.*as of Hinge"):
             KernelMachine(loss, y, 1.0)
     with pytest.raises(InvalidInputError, match="C must be"):
         KernelMachine(Hinge(), y, 0.0)

@@ -5,78 +5,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from own_losses import Kinked
 from scipy import sparse
 from test_dual_ascent import LAYOUTS, LOSSES, instance
 
 from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
 from cutplane.capabilities import Capability, offers
-from cutplane.losses import EpsilonInsensitive, Hinge, Poisson, Squared, SquaredEpsilonInsensitive
-from cutplane.losses.kernels import PIECEWISE, dual_prox, kernel_form
+from cutplane.losses import EpsilonInsensitive, Hinge, Squared, SquaredEpsilonInsensitive
 from cutplane.methods.newton import NewtonSteps
-from cutplane.risks.multiplier_kernels import along, derivatives, envelope_pieces, sparse_gram
-from cutplane.risks.multiplier_method import is_smooth
+from cutplane.risks.multiplier_kernels import sparse_gram
 from cutplane.threads import get_threads, set_threads
 
 ALL_LOSSES = [*LOSSES, SquaredEpsilonInsensitive(0.3)]
-
-
-def arrays(loss, size=300, seed=0):
-    rng = np.random.default_rng(seed)
-    form = kernel_form(loss)
-    y = rng.choice([-1.0, 1.0], size) if form.uses_margin else rng.standard_normal(size)
-    z, weights, centre = 3.0 * rng.standard_normal(size), rng.random(size), rng.standard_normal(size)
-    weights[3] = 0.0
-    return form, y, z, weights, centre
-
-
-def mu_for(form):
-    return 0.0 if is_smooth(form) else 0.7
-
-
-@pytest.mark.parametrize("loss", ALL_LOSSES, ids=repr)
-def test_slopes_are_those_of_the_envelope_and_conjugates_those_of_the_loss(loss):
-    form, y, z, weights, centre = arrays(loss)
-    mu = mu_for(form)
-    v, bends = np.empty_like(z), np.empty_like(z)
-    pieces = envelope_pieces(form, mu)
-    conjugates = derivatives(form.kind, pieces, form.uses_margin, y, weights, z, centre, mu, v, bends)
-    s = (y * z if form.uses_margin else z - y) + mu * centre
-    expected = [dual_prox(form.kind, form.knots, form.pieces, one, mu) for one in s]
-    weighty = weights > 0.0
-    np.testing.assert_allclose(v[weighty], np.array(expected)[weighty], rtol=1e-9, atol=1e-12)
-    u = y * v if form.uses_margin else v
-    if form.kind == PIECEWISE:
-        assert conjugates == pytest.approx(float(weights @ loss.conjugate(u, y)), abs=1e-10)
-
-
-@pytest.mark.parametrize("loss", ALL_LOSSES, ids=repr)
-def test_second_derivatives_agree_with_differences(loss):
-    form, y, z, weights, centre = arrays(loss)
-    mu, h = mu_for(form), 1e-6
-    pieces = envelope_pieces(form, mu)
-    v, bends = np.empty((3, z.size)), np.empty((3, z.size))
-    for row, shift in enumerate((-h, 0.0, h)):
-        moved = z + shift * (y if form.uses_margin else 1.0)
-        derivatives(form.kind, pieces, form.uses_margin, y, weights, moved, centre, mu, v[row], bends[row])
-    between_kinks = bends[0] == bends[2] if form.kind == PIECEWISE else np.ones(z.size, bool)
-    differences = weights * (v[2] - v[0]) / (2 * h)
-    assert between_kinks.mean() > 0.9
-    np.testing.assert_allclose(bends[1][between_kinks], differences[between_kinks], rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("loss", ALL_LOSSES, ids=repr)
-def test_derivatives_along_a_line_are_sums_over_the_examples(loss):
-    form, y, z0, weights, centre = arrays(loss)
-    z1 = z0 + np.random.default_rng(5).standard_normal(z0.size)
-    mu, t = mu_for(form), 0.3
-    pieces = envelope_pieces(form, mu)
-    slope, curvature = along(form.kind, pieces, form.uses_margin, y, weights, z0, z1, centre, mu, t)
-    v, bends = np.empty_like(z0), np.empty_like(z0)
-    z = z0 + t * (z1 - z0)
-    derivatives(form.kind, pieces, form.uses_margin, y, weights, z, centre, mu, v, bends)
-    pace = (z1 - z0) * (y if form.uses_margin else 1.0)
-    assert slope == pytest.approx(float((weights * v) @ pace), rel=1e-10)
-    assert curvature == pytest.approx(float(bends @ pace**2), rel=1e-10)
 
 
 def test_the_sparse_gram_matrix_takes_repeated_and_unsorted_entries():
@@ -205,10 +145,10 @@ def test_unequal_weights_are_no_obstacle():
     [
         LinearRisk(sparse.csc_array(np.eye(3)), [1.0, 1.0, -1.0], Hinge()),
         LinearRisk(np.eye(3), [1.0, 1.0, -1.0], Hinge(), blocks=2),
-        LinearRisk(np.eye(3), [1.0, 1.0, 0.0], Poisson()),
+        LinearRisk(np.eye(3), [1.0, 1.0, -1.0], Kinked()),
         LinearRisk(sparse.csr_array((3, 3000)), [1.0, 1.0, -1.0], Hinge()),
     ],
-    ids=["csc", "blocks", "Poisson", "many features"],
+    ids=["csc", "blocks", "no conjugate", "many features"],
 )
 def test_where_it_is_not_offered_the_rest_does(risk):
     assert not offers(risk, Capability.MULTIPLIER_METHOD)

@@ -41,7 +41,8 @@ class ScalarLoss:
 
     * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", and phi is linear or quadratic
       on pieces. Everything else follows.
-    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too.
+    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too; it has no
+      second derivative then.
 
     Either kind is compiled; `value`, `derivative` and `second_derivative` can be if they use numbers of
     `self`, arithmetic, and functions of numpy or of `cutplane.losses.elementary`, and nothing else. What
@@ -191,7 +192,11 @@ class ScalarLoss:
         """The optional methods that neither an outline nor the subclass gives."""
         if self._phi is not None:
             return ()
-        return tuple(c for c in _OPTIONAL if getattr(type(self), c.value) is getattr(ScalarLoss, c.value))
+        kind = type(self)
+        missing = [c for c in _OPTIONAL if getattr(kind, c.value) is getattr(ScalarLoss, c.value)]
+        if kind.directional is not ScalarLoss.directional:
+            missing.append(Capability.SECOND_DERIVATIVE)
+        return tuple(missing)
 
     @cached_property
     def _phi(self) -> Pieces | None:

@@ -51,7 +51,7 @@ def compiled(loss: ScalarLoss) -> Compiled | None:
     if phi is not None:
         return Compiled(passes.as_outline(phi, loss.variable == "margin"), vars(passes))
     kind = type(loss)
-    smooth = offers(loss, Capability.SECOND_DERIVATIVE) and kind.directional is ScalarLoss.directional
+    smooth = offers(loss, Capability.SECOND_DERIVATIVE)
     methods = (kind.value, kind.derivative, *([kind.second_derivative] if smooth else []))
     used = {name for method in methods for name in method.__code__.co_names}
     own = {name: getattr(loss, name, None) for name in sorted(used)}

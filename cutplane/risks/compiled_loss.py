@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.lines import NO_KINKS, Derivative, PiecewiseLinear
 from cutplane.losses import passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.compiling import Compiled
 from cutplane.risks.chunks import equal_ranges
-from cutplane.risks.weighted_loss import WeightedLoss
+from cutplane.risks.weighted_loss import Derivatives, WeightedLoss, weighted_loss
 from cutplane.threads import run_chunks
 from cutplane.validation import Array
 
@@ -44,6 +44,9 @@ class CompiledLoss(WeightedLoss):
         self._chunks = self._few if self.is_piecewise else self._many
         self._cuts = np.union1d(edges, [rows.start for rows in self._chunks])
         self._block_starts = np.searchsorted(self._cuts, edges[:-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return weighted_loss, (self.loss, self.y, self.weights, self.edges)
 
     @cached_property
     def sample(self) -> tuple[Array, Array, Array] | None:
@@ -89,24 +92,21 @@ class CompiledLoss(WeightedLoss):
         _run(self._few, lambda z0, z1, out: passes.combine(z0, z1, t, out), arrays)
         return out
 
-    def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the sum over all blocks at z0 + t (z1 - z0)."""
-        z0, z1 = _as_floats(z0), _as_floats(z1)
-        if not (self.is_piecewise or "along" in self.passes):
-            return super().line(z0, z1)
-        derivative = LossDerivative(self, z0, z1) if self.is_piecewise else None
+    def _derivative(self, z0: Array, z1: Array) -> Derivative | None:
+        if not self.is_piecewise:
+            return super()._derivative(z0, z1)
+        return LossDerivative(self, _as_floats(z0), _as_floats(z1))
+
+    def _newton(self, z0: Array, z1: Array) -> Derivatives | None:
+        if "along" not in self.passes:
+            return super()._newton(z0, z1)
+        z0, z1, along = _as_floats(z0), _as_floats(z1), self.passes["along"]
 
         def newton(t: float) -> tuple[float, float]:
-            along = self.passes["along"]
             parts = self.along(lambda z0, z1, y, c: along(self.numbers, z0, z1, y, c, t), z0, z1)
             return sum(slope for slope, _ in parts), sum(curvature for _, curvature in parts)
 
-        def evaluate(t: float) -> tuple[float, float]:
-            slope, _ = (derivative or newton)(t)
-            value = float(self.values(self.combine(z0, z1, t)).sum())
-            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
-
-        return Line(evaluate, derivative=derivative, newton=None if derivative else newton)
+        return newton
 
     def along(self, function: Callable[..., Any], z0: Array, z1: Array) -> list[Any]:
         """Return what the function says of (z0, z1, y, weights), one answer for each part of the examples."""

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from cutplane.capabilities import Capability, offers
 from cutplane.forms import DiagonalQuadratic
-from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.risks import dual_ascent_kernels as kernels
 from cutplane.validation import Array
 
@@ -150,6 +149,4 @@ class DualAscent:
 def can_ascend(risk: LinearRisk) -> bool:
     """Tell whether dual coordinate ascent suits a risk: outlines or smooth losses, one block, rows to be read."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.X.flags.c_contiguous
-    loss = risk.loss
-    smooth = pieces_of(loss) is not None or type(loss).directional is ScalarLoss.directional
-    return bool(rows) and risk.n_blocks == 1 and smooth and offers(loss, Capability.SECOND_DERIVATIVE)
+    return bool(rows) and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE)

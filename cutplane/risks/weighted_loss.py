@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from cutplane.capabilities import Capability, offers
 from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.losses.base import ExamplePieces, ScalarLoss
 from cutplane.validation import Array
+
+Derivatives = Callable[[float], tuple[float, float]]
 
 _FEW = 512
 """Examples for which numpy takes as long as compiled loops, within the time of a few of its calls."""
@@ -72,28 +75,46 @@ class WeightedLoss:
 
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the sum over all blocks at z0 + t (z1 - z0)."""
+        derivative = self._derivative(z0, z1)
+        newton = None if derivative else self._newton(z0, z1)
+        along = derivative or newton or self._slope(z0, z1)
+
+        def evaluate(t: float) -> tuple[float, float]:
+            value, slope = float(self.values(self.combine(z0, z1, t)).sum()), along(t)[0]
+            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
+
+        return Line(evaluate, derivative=derivative, newton=newton)
+
+    def _derivative(self, z0: Array, z1: Array) -> Derivative | None:
+        """Return the derivative of piecewise losses along the line."""
+        if self._pieces is None:
+            return None
         start = self._relevant(z0)
-        step = self._relevant(z1) - start
-        derivative = None if self._pieces is None else PiecesOnLine(self._pieces, start, step, self.weights)
+        return PiecesOnLine(self._pieces, start, self._relevant(z1) - start, self.weights)
+
+    def _newton(self, z0: Array, z1: Array) -> Derivatives | None:
+        """Return the derivatives, first and second, of smooth losses along the line."""
+        if not offers(self.loss, Capability.SECOND_DERIVATIVE):
+            return None
+        step = self._relevant(z1) - self._relevant(z0)
 
         def newton(t: float) -> tuple[float, float]:
             with np.errstate(over="ignore", invalid="ignore"):
-                z, rates = start + t * step, self.weights * step
-                slope = float(rates @ self.loss.directional(z, self.y, 1.0))
-                return slope, float((rates * step) @ self.loss.second_derivative(z, self.y))
+                z = self.combine(z0, z1, t)
+                return float(self.derivatives(z) @ step), float(self.second_derivatives(z) @ (step * step))
 
-        def evaluate(t: float) -> tuple[float, float]:
+        return newton
+
+    def _slope(self, z0: Array, z1: Array) -> Derivatives:
+        start = self._relevant(z0)
+        step = self._relevant(z1) - start
+
+        def slope(t: float) -> tuple[float, float]:
             with np.errstate(over="ignore", invalid="ignore"):
-                z = start + t * step
-                value = float(self.weights @ self.loss.value(z, self.y))
-                if derivative is not None:
-                    slope, _ = derivative(t)
-                else:
-                    slope = float(self.weights @ self.loss.directional(z, self.y, step))
-            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
+                slopes = self.loss.directional(start + t * step, self.y, step)
+                return float(self.weights @ slopes), math.nan
 
-        smooth = derivative is None and offers(self.loss, Capability.SECOND_DERIVATIVE)
-        return Line(evaluate, derivative=derivative, newton=newton if smooth else None)
+        return slope
 
     @cached_property
     def _weightless(self) -> Array | None:

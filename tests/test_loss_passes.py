@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cutplane.losses.kernels import PIECEWISE, conjugate, dual_prox, kernel_form, prox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
@@ -20,12 +21,11 @@ from cutplane.losses import (
     Quantile,
     ScalarLoss,
     Squared,
+    SquaredEpsilonInsensitive,
     SquaredHinge,
 )
 from cutplane.losses.elementary import exp, log1p
-from cutplane.losses.kernels import PIECEWISE, conjugate, dual_prox, kernel_form, prox
 from cutplane.losses.passes import profile
-from cutplane.losses import SquaredEpsilonInsensitive
 from cutplane.risks.compiled_loss import CompiledLoss, weighted_loss
 from cutplane.risks.weighted_loss import WeightedLoss
 
