@@ -37,7 +37,7 @@ class ThreeKnots(ScalarLoss):
     """Piecewise linear and quadratic residuals: linear, a parabola, flat, linear."""
 
     def outline(self):
-        return Pieces([-1.0, 0.25, 0.5], [-3.0, -0.5, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0])
+        return Pieces([-1.0, 0.25, 0.5], [-3.0, -0.5, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0], value=-0.5)
 
 
 @dataclass(frozen=True)

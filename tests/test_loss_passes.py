@@ -1,14 +1,21 @@
 """The compiled losses against the losses themselves, and their proximal maps against optimality."""
 
 import math
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
+import cvxpy as cp
 import numpy as np
+import own_losses
 import pytest
-from cutplane.losses.kernels import PIECEWISE, conjugate, dual_prox, kernel_form, prox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from test_pieces import outlines
 
+from cutplane import BMRM, L2, OCAS, LinearRisk, Problem, ProximalBundle
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -24,13 +31,15 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.losses.elementary import exp, log1p
-from cutplane.losses.passes import profile
-from cutplane.risks.compiled_loss import CompiledLoss, weighted_loss
-from cutplane.risks.weighted_loss import WeightedLoss
+from cutplane.losses.compiling import compiled
+from cutplane.losses.inlined import exp, log1p
+from cutplane.risks.compiled_loss import CompiledLoss
+from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 
-BINARY = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
-RESIDUAL = [
+PIECEWISE = [
+    Hinge(),
+    SquaredHinge(),
+    ModifiedHuber(),
     Squared(),
     Absolute(),
     Quantile(0.9),
@@ -38,52 +47,56 @@ RESIDUAL = [
     EpsilonInsensitive(0.0),
     SquaredEpsilonInsensitive(0.25),
     Huber(0.25),
+    *own_losses.PIECEWISE,
 ]
-UNIVARIATE = [*BINARY, *RESIDUAL]
-each_univariate = pytest.mark.parametrize("loss", UNIVARIATE, ids=repr)
-each_loss = pytest.mark.parametrize("loss", [*UNIVARIATE, Poisson()], ids=repr)
+SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
+UNIVARIATE = [loss for loss in (*PIECEWISE, *SMOOTH) if not isinstance(loss, Poisson)]
+each_univariate = pytest.mark.parametrize("loss", UNIVARIATE, ids=str)
+each_loss = pytest.mark.parametrize("loss", [*PIECEWISE, *SMOOTH], ids=str)
+
+
+class Outlined(ScalarLoss):
+    """A loss of given pieces."""
+
+    def __init__(self, phi, variable):
+        self.phi, self.variable = phi, variable
+
+    def outline(self):
+        return self.phi
 
 
 def phi_of(loss):
     """phi(s) and its derivatives to the left and to the right."""
-    y = 1.0 if loss in BINARY else 0.0
+    y = 1.0 if loss.variable == "margin" else 0.0
     return (
         lambda s: float(loss.value(s, y)),
         lambda s: (-float(loss.directional(s, y, -1.0)), float(loss.directional(s, y, 1.0))),
     )
 
 
-def arguments(loss):
-    form = kernel_form(loss)
-    return form.kind, form.knots, form.pieces
+def dual_prox(loss, s, q, start=None):
+    """The compiled one, as a function of the argument of phi."""
+    code, y = compiled(loss), 1.0 if loss.variable == "margin" else 0.0
+    return code.passes["dual_prox"](code.numbers, s, y, q, s if start is None else start)
 
 
 @each_univariate
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
     s=st.one_of(st.floats(-30, 30), st.integers(-4, 4).map(lambda k: k / 4.0)),
     q=st.one_of(st.floats(-8, 8).map(lambda e: 10.0**e), st.sampled_from([0.0, 0.5, 1.0, 2.0])),
+    start=st.none() | st.floats(-40, 40),
 )
-def test_prox_is_optimal(loss, s, q):
-    _, slopes = phi_of(loss)
-    r, v = prox(*arguments(loss), s, q), dual_prox(*arguments(loss), s, q)
-    assert r == pytest.approx(s - q * v, rel=1e-12, abs=1e-12 * (1 + q * abs(v)))
+def test_dual_prox_is_optimal(loss, s, q, start):
+    """The slope v of phi at r = s - q v; and phi(r) + phi*(v) = r v, so that neither can be wrong alone."""
+    value, slopes = phi_of(loss)
+    v = dual_prox(loss, s, q, start)
+    r = s - q * v
     near = 1e-12 * (1.0 + abs(r) + abs(s))
     low, high = slopes(r - near)[0], slopes(r + near)[1]
-    assert low - 1e-9 * abs(low) <= v <= high + 1e-9 * abs(high)
-    if q == 0.0:
-        assert r == s
-
-
-@each_univariate
-@settings(deadline=None, max_examples=150)
-@given(s=st.floats(-20, 20), q=st.floats(-6, 6).map(lambda e: 10.0**e))
-def test_dual_prox_closes_the_gap(loss, s, q):
-    """phi(r) + phi*(v) = r v at the solution: neither can be wrong without the other."""
-    value, _ = phi_of(loss)
-    r, v = prox(*arguments(loss), s, q), dual_prox(*arguments(loss), s, q)
-    v = min(max(v, -1e300), 1e300)
-    fenchel = value(r) + conjugate(*arguments(loss), v) - r * v
+    slack = 1e-9 * (abs(low) + (loss.outline() is None))
+    assert low - slack <= v <= high + slack
+    fenchel = value(r) + float(loss.conjugate(v, 1.0 if loss.variable == "margin" else 0.0)) - r * v
     assert fenchel == pytest.approx(0.0, abs=1e-9 * (1.0 + abs(value(r)) + abs(r * v)))
 
 
@@ -92,85 +105,69 @@ def test_dual_prox_of_smooth_losses_to_full_precision(loss):
     rng = np.random.default_rng(0)
     s, q = rng.standard_normal(2000) * 10.0 ** rng.uniform(-2, 2, 2000), 10.0 ** rng.uniform(-8, 8, 2000)
     for si, qi in zip(s, q, strict=True):
-        v = np.longdouble(dual_prox(*arguments(loss), si, qi))
+        v = np.longdouble(dual_prox(loss, si, qi))
         if v == 0.0 or (v < -1 + 1e-9 and isinstance(loss, Logistic)):
             continue
         gap = si - qi * v + np.log(-v) - (np.log1p(v) if isinstance(loss, Logistic) else 0.0)
         bend = -qi + 1.0 / v - (1.0 / (1.0 + v) if isinstance(loss, Logistic) else 0.0)
-        assert abs(gap / bend / v) <= 1e-15 * (10.0 + abs(si)), (si, qi)
-
-
-@each_univariate
-def test_conjugate_is_that_of_the_loss(loss):
-    y = 1.0 if loss in BINARY else 0.0
-    for v in np.append(np.linspace(-5.0, 3.0, 641), [-0.9, 0.1, -0.1]):
-        expected = float(loss.conjugate(v, y))
-        assert conjugate(*arguments(loss), v) == pytest.approx(expected, rel=1e-14, abs=1e-14), v
-
-
-def test_what_has_a_kernel_form():
-    class Custom(ScalarLoss):
-        def value(self, t, y):
-            return t
-
-        def derivative(self, t, y):
-            return 1.0
-
-    class Own(Hinge):
-        pass
-
-    assert kernel_form(Custom()) is None and kernel_form(Own()) is None
-    assert kernel_form(Hinge()).uses_margin and not kernel_form(Huber()).uses_margin
-    for loss in UNIVARIATE:
-        form = kernel_form(loss)
-        assert form.pieces.shape == ((form.knots.size + 1, 3) if form.kind == PIECEWISE else (0, 3))
-
-
-@each_univariate
-def test_a_profile_is_the_loss(loss):
-    form = kernel_form(loss)
-    if form.kind != PIECEWISE:
-        return
-    low, high, left, right, a, centre, tail = profile(form)
-    value, _ = phi_of(loss)
-    for s in np.append(np.linspace(-3, 3, 97), form.knots):
-        inside = min(max(s, low), high)
-        beyond = s - inside
-        found = a * (inside - centre) ** 2 + (left if s < low else right) * beyond + tail * beyond**2
-        assert found == pytest.approx(value(s), abs=1e-14)
+        assert abs(gap / bend / v) <= 1e-15 * (10.0 + abs(si) + abs(si - qi * v)), (si, qi)
 
 
 def examples(loss, m, rng):
     z = rng.standard_normal(m) * 10.0 ** rng.uniform(-2, 1, m)
-    y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
-    if loss not in BINARY:
-        y = rng.poisson(2.0, m) / 1.0
-        z[: m // 5] = y[: m // 5] + rng.integers(-4, 5, m // 5) / 4.0  # on the knots
-    else:
-        z[: m // 5] = rng.integers(-2, 3, m // 5)
+    y = own_losses.targets(loss, m, rng)
+    z[: m // 5] = rng.integers(-4, 5, m // 5) / 4.0  # on the knots
+    if loss.variable == "residual":
+        z[: m // 5] += y[: m // 5]
     return z, y, rng.random(m) * (rng.random(m) < 0.9)
 
 
 @each_loss
-@pytest.mark.parametrize("m", [1, 7, 1000, 100_000])
+@pytest.mark.parametrize("m", [7, 1000, 100_000])
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_compiled_sums_are_those_of_the_loss(loss, m, blocks):
     z, y, weights = examples(loss, m, np.random.default_rng(m))
-    edges = np.arange(min(blocks, m) + 1) * m // min(blocks, m)
-    fast, slow = weighted_loss(loss, y, weights, edges), WeightedLoss(loss, y, weights, edges)
-    assert isinstance(fast, CompiledLoss)
+    edges = np.arange(blocks + 1) * m // blocks
+    fast, slow = CompiledLoss(compiled(loss), loss, y, weights, edges), WeightedLoss(loss, y, weights, edges)
     np.testing.assert_allclose(fast.values(z), slow.values(z), rtol=1e-13)
     np.testing.assert_allclose(fast.derivatives(z), slow.derivatives(z), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(fast.second_derivatives(z), slow.second_derivatives(z), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(fast.combine(z, y, 0.3), z + 0.3 * (y - z), rtol=1e-14, atol=1e-15)
     strided = np.repeat(z, 2)[::2]
     np.testing.assert_array_equal(fast.values(strided), fast.values(z))
 
 
+@settings(deadline=None, max_examples=150)
+@given(outlines(), st.sampled_from(["margin", "residual"]), st.integers(0, 10**6))
+def test_passes_over_any_pieces(case, variable, seed):
+    """Values, both derivatives, and both along a line, of loops and of numpy."""
+    loss, rng = Outlined(case[0], variable), np.random.default_rng(seed)
+    y = own_losses.targets(loss, 40, rng)
+    y = y if variable == "margin" else np.round(4.0 * y) / 4.0
+    z0, z1 = rng.integers(-24, 25, (2, 40)) / 8.0
+    weights = rng.integers(0, 4, 40) / 4.0
+    arguments = loss, y, weights, np.array([0, 25, 40])
+    fast, slow = CompiledLoss(compiled(loss), *arguments), WeightedLoss(*arguments)
+    for name in ("values", "derivatives", "second_derivatives"):
+        np.testing.assert_allclose(getattr(fast, name)(z0), getattr(slow, name)(z0), rtol=1e-12, atol=1e-12)
+    for low, high in ((0.0, math.inf), (0.25, 0.75), (0.5, 0.5)):
+        parts = [one.line(z0, z1).derivative.between(low, high) for one in (fast, slow)]
+        kinks = []
+        for part in parts:
+            bends = np.zeros(part.kinks.size) if part.curvature_jumps is None else part.curvature_jumps
+            rows = np.column_stack([part.kinks, part.slope_jumps, bends])
+            rows = rows[(np.abs(rows[:, 1:]) > 1e-12).any(axis=1)]
+            kinks.append(rows[np.lexsort(rows.T[::-1])])
+        np.testing.assert_allclose(*kinks, rtol=1e-12, atol=1e-12)
+        assert parts[0].slope == pytest.approx(parts[1].slope, abs=1e-11)
+        assert parts[0].curvature == pytest.approx(parts[1].curvature, abs=1e-11)
+
+
 @each_loss
 def test_compiled_sums_at_extreme_predictions(loss):
-    y = np.array([1.0, 1.0, -1.0, -1.0]) if loss in BINARY else np.array([0.0, 1.0, 2.0, 3.0])
-    edges = np.arange(5)
-    fast, slow = (kind(loss, y, np.ones(4), edges) for kind in (CompiledLoss, WeightedLoss))
+    y = np.array([1.0, 1.0, -1.0, -1.0]) if loss.variable == "margin" else np.array([0.0, 1.0, 2.0, 3.0])
+    arguments = loss, y, np.ones(4), np.arange(5)
+    fast, slow = CompiledLoss(compiled(loss), *arguments), WeightedLoss(*arguments)
     for scale in (1e-300, 1e-8, 40.0, 700.0, 1e3, 1e5, 1e150, np.inf):
         for z in (np.full(4, scale), np.full(4, -scale), scale * np.array([1.0, -1.0, 1.0, -1.0])):
             with np.errstate(all="ignore"):
@@ -186,10 +183,104 @@ def test_a_prediction_within_rounding_of_a_kink_is_at_the_kink():
         (Hinge(), -1.0, -1.0),
         (Absolute(), 3.0, 3.0),
     ]:
-        fast = weighted_loss(loss, np.array([y]), np.ones(1), np.array([0, 1]))
-        slopes = {float(fast.derivatives(np.array([kink + k * 1e-15]))[0]) for k in range(-20, 21)}
-        assert len(slopes) == 1
-        assert fast.derivatives(np.array([kink - 1e-9])) != fast.derivatives(np.array([kink + 1e-9]))
+        arguments = loss, np.array([y]), np.ones(1), np.array([0, 1])
+        for one in (WeightedLoss(*arguments), CompiledLoss(compiled(loss), *arguments)):
+            slopes = {float(one.derivatives(np.array([kink + k * 1e-15]))[0]) for k in range(-20, 21)}
+            assert len(slopes) == 1
+            assert one.derivatives(np.array([kink - 1e-9])) != one.derivatives(np.array([kink + 1e-9]))
+
+
+def test_what_is_compiled():
+    for loss in (*PIECEWISE, *SMOOTH, own_losses.Kinked()):
+        assert compiled(loss) is not None
+    assert "along" not in compiled(own_losses.Kinked()).passes
+    assert compiled(own_losses.Opaque()) is None
+    y = np.ones(2000)
+    for loss, kind in ((own_losses.Opaque(), WeightedLoss), (own_losses.Kinked(), CompiledLoss)):
+        assert type(weighted_loss(loss, y, y, np.array([0, 2000]))) is kind
+        assert type(weighted_loss(loss, y[:500], y[:500], np.array([0, 500]))) is WeightedLoss
+
+
+def test_methods_with_the_same_code_and_other_constants_are_told_apart():
+    def make(factor):
+        class Scaled(ScalarLoss):
+            def value(self, t, y):
+                return factor * (t - y) ** 2
+
+            def derivative(self, t, y):
+                return 2.0 * factor * (t - y)
+
+        return Scaled()
+
+    y, z, edges = np.ones(5), np.linspace(-1.0, 1.0, 5), np.array([0, 5])
+    for factor in (1.0, 3.0):
+        fast = CompiledLoss(compiled(make(factor)), make(factor), y, y, edges)
+        assert compiled(make(factor)).tag is None
+        np.testing.assert_allclose(fast.values(z), factor * ((z - y) ** 2).sum())
+
+
+def test_numbers_of_the_loss_are_arguments():
+    y, z, edges = np.ones(5), np.linspace(-1.0, 1.0, 5), np.array([0, 5])
+    codes = [compiled(own_losses.LogCosh(scale)) for scale in (0.5, 2.0)]
+    assert codes[0].passes["values"] is codes[1].passes["values"] and codes[0].tag == codes[1].tag
+    for scale, code in zip((0.5, 2.0), codes, strict=True):
+        found = CompiledLoss(code, own_losses.LogCosh(scale), y, y, edges).values(z)
+        np.testing.assert_allclose(found, own_losses.LogCosh(scale).value(z, y).sum())
+
+
+def test_other_processes_need_not_compile_again(tmp_path):
+    program = """
+        import numpy as np, own_losses
+        from cutplane.losses import Logistic
+        from cutplane.losses.compiling import compiled
+        for loss in (Logistic(), own_losses.LogCosh(3.0)):
+            hits = [sum(one.stats.cache_hits.values()) for one in compiled(loss).passes.values()]
+            print(compiled(loss).tag, sum(hits))
+    """
+    root = Path(__file__).parents[1]
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests'}"}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            env=environment, capture_output=True, text=True, check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]  # fmt: skip
+    assert runs[0][::2] == runs[1][::2] and "None" not in runs[0]
+    assert runs[0][1::2] == ["0", "0"] and runs[1][1::2] == ["3", "3"]
+
+
+@pytest.mark.parametrize("m", [300, 3000])
+def test_the_same_loss_by_another_name_takes_the_same_steps(m):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((m, 8))
+    y = np.sign(X @ rng.standard_normal(8) + rng.standard_normal(m))
+    for lam in (1e-1, 1e-4):
+        results = [
+            Problem(LinearRisk(X, y, loss), L2(lam)).solve(tol=1e-6)
+            for loss in (Hinge(), own_losses.SubHinge(), own_losses.CopiedHinge())
+        ]
+        steps = [[record.step for record in result.history] for result in results]
+        assert steps[0] == steps[1] == steps[2]
+        for result in results[1:]:
+            np.testing.assert_array_equal(result.x, results[0].x)
+
+
+@pytest.mark.parametrize("loss", [*own_losses.PIECEWISE[2:], own_losses.LogCosh()], ids=str)
+@pytest.mark.parametrize("method", ["auto", OCAS(dual_ascent=False), BMRM(), ProximalBundle()], ids=repr)
+@pytest.mark.parametrize("shape", [(40, 6), (700, 6), (30, 50)], ids=str)
+def test_every_method_solves_a_loss_of_the_users(loss, method, shape):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal(shape), own_losses.targets(loss, shape[0], rng)
+    risk, regularizer = LinearRisk(X, y, loss, intercept=True), L2(0.05)
+    result = Problem(risk, regularizer).solve(method, tol=1e-6)
+    x = cp.Variable(risk.dim)
+    best = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + regularizer.cvxpy_form(x))).solve(solver=cp.CLARABEL)
+    assert abs(result.objective - best) <= 2e-6 * abs(best)
+    if result.status == "OPTIMAL":
+        assert result.lower_bound <= best + 1e-7 * abs(best) and result.certificate.verify().valid
+    else:
+        assert isinstance(method, ProximalBundle)
 
 
 @njit

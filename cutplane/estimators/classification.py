@@ -73,14 +73,11 @@ class LinearClassification(ClassifierMixin, LinearEstimator):
         """Return the logarithms of `predict_proba`, shape (n_samples, n_classes)."""
         found = self._predictions(X)
         loss: Any = self._loss()
-        if found.shape[1] == 1:
-            return loss.log_probability(np.hstack([-found, found]))
-        logarithms = loss.log_probability(found)
-        return (
-            logarithms
-            if isinstance(loss, VectorLoss)
-            else logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
-        )
+        single = found.shape[1] == 1
+        if isinstance(loss, VectorLoss):
+            return loss.log_probability(np.hstack([0.0 * found, found]) if single else found)
+        logarithms = loss.log_probability(np.hstack([-found, found]) if single else found)
+        return logarithms if single else logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Array:

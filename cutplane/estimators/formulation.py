@@ -54,7 +54,7 @@ PENALTIES = ("l2", "l1", "elasticnet")
 
 
 _COSTLY = 10.0
-"""Times as costly as no bias: more than targets of the size of a bias cost, unless the loss is exponential."""
+"""Times as costly as no bias: more than a bias of the size of the targets costs, but by exponentials."""
 
 
 def as_choice(name: str, value: Any, choices: Any) -> Any:

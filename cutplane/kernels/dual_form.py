@@ -89,8 +89,8 @@ def dual_form(loss: ScalarLoss, y: Any, C: float) -> DualForm:
     star = None if phi is None else phi.star
     if phi is None or star is None or not _fits(star, phi.domain):
         raise InvalidInputError(
-            "A kernel machine needs a loss whose dual is a quadratic programme: a least value of 0, and a "
-            "conjugate that is one parabola but for a kink at 0, as of Hinge, SquaredHinge, Huber, Squared or "
+            "A kernel machine needs a loss whose dual is a quadratic programme: a least value of 0 and a "
+            "conjugate that is one parabola, but for a kink at 0, as of Hinge, SquaredHinge, Huber or "
             f"EpsilonInsensitive; got {loss!r}."
         )
     C = as_scalar("C", C, low=0.0, high=math.inf, low_open=True, high_open=True)

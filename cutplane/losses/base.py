@@ -41,8 +41,8 @@ class ScalarLoss:
 
     * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", and phi is linear or quadratic
       on pieces. Everything else follows.
-    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too; it has no
-      second derivative then.
+    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too; then it
+      has no second derivative.
 
     Either kind is compiled; `value`, `derivative` and `second_derivative` can be if they use numbers of
     `self`, arithmetic, and functions of numpy or of `cutplane.losses.elementary`, and nothing else. What
@@ -95,6 +95,10 @@ class ScalarLoss:
     """
 
     variable: ClassVar[Literal["residual", "margin"]] = "residual"
+
+    # Properties here, plain numbers in a subclass that knows them.
+    smoothness: float = property(lambda self: _smoothness(self._phi))  # pyright: ignore[reportAssignmentType]
+    curvature: float | None = property(lambda self: _curvature(self._phi))  # pyright: ignore[reportAssignmentType]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -178,16 +182,6 @@ class ScalarLoss:
         )
 
     @property
-    def smoothness(self) -> float:
-        """A Lipschitz constant of the derivative; inf if there is none."""
-        return math.inf if self._phi is None or self._phi.jumps.any() else float(self._phi.curvatures.max())
-
-    @property
-    def curvature(self) -> float | None:
-        """The second derivative, if it is the same everywhere, and not zero."""
-        return None if self._phi is None or self._phi.knots.size else float(self._phi.curvatures[0]) or None
-
-    @property
     def withheld(self) -> tuple[Capability, ...]:
         """The optional methods that neither an outline nor the subclass gives."""
         if self._phi is not None:
@@ -213,6 +207,14 @@ class ScalarLoss:
 
     def _argument(self, t: Any, y: Any) -> Any:
         return y * t if self.variable == "margin" else t - y
+
+
+def _smoothness(phi: Pieces | None) -> float:
+    return math.inf if phi is None or phi.jumps.any() else float(phi.curvatures.max())
+
+
+def _curvature(phi: Pieces | None) -> float | None:
+    return None if phi is None or phi.knots.size else float(phi.curvatures[0]) or None
 
 
 def pieces_of(loss: ScalarLoss) -> Pieces | None:

@@ -1,10 +1,10 @@
-"""Losses as compiled code sees them: the passes over the examples, and the numbers of a loss that they take."""
+"""Losses as compiled code sees them: passes over the examples, and the numbers of a loss that they take."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from numbers import Real
 from types import FunctionType, ModuleType
@@ -37,12 +37,12 @@ class Compiled(NamedTuple):
     """
 
     numbers: Any
-    passes: dict[str, Callable[..., Any]]
+    passes: Mapping[str, Any]
     tag: str | None = ""
 
     def loop(self, loop: Any) -> Callable[..., Any]:
         """Return a compiled loop that uses `dual_prox` and `is_settled`, with those of this loss."""
-        return loop if self.tag == "" else _copy(loop.py_func, self.passes, self.tag)
+        return loop if self.tag == "" else _copy(loop.py_func, dict(self.passes), self.tag)
 
 
 def compiled(loss: ScalarLoss) -> Compiled | None:
@@ -89,7 +89,7 @@ def _copy(pattern: Any, names: dict[str, Any], tag: str | None) -> Any:
 
 
 def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
-    """Return a name for methods that compile to the same code; None if that depends on what cannot be named."""
+    """Return a name for all methods that compile to the same code; None if that cannot be told."""
     known: list[Any] = [fields]
     for method in methods:
         code = method.__code__

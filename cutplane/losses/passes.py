@@ -1,7 +1,7 @@
 """Compiled loops over the examples: piecewise losses, their derivatives, and both along a line.
 
-The loops over the knots run within blocks of examples that stay in the fastest cache. Every inner loop is
-written such that it is vectorised: choices are selects, and an array is cut to the range of the loop before it.
+The loops over the pieces run within blocks of examples that stay in the fastest cache. Every inner loop is
+written such that it is vectorised: choices are selects, and arrays are cut to its range before it.
 """
 
 from __future__ import annotations

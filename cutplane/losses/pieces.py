@@ -200,19 +200,18 @@ class Pieces:
     def envelope(self, mu: float) -> Pieces:
         """Return the Moreau envelope, s -> min over r of phi(r) + (r - s)^2 / (2 mu), for mu >= 0."""
         shrink = 1.0 / (1.0 + mu * self.curvatures)
-        pieces = np.stack([self.slopes, self.curvatures], axis=1) * shrink[:, np.newaxis]
         before, after = self._sides
-        knots, rows = [], [pieces[0]]
-        for knot, jump, left, right, piece in zip(
-            self.knots, self.jumps, before, after, pieces[1:], strict=True
-        ):
+        first, *others = zip(self.slopes * shrink, self.curvatures * shrink, strict=True)
+        knots, pieces = [], [first]
+        for knot, jump, left, right, piece in zip(self.knots, self.jumps, before, after, others, strict=True):
             knots.append(knot + mu * left)
             if jump > 0.0 and mu > 0.0:
-                rows.append(np.array([-knot, 1.0]) / mu)
+                pieces.append((-knot / mu, 1.0 / mu))
                 knots.append(knot + mu * right)
-            rows.append(piece)
+            pieces.append(piece)
+        slopes, curvatures = zip(*pieces, strict=True)
         base, _ = self.terms
-        return Pieces(knots, *np.array(rows).T, self.value + 0.5 * mu * base**2, self.at + mu * base)
+        return Pieces(knots, slopes, curvatures, self.value + 0.5 * mu * base**2, self.at + mu * base)
 
     def cvxpy_form(self, s: Any) -> Any:
         """Return phi of a cvxpy expression, elementwise."""
@@ -228,7 +227,9 @@ class Pieces:
             if jump:
                 total = total + jump * (u if sign else cp.abs(u))
             if curvature:
-                total = total + 0.5 * curvature * (cp.square(u) if width == math.inf else cp.huber(u, width))
+                bounded: Any = width  # cvxpy says int
+                square = cp.square(u) if width == math.inf else cp.huber(u, bounded)
+                total = total + 0.5 * curvature * square
         return total
 
     @property

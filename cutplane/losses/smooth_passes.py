@@ -1,8 +1,8 @@
 """The loops of `cutplane.losses.passes` for losses given by `value`, `derivative` and `second_derivative`.
 
-They are patterns: `cutplane.losses.compiling` compiles a copy for each loss, in which the first three functions
-are the methods of that loss. An example without weight counts as if its prediction were 0, where no loss
-overflows.
+They are patterns: `cutplane.losses.compiling` compiles a copy for each loss, in which the first three
+functions are the methods of that loss. An example without weight counts as if its prediction were 0, where no
+loss overflows.
 """
 
 from __future__ import annotations

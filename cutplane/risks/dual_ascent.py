@@ -147,6 +147,6 @@ class DualAscent:
 
 
 def can_ascend(risk: LinearRisk) -> bool:
-    """Tell whether dual coordinate ascent suits a risk: outlines or smooth losses, one block, rows to be read."""
+    """Tell whether dual coordinate ascent suits a risk: an outline or smooth, one block, rows to be read."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.X.flags.c_contiguous
     return bool(rows) and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE)

@@ -93,7 +93,7 @@ class MultiplierMethod:
         self._phi = phi if phi is not None and phi.jumps.any() else None
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         m = risk.X.shape[0]
-        self._ones = np.ones(m)
+        self._present = (risk.weights > 0.0) + 0.0
         self._centre = np.zeros(m) if multipliers is None else multipliers
         self.multipliers, self._bends = np.empty(m), np.empty(m)
         self._rows = np.empty(0, np.int64)
@@ -157,7 +157,6 @@ class MultiplierMethod:
         weights = self.quadratic.weights
         rise = float(step @ (weights * (x - self.quadratic.centre)))
         bend = float(step @ (weights * step))
-
         line = self._losses.line(self._shifted(z0), self._shifted(z1))
         derivatives = line.derivative or line.newton
         assert derivatives is not None
@@ -181,9 +180,13 @@ class MultiplierMethod:
 
     def _smooth(self, mu: float) -> None:
         self._mu = mu
-        y, weights = self.risk.y, self.risk.weights
-        loss = self.risk.loss if self._phi is None else self._outlined(self._phi.envelope(mu))
-        self._unweighted, self._losses = (_weighted(loss, y, c) for c in (self._ones, weights))
+        y, loss = self.risk.y, self._envelope(mu)
+        self._unweighted, self._losses = (_weighted(loss, y, c) for c in (self._present, self.risk.weights))
+
+    def _envelope(self, mu: float) -> ScalarLoss:
+        if self._phi is None:
+            return self.risk.loss
+        return Outlined(self._phi.envelope(mu), self.risk.loss.variable)
 
     def _shifted(self, z: Array) -> Array:
         return z + self._mu * self._centre if self._mu else z
@@ -198,17 +201,14 @@ class MultiplierMethod:
         self._bends = self._losses.second_derivatives(shifted)
         self._rows = np.flatnonzero(self._bends)
 
-    def _outlined(self, phi: Pieces) -> Outlined:
-        return Outlined(phi, self.risk.loss.variable)
-
     def _conjugates(self, y: Array, weights: Array) -> Callable[[Array], float]:
         """Return the weighted sum of the conjugates of the losses, as a function of the multipliers."""
         if self._phi is None:
             return lambda u: math.nan
-        margin = self.risk.loss.variable == "margin"
-        star = _weighted(self._outlined(self._phi.star), y if margin else np.zeros(y.size), weights)
-        targets = 0.0 * y if margin else weights * y
-        return lambda u: float(star.values(u)[0] + u @ targets)
+        targets = np.zeros(y.size) if self.risk.loss.variable == "margin" else weights * y
+        star = Outlined(self._phi.star, self.risk.loss.variable)
+        losses = _weighted(star, y if star.variable == "margin" else np.zeros(y.size), weights)
+        return lambda u: float(losses.values(u)[0] + u @ targets)
 
     def _into_domain(self, u: Array, y: Array) -> Array:
         """Return u with what rounding has put outside the domain of the conjugates put back."""
@@ -267,14 +267,11 @@ class MultiplierMethod:
             return 1.0
         weights = weights * (self.risk.weights.sum() / total)
         value = float(weights @ self.risk.loss.value(z, y))
-        gap = min(gap, _SHARE * value)
+        gap = min(gap, _SHARE * (value - float(weights @ self.risk.loss.infimum(y))))
         conjugate = self._conjugates(y, weights)
-        assert self._phi is not None
-        phi = self._phi
 
         def costs_more(k: int) -> bool:
-            u = self._outlined(phi.envelope(4.0**k)).derivative(z, y)
-            u = self._into_domain(u, y)
+            u = self._into_domain(self._envelope(4.0**k).derivative(z, y), y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
         k = 0
@@ -295,7 +292,7 @@ def step_cost(m: int, n: int, entries: float, near: float) -> float:
 
 
 def has_multiplier_method(risk: LinearRisk) -> bool:
-    """Tell whether the method suits a risk: outlines or smooth losses, one block, few features, rows to be read."""
+    """Tell whether it suits a risk: an outline or smooth, one block, few features, rows to be read."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
     return bool(
         offers(risk.loss, Capability.SECOND_DERIVATIVE)

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from cutplane.risks.data import Data
+from cutplane.risks.weighted_loss import FEW
 from cutplane.validation import Array
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -28,6 +29,8 @@ class RunningSum:
 
     def __call__(self, u: Array) -> Array:
         """Return X'u, shape (n,), and remember it and u."""
+        if u.size <= FEW:
+            return self.data.transposed_times(u)
         total, steps = self._updated(u)
         self.last = (u, total, steps) if np.isfinite(total).all() else None
         return total.copy()

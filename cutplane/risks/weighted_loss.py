@@ -16,13 +16,13 @@ from cutplane.validation import Array
 
 Derivatives = Callable[[float], tuple[float, float]]
 
-_FEW = 512
+FEW = 512
 """Examples for which numpy takes as long as compiled loops, within the time of a few of its calls."""
 
 
 def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
     """Return the compiled form, if it pays and the loss can be compiled; else that in numpy."""
-    if y.size > _FEW:
+    if y.size > FEW:
         from cutplane.losses.compiling import compiled
         from cutplane.risks.compiled_loss import CompiledLoss
 
