@@ -30,8 +30,8 @@ from cutplane.losses import (
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
+    compiling,
 )
-from cutplane.losses.compiling import compiled
 from cutplane.losses.inlined import exp, log1p
 from cutplane.risks.compiled_loss import CompiledLoss
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
@@ -63,6 +63,11 @@ class Outlined(ScalarLoss):
 
     def outline(self):
         return self.phi
+
+
+def compiled(loss):
+    """At some targets that suit it."""
+    return compiling.compiled(loss, own_losses.targets(loss, 20, np.random.default_rng(0)))
 
 
 def phi_of(loss):
@@ -219,6 +224,37 @@ def test_methods_with_the_same_code_and_other_constants_are_told_apart():
         np.testing.assert_allclose(fast.values(z), factor * ((z - y) ** 2).sum())
 
 
+@pytest.mark.parametrize("name", ["scale", "_scale"])
+def test_numbers_of_any_object_are_arguments(name):
+    class Scaled(ScalarLoss):
+        def __init__(self, scale):
+            setattr(self, name, scale)
+
+    code = f"def value(self, t, y): return self.{name} * (t - y) ** 2"
+    code += f"\ndef derivative(self, t, y): return 2 * self.{name} * (t - y)"
+    methods = {}
+    exec(code, {}, methods)
+    for method, function in methods.items():
+        setattr(Scaled, method, function)
+    y, z = np.ones(5), np.linspace(-1.0, 1.0, 5)
+    for scale in (2, 0.5, np.float32(3.0), True):
+        fast = CompiledLoss(compiled(Scaled(scale)), Scaled(scale), y, y, np.array([0, 5]))
+        np.testing.assert_allclose(fast.values(z), scale * ((z - y) ** 2).sum())
+
+
+def test_a_compiled_loss_that_says_something_else_is_not_used():
+    class Scaled(ScalarLoss):
+        pass
+
+    names = {"SCALE": 2.0}
+    exec("def value(self, t, y): return SCALE * (t - y) ** 2", names)
+    exec("def derivative(self, t, y): return 2.0 * SCALE * (t - y)", names)
+    Scaled.value, Scaled.derivative = names["value"], names["derivative"]
+    assert compiled(Scaled()) is not None
+    names["SCALE"] = 3.0
+    assert compiled(Scaled()) is None
+
+
 def test_numbers_of_the_loss_are_arguments():
     y, z, edges = np.ones(5), np.linspace(-1.0, 1.0, 5), np.array([0, 5])
     codes = [compiled(own_losses.LogCosh(scale)) for scale in (0.5, 2.0)]
@@ -234,8 +270,8 @@ def test_other_processes_need_not_compile_again(tmp_path):
         from cutplane.losses import Logistic
         from cutplane.losses.compiling import compiled
         for loss in (Logistic(), own_losses.LogCosh(3.0)):
-            hits = [sum(one.stats.cache_hits.values()) for one in compiled(loss).passes.values()]
-            print(compiled(loss).tag, sum(hits))
+            code = compiled(loss, np.array([-1.0, 1.0]))
+            print(code.tag, sum(sum(one.stats.cache_hits.values()) for one in code.passes.values()))
     """
     root = Path(__file__).parents[1]
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests'}"}

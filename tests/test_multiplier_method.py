@@ -13,7 +13,7 @@ from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
 from cutplane.capabilities import Capability, offers
 from cutplane.losses import EpsilonInsensitive, Hinge, Squared, SquaredEpsilonInsensitive
 from cutplane.methods.newton import NewtonSteps
-from cutplane.risks.multiplier_kernels import sparse_gram
+from cutplane.risks.passes import sparse_gram
 from cutplane.threads import get_threads, set_threads
 
 ALL_LOSSES = [*LOSSES, SquaredEpsilonInsensitive(0.3)]

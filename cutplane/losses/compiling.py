@@ -18,9 +18,11 @@ from cutplane.capabilities import Capability, offers
 from cutplane.losses import elementary, passes, smooth_passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.inlined import INLINE
+from cutplane.validation import Array
 
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
-_TRIAL = np.linspace(-2.0, 2.0, 8)
+_TRIALS = 8
+"""Examples at which the compiled loss is compared with its methods."""
 
 
 class Compiled(NamedTuple):
@@ -42,23 +44,25 @@ class Compiled(NamedTuple):
 
     def loop(self, loop: Any) -> Callable[..., Any]:
         """Return a compiled loop that uses `dual_prox` and `is_settled`, with those of this loss."""
-        return loop if self.tag == "" else _copy(loop.py_func, dict(self.passes), self.tag)
+        own = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
+        return loop if self.tag == "" else _loop(loop, self.tag, *own)
 
 
-def compiled(loss: ScalarLoss) -> Compiled | None:
-    """Return what compiled code needs of a loss; None if it cannot be compiled."""
+def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
+    """Return what compiled code needs of a loss; None if it cannot be compiled, as a trial at y tells."""
     phi = pieces_of(loss)
     if phi is not None:
         return Compiled(passes.as_outline(phi, loss.variable == "margin"), vars(passes))
     kind = type(loss)
     smooth = offers(loss, Capability.SECOND_DERIVATIVE)
     methods = (kind.value, kind.derivative, *([kind.second_derivative] if smooth else []))
+    if not all(isinstance(method, FunctionType) for method in methods):
+        return None
     used = {name for method in methods for name in method.__code__.co_names}
     own = {name: getattr(loss, name, None) for name in sorted(used)}
     own = {name: number for name, number in own.items() if isinstance(number, Real | np.ndarray)}
-    copies, tag = _copies(methods, tuple(own))
-    candidate = Compiled(tuple(own.values()), copies, tag)
-    return candidate if _agree(candidate, loss) else None
+    candidate = Compiled(tuple(own.values()), *_copies(methods, tuple(own)))
+    return candidate if _agree(candidate, loss, y[:_TRIALS]) else None
 
 
 @cache
@@ -67,17 +71,27 @@ def _copies(methods: tuple[Any, ...], fields: tuple[str, ...]) -> tuple[dict[str
     tag = _tag(methods, fields)
     given = {method.__name__: _scalar(method, fields) for method in methods}
     names = ["values", "derivatives", "is_settled"]
+    names += ["along", "dual_prox"] if "second_derivative" in given else []
+    copies = {name: _copy(getattr(smooth_passes, name), given, tag) for name in names}
     if "second_derivative" in given:
-        names += ["second_derivatives", "along", "dual_prox"]
-    return {name: _copy(getattr(smooth_passes, name), given, tag) for name in names}, tag
+        bent = {"derivative": given["second_derivative"]}
+        copies["second_derivatives"] = _copy(smooth_passes.derivatives, bent, tag and f"second_{tag}")
+    return copies, tag
+
+
+@cache
+def _loop(loop: Any, tag: str | None, *names: tuple[str, Any]) -> Any:
+    return _copy(loop.py_func, dict(names), tag)
 
 
 def _scalar(method: Any, fields: tuple[str, ...]) -> Any:
     """Return a method of a loss as a compiled function of (numbers, t, y)."""
-    function = njit(**INLINE | {"cache": False})(method)
-    if not fields:
-        return function
-    own = namedtuple("own", fields)
+    public = {field: "x" + field for field in fields}  # as those of a named tuple must be
+    code = method.__code__.replace(
+        co_names=tuple(public.get(name, name) for name in method.__code__.co_names)
+    )
+    renamed = FunctionType(code, method.__globals__, method.__name__, closure=method.__closure__)
+    function, own = njit(**INLINE | {"cache": False})(renamed), namedtuple("own", public.values())
     return njit(**INLINE | {"cache": False})(lambda numbers, t, y: function(own(*numbers), t, y))
 
 
@@ -96,30 +110,27 @@ def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
         meant = [method.__globals__.get(name) for name in code.co_names]
         if code.co_freevars or not all(_has_a_name(item) for item in (*meant, *code.co_consts)):
             return None
-        known += [
-            code.co_code,
-            code.co_consts,
-            code.co_names,
-            code.co_varnames,
-            *(getattr(item, "__name__", item) for item in meant),
-        ]
+        known += [code.co_code, code.co_consts, code.co_names, code.co_varnames]
+        known += [getattr(item, "__name__", item) for item in meant]
     return hashlib.blake2b(repr(known).encode(), digest_size=12).hexdigest()
 
 
 def _has_a_name(item: Any) -> bool:
-    return item is None or isinstance(item, Real | str | ModuleType) or item in vars(elementary).values()
+    ours = any(item is function for function in vars(elementary).values())
+    return ours or isinstance(item, Real | str | ModuleType | None)
 
 
-def _agree(candidate: Compiled, loss: ScalarLoss) -> bool:
+def _agree(candidate: Compiled, loss: ScalarLoss, y: Array) -> bool:
     """Tell whether the passes can be compiled, and give what the methods give."""
-    y, ones, found = np.sign(_TRIAL), np.ones(_TRIAL.size), np.empty((2, _TRIAL.size))
     numbers, run = candidate.numbers, candidate.passes
+    t, ones, found = np.linspace(-2.0, 2.0, y.size), np.ones(y.size), np.empty((2, y.size))
     try:
-        run["values"](numbers, _TRIAL, y, ones, np.arange(_TRIAL.size + 1), found[0])
-        run["derivatives"](numbers, _TRIAL, y, ones, found[1])
+        run["values"](numbers, t, y, ones, np.arange(y.size + 1), found[0])
+        run["derivatives"](numbers, t, y, ones, found[1])
         if "along" in run:
-            run["along"](numbers, _TRIAL, y, y, ones, 0.5)
+            run["along"](numbers, t, y, y, ones, 0.5)
     except NumbaError:
         return False
-    expected = [loss.value(_TRIAL, y), loss.derivative(_TRIAL, y)]
+    with np.errstate(all="ignore"):
+        expected = [loss.value(t, y), loss.derivative(t, y)]
     return np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True)

@@ -48,12 +48,6 @@ def derivatives(numbers, z, y, weights, out):
         out[i] = weights[i] * derivative(numbers, z[i] if weights[i] > 0.0 else 0.0, y[i])
 
 
-def second_derivatives(numbers, z, y, weights, out):
-    """Set out to the weighted second derivatives of the losses in the predictions z."""
-    for i in range(z.shape[0]):
-        out[i] = weights[i] * second_derivative(numbers, z[i] if weights[i] > 0.0 else 0.0, y[i])
-
-
 def along(numbers, z0, z1, y, weights, t):
     """Return the derivatives, first and second, of the weighted loss of z0 + t (z1 - z0) in t."""
     slope = curvature = 0.0

@@ -233,7 +233,7 @@ class LinearRisk(ImagedRisk):
         from cutplane.losses.compiling import compiled
         from cutplane.risks.dual_ascent import DualAscent
 
-        code = compiled(self.loss)
+        code = compiled(self.loss, self.y)
         return None if code is None else DualAscent(code, self, quadratic, multipliers)
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:

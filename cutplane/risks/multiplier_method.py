@@ -15,7 +15,7 @@ from cutplane.forms import DiagonalQuadratic
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.pieces import Pieces
 from cutplane.risks.chunks import equal_ranges
-from cutplane.risks.multiplier_kernels import sparse_gram
+from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 from cutplane.threads import run_chunks

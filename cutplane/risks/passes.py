@@ -146,3 +146,16 @@ def dense_add(flat, start, stride, rows, coefficients, edges, low, high, begin, 
             a, b, c, d = weight[0], weight[1], weight[2], weight[3]
             for j in range(n):
                 total[j] += (a * x0[j] + b * x1[j]) + (c * x2[j] + d * x3[j])
+
+
+@njit(**_OPTIONS)
+def sparse_gram(data, indices, indptr, rows, coefficients, out):
+    """Add a T such that T + T' is the sum of coefficients_k x_r x_r', with r = rows[k], to out."""
+    for k in range(rows.shape[0]):
+        begin, end = _unsigned(indptr[rows[k]]), _unsigned(indptr[rows[k] + 1])
+        for p in range(begin, end):
+            factor = coefficients[k] * data[p]
+            row = out[indices[p]]
+            row[indices[p]] += 0.5 * factor * data[p]
+            for q in range(begin, p):
+                row[indices[q]] += factor * data[q]

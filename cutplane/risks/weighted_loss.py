@@ -26,7 +26,7 @@ def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> W
         from cutplane.losses.compiling import compiled
         from cutplane.risks.compiled_loss import CompiledLoss
 
-        code = compiled(loss)
+        code = compiled(loss, y)
         if code is not None:
             return CompiledLoss(code, loss, y, weights, edges)
     return WeightedLoss(loss, y, weights, edges)
