@@ -77,7 +77,8 @@ class Moves:
         elif self._left == 0:
             self._move = min(self._rates, key=lambda move: self._to_go(run, move))
             if self._move == EPOCHS and self._ascent is None:
-                self._own_gap = math.inf if known_multipliers(run) is not None else self._gap
+                known = known_multipliers(run) is not None
+                self._own_gap = math.inf if known else run.upper - run.lower
                 self._ascent = dual_ascent(run)
                 if self._ascent is None:
                     del self._rates[EPOCHS]
