@@ -46,16 +46,18 @@ class Outline(NamedTuple):
 def as_outline(phi: Pieces, margin: bool) -> Outline:
     """Return the numbers of phi."""
     base, terms = phi.terms
-    near = np.where(phi.jumps > 0.0, NEAR, 0.0)
-    pieces = np.column_stack([np.r_[-np.inf, phi.knots], np.r_[0.0, near], phi.slopes, phi.curvatures])
+    pieces = np.zeros((phi.slopes.size, 4))
+    pieces[0, 0] = -np.inf
+    pieces[1:, 0], pieces[1:, 1] = phi.knots, np.where(phi.jumps > 0.0, NEAR, 0.0)
+    pieces[:, 2], pieces[:, 3] = phi.slopes, phi.curvatures
     return Outline(margin, np.array([phi.value, base, phi.at]), terms, pieces)
 
 
 def bent(outline: Outline) -> Outline:
     """Return what has the second derivative where an outline has the first."""
-    knots, _, _, curvatures = outline.pieces.T
-    nothing = np.zeros_like(knots)
-    return outline._replace(pieces=np.column_stack([knots, nothing, curvatures, nothing]))
+    pieces = outline.pieces.copy()
+    pieces[:, 1], pieces[:, 2], pieces[:, 3] = 0.0, outline.pieces[:, 3], 0.0
+    return outline._replace(pieces=pieces)
 
 
 @njit(**_OPTIONS)

@@ -249,7 +249,7 @@ class Pieces:
     def _minimiser(self) -> float:
         """The first point from which phi does not fall, or what stands for it."""
         after = self._sides[1]
-        j = int(np.argmax(np.r_[after >= 0.0, True]))
+        j = [*(after >= 0.0).tolist(), True].index(True)
         slope, curvature = self.slopes[j], self.curvatures[j]
         nearest = self.knots[min(j, self.knots.size - 1)] if self.knots.size else 0.0
         if curvature > 0.0 and (j == self.knots.size or -slope <= curvature * nearest):

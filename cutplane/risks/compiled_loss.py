@@ -42,11 +42,14 @@ class CompiledLoss(WeightedLoss):
             [slice(*rows) for rows in equal_ranges(m, m * cost)] for cost in (_CHEAP, _DEAR)
         )
         self._chunks = self._few if self.is_piecewise else self._many
-        self._cuts = np.union1d(edges, [rows.start for rows in self._chunks])
-        self._block_starts = np.searchsorted(self._cuts, edges[:-1])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return weighted_loss, (self.loss, self.y, self.weights, self.edges)
+
+    @cached_property
+    def _cuts(self) -> Array:
+        """Where blocks or chunks begin, and m."""
+        return np.union1d(self.edges, [rows.start for rows in self._chunks])
 
     @cached_property
     def sample(self) -> tuple[Array, Array, Array] | None:
@@ -67,7 +70,11 @@ class CompiledLoss(WeightedLoss):
             self.passes["values"](self.numbers, z, self.y, self.weights, cuts, out)
 
         run_chunks(add, self._chunks)
-        out = sums if sums.size == self.edges.size - 1 else np.add.reduceat(sums, self._block_starts)
+        out = (
+            sums
+            if sums.size == self.edges.size - 1
+            else np.add.reduceat(sums, np.searchsorted(self._cuts, self.edges[:-1]))
+        )
         return super().values(z) if np.isnan(out).any() else out  # some prediction is infinite
 
     def derivatives(self, z: Array) -> Array:
