@@ -204,6 +204,9 @@ def test_what_is_compiled():
     for loss, kind in ((own_losses.Opaque(), WeightedLoss), (own_losses.Kinked(), CompiledLoss)):
         assert type(weighted_loss(loss, y, y, np.array([0, 2000]))) is kind
         assert type(weighted_loss(loss, y[:500], y[:500], np.array([0, 500]))) is WeightedLoss
+        risk = LinearRisk(np.ones((2000, 1)), y, loss)
+        risk.oracle(np.zeros(1))
+        assert ("not compiled" in repr(risk)) == (kind is WeightedLoss)
 
 
 def test_methods_with_the_same_code_and_other_constants_are_told_apart():

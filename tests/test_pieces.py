@@ -192,3 +192,12 @@ def test_what_says_nothing_is_named():
     with pytest.raises(MissingCapabilityError, match="Half has neither"):
         Half().derivative(0.0, 1.0)
     assert isinstance(Hinge().pieces(np.ones(2)), ExamplePieces)
+
+    class Pair(ScalarLoss):
+        def outline(self):
+            return (1.0,), ((0.0, -1.0), (0.0, 0.0))
+
+    with pytest.raises(InvalidInputError, match=r"Pair.outline\(\) must return Pieces or None, got \(\(1.0"):
+        Pair().value(0.0, 1.0)
+    with pytest.raises(InvalidInputError, match='variable must be "residual" or "margin"'):
+        type("Odd", (ScalarLoss,), {"variable": "score"})

@@ -74,7 +74,7 @@ class LinearClassification(ClassifierMixin, LinearEstimator):
         found = self._predictions(X)
         loss: Any = self._loss()
         single = found.shape[1] == 1
-        if isinstance(loss, VectorLoss):
+        if isinstance(self._loss(), VectorLoss):
             return loss.log_probability(np.hstack([0.0 * found, found]) if single else found)
         logarithms = loss.log_probability(np.hstack([-found, found]) if single else found)
         return logarithms if single else logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)

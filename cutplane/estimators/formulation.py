@@ -53,10 +53,6 @@ REGRESSION: dict[str, Loss] = {
 PENALTIES = ("l2", "l1", "elasticnet")
 
 
-_COSTLY = 10.0
-"""Times as costly as no bias: more than a bias of the size of the targets costs, but by exponentials."""
-
-
 def as_choice(name: str, value: Any, choices: Any) -> Any:
     """Return `value` if it is among `choices`, or raise `InvalidInputError`."""
     if value not in choices:
@@ -89,19 +85,14 @@ def starting_point(risk: LinearRisk | MulticlassRisk) -> Array:
     if isinstance(risk, MulticlassRisk):
         x.reshape(risk.shape)[:, -1] = np.linspace(1.0, -1.0, risk.shape[0])
         return x
-    mean = np.average(risk.y, weights=risk.weights)
     if (np.abs(risk.y) == 1.0).all():
         x[-1] = 1.0
-    else:
-        x[-1] = mean + np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
-
-    def excess(bias: float) -> float:
-        with np.errstate(over="ignore"):
-            losses = risk.loss.value(np.full(risk.y.shape, bias), risk.y) - risk.loss.infimum(risk.y)
-            return float(risk.weights @ losses)
-
-    while excess(x[-1]) > _COSTLY * excess(0.0):
-        x[-1] *= 0.5
+        return x
+    mean = np.average(risk.y, weights=risk.weights)
+    spread = np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
+    with np.errstate(divide="ignore"):
+        start = risk.loss.link(mean + spread)
+    x[-1] = start if np.isfinite(start) else 0.0
     return x
 
 

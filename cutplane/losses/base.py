@@ -102,6 +102,10 @@ class ScalarLoss:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.variable not in ("residual", "margin"):
+            raise InvalidInputError(
+                f'{cls.__name__}.variable must be "residual" or "margin", got {cls.variable!r}.'
+            )
         if {"value", "derivative", "directional"} & vars(cls).keys() and "outline" not in vars(cls):
             cls.outline = ScalarLoss.outline
 
@@ -164,8 +168,12 @@ class ScalarLoss:
         return ExamplePieces(knots + y, slopes - curvatures * y, np.repeat(curvatures, np.size(y), axis=1))
 
     def mean(self, t: Any) -> Any:
-        """Return the target that a prediction t stands for: t itself, unless there is a link function."""
+        """Return the target that a prediction t stands for: t itself, unless there is a `link`."""
         return t
+
+    def link(self, mean: Any) -> Any:
+        """Return the prediction t that stands for a target: the inverse of `mean`."""
+        return mean
 
     def check_targets(self, y: Any) -> Array:
         """Return `y` as a float64 vector (labels -1 and +1 for margins), or raise `InvalidInputError`."""
@@ -194,7 +202,10 @@ class ScalarLoss:
 
     @cached_property
     def _phi(self) -> Pieces | None:
-        return self.outline()
+        phi = self.outline()
+        if phi is None or isinstance(phi, Pieces):
+            return phi
+        raise InvalidInputError(f"{type(self).__name__}.outline() must return Pieces or None, got {phi!r}.")
 
     @property
     def _known(self) -> Pieces:
@@ -223,6 +234,16 @@ def pieces_of(loss: ScalarLoss) -> Pieces | None:
 
 
 class MarginLoss(ScalarLoss):
-    """l(t, y) = phi(y t) for labels y in {-1, +1}."""
+    """l(t, y) = phi(y t), a loss of the margin, for labels y in {-1, +1}; see `ScalarLoss`.
+
+    Examples
+    --------
+    >>> from cutplane.losses import MarginLoss, Pieces
+    >>> class Ramp(MarginLoss):
+    ...     def outline(self):
+    ...         return Pieces(knots=[-1.0, 1.0], slopes=[-2.0, -0.5, 0.0])
+    >>> float(Ramp().value(0.5, 1.0)), float(Ramp().value(0.5, -1.0))
+    (0.25, 0.75)
+    """
 
     variable = "margin"

@@ -93,7 +93,7 @@ class Pieces:
             )
         value = as_scalar("Pieces.value", self.value, **_FINITE)
         for name, number in zip(_FIELDS, (knots, slopes, curvatures, value), strict=True):
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, np.array(number)[()])
         before, after = self._sides
         for j in np.flatnonzero(after - before < -self._slack)[:1].tolist():
             raise InvalidInputError(

@@ -214,6 +214,10 @@ class Poisson(ScalarLoss):
         """Return exp(t)."""
         return exp(t)
 
+    def link(self, mean: Any) -> Any:
+        """Return the logarithm."""
+        return np.log(mean)
+
     def conjugate(self, u: Any, y: Any) -> Any:
         """Return sup over t of u t - l(t, y); inf outside its domain."""
         s = u + y

@@ -132,7 +132,9 @@ class LinearRisk(ImagedRisk):
     def __repr__(self) -> str:
         blocks = f", {self.n_blocks} blocks" if self.n_blocks > 1 else ""
         intercept = ", intercept" if self.intercept else ""
-        return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks})"
+        losses = vars(self).get("_losses")
+        slow = ", its loss not compiled" if losses is not None and losses.refused else ""
+        return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks}{slow})"
 
     @property
     def withheld(self) -> tuple[Capability, ...]:

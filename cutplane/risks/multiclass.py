@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability
+from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.lines import Line
 from cutplane.losses.multiclass import MulticlassHinge
@@ -113,7 +113,7 @@ class MulticlassRisk(ImagedRisk):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss cannot give."""
-        return () if hasattr(self.loss, "cvxpy_form") else (Capability.CVXPY,)
+        return () if offers(self.loss, Capability.CVXPY) else (Capability.CVXPY,)
 
     @property
     def infima(self) -> Array:

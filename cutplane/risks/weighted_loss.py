@@ -29,7 +29,9 @@ def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> W
         code = compiled(loss, y)
         if code is not None:
             return CompiledLoss(code, loss, y, weights, edges)
-    return WeightedLoss(loss, y, weights, edges)
+    losses = WeightedLoss(loss, y, weights, edges)
+    losses.refused = y.size > FEW
+    return losses
 
 
 class WeightedLoss:
@@ -44,6 +46,8 @@ class WeightedLoss:
     """
 
     is_piecewise_linear = False
+    refused = False
+    """Whether the loss was to be compiled and could not be."""
 
     def __init__(self, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         self.loss = loss
