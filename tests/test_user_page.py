@@ -59,7 +59,7 @@ def _away(tmp_path, monkeypatch):
 
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
-    learning, built_in, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
+    learning, built_in, own_loss, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
     whole_path, boosted, many_kernels, inference = rest
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
@@ -72,6 +72,10 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
 
     hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w))) / len(y)
     assert value_of(built_in, names) == pytest.approx(minimum(hinge + 0.5e-4 * cp.sum_squares(w)), rel=1e-4)
+
+    asymmetric = cp.sum(cp.maximum(-0.2 * (X @ w - y), X @ w - y)) / len(y)
+    expected = minimum(asymmetric + 0.5e-3 * cp.sum_squares(w))
+    assert value_of(own_loss, names) == pytest.approx(expected, rel=1e-3)
 
     v = cp.Variable(5)
     expected = minimum(cp.norm1(A @ v - b) + cp.norm_inf(v), [v >= 0])
