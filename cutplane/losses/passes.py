@@ -127,7 +127,7 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     for start in range(0, z0.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
         label, c, first, last = y[rows], weights[rows], z0[rows], z1[rows]
-        pace, found, entry, exit = (
+        pace, found, enter, leave = (
             speeds[: c.shape[0]],
             hit[: c.shape[0]],
             begins[: c.shape[0]],
@@ -139,29 +139,30 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
             _, _, rise, bend = pieces[j]
             end = pieces[j + 1, 0] if j + 1 < pieces.shape[0] else np.inf
             for i in range(c.shape[0]):
-                exit[i] = (end - (label[i] * first[i] if margin else first[i] - label[i])) / pace[i]
+                leave[i] = (end - (label[i] * first[i] if margin else first[i] - label[i])) / pace[i]
             if rise != 0.0 or bend != 0.0:
                 for i in range(c.shape[0]):
                     s = label[i] * first[i] if margin else first[i] - label[i]
                     up = pace[i] > 0.0
-                    inside = ((entry[i] <= low) == up or j == 0) and (exit[i] <= low) != up
+                    inside = ((enter[i] <= low) == up or j == 0) and (leave[i] <= low) != up
                     rate = c[i] * pace[i] if inside else 0.0
                     slope += rate * (rise + bend * (s + low * pace[i]))
                     curvature += rate * pace[i] * bend
             if j + 1 == pieces.shape[0]:
                 break
-            jump = pieces[j + 1, 2] - rise + (pieces[j + 1, 3] - bend) * end
+            kinked = pieces[j + 1, 1] > 0.0
+            jump = pieces[j + 1, 2] - rise + (pieces[j + 1, 3] - bend) * end if kinked else 0.0
             for i in range(c.shape[0]):
-                found[i] = (exit[i] > low) & (exit[i] < high)
+                found[i] = (leave[i] > low) & (leave[i] < high)
             for i in range(c.shape[0]):
                 if found[i]:
                     rate = c[i] * abs(pace[i])
-                    kinks[count] = exit[i]
+                    kinks[count] = leave[i]
                     jumps[count] = rate * jump
                     if bends.shape[0]:
                         bends[count] = rate * pace[i] * (pieces[j + 1, 3] - bend)
                     count += 1
-            entry, exit = exit, entry
+            enter, leave = leave, enter
     return slope, curvature, count
 
 

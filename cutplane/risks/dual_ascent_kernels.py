@@ -36,15 +36,15 @@ def csr_epochs(
     data, indices, indptr,
     y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed,
 ):  # fmt: skip
-    """Do some epochs over the first `count` examples of `order`; v, x and order are updated.
+    """Do some epochs over the first `count` examples of `order`; u, x and order are updated.
 
     Parameters
     ----------
     rates, bias_rates : ndarray of shape (m,)
-        What x moves by along a row, and the bias, per unit of v_i; `bias_rates` is empty without a bias,
+        What x moves by along a row, and the bias, per unit of u_i; `bias_rates` is empty without a bias,
         which else is the last entry of x.
     reach : float
-        An example whose v is at a bound is left out if s is farther than this from every knot.
+        An example whose u stays as it is is left out if its t is farther than this from every kink.
 
     Returns
     -------
