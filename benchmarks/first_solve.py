@@ -1,4 +1,4 @@
-"""CPU seconds of the first solve of a process, on an empty numba cache and on a filled one, and what is compiled.
+"""CPU seconds of the first solve of a process, on an empty and on a filled numba cache, and what is compiled.
 
 Each case runs three times, in processes of its own: without a cache, with the cache that this left, and,
 in the last of them, once more. Imports are timed apart from the solve.
@@ -168,6 +168,8 @@ def Compilations(event):
             whole = time.process_time() - start
             if self.open:
                 self.open[-1][1] += whole
+            if happened.data["args"] not in happened.data["dispatcher"].overloads:  # put off
+                return
             function = happened.data["dispatcher"].py_func
             signature = ", ".join(map(str, happened.data["args"]))
             self.rows.append((f"{function.__module__}.{function.__name__}", signature, whole - inner))
