@@ -19,14 +19,16 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import thread_time
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
+from numba.core.types import unliteral
 
-from cutplane.clock import clock, compiled_seconds, go_on, stop
+from cutplane.clock import compiled_seconds, go_on, stop
 from cutplane.exceptions import InvalidInputError
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
@@ -115,9 +117,8 @@ def routine(
     """
     if function is None:
         return partial(routine, fastmath=fastmath, plain=plain)
-    dispatcher = njit(
-        cache=True, nogil=True, error_model="numpy", fastmath=set(fastmath), no_cfunc_wrapper=True
-    )(function)
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    dispatcher = njit(fastmath=set(fastmath), **options)(function)
     if isinstance(dispatcher, Dispatcher):  # else NUMBA_DISABLE_JIT is set
         _policies[dispatcher] = _Policy(dispatcher, plain or function)
     return dispatcher
@@ -147,6 +148,8 @@ class _Policy:
         self.function = function
         self.compile = dispatcher._compile_for_args
         self.compiler = dispatcher._compiler.compile
+        self.template = dispatcher.get_call_template
+        dispatcher.get_call_template = self.without_literals
         dispatcher._compile_for_args = self.choose
         dispatcher._compiler.compile = self.compile_now
         self._start_again()
@@ -187,14 +190,18 @@ class _Policy:
             raise _Postponed
         return self.compiler(*args)
 
+    def without_literals(self, args: Any, kws: Any) -> Any:
+        """Ask for the code that a compiled caller needs: the same whatever constants it passes."""
+        return self.template(tuple(map(unliteral, args)), kws)
+
     def interpret(self, *args: Any) -> Any:
         """Call the function itself, and the routines that it calls likewise."""
         if self.interpreter is None:
             self.interpreter = _interpreted(self.function, {})
-        began = clock()
+        began = thread_time()
         with np.errstate(all="ignore"):
             answer = self.interpreter(*args)
-        self.seconds += clock() - began
+        self.seconds += thread_time() - began
         self.elements += _elements(args)
         return _python(answer)
 

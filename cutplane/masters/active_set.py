@@ -330,8 +330,8 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 
 
 @routine(fastmath=SUMS)
-def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course):
-    """Do a slice of the steps of `maximise`; PAUSED if more are needed.
+def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps):
+    """Do so many steps of `maximise`; PAUSED if more are needed.
 
     `course` is what has to be known to go on: the moves made (-1 before the first slice), those without a
     gain, the gain of a move that is not complete (-1 if the last one is), and the growth of `reach`.
@@ -340,7 +340,6 @@ def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol,
         course[:] = 0.0
         course[2] = -1.0
         moved[:n] = 0.0
-    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
@@ -430,9 +429,10 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
         If the deadline passes between two slices of work.
     """
     course[0] = -1.0
+    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     while True:
         status, n_free, gap, error, moves = go_on(
-            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course
+            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
         )
         if status != PAUSED:
             return status, n_free, gap, error, moves

@@ -1,0 +1,169 @@
+"""Routines are interpreted until compiling them pays, with the same answers, and no clock counts it."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+
+from cutplane import compiling
+from cutplane.clock import clock, compiled_seconds, go_on, stop
+from cutplane.compiling import SUMS, compiling_at, routine
+from cutplane.exceptions import InvalidInputError
+
+
+class Pair(NamedTuple):
+    first: float
+    second: int
+
+
+@pytest.fixture
+def total(monkeypatch, tmp_path):
+    """A routine that calls another, and that no cache has."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @routine(fastmath=SUMS)
+    def total(x, i):
+        return pair(x * 1.0, i)
+
+    return total
+
+
+@routine
+def pair(x, i):
+    s = 0.0
+    for j in range(x.shape[0]):
+        s += x[j]
+    return Pair(s / (x[0] - x[0]) if i < 0 else s, i + x.shape[0])
+
+
+def test_a_routine_is_interpreted_until_that_has_cost_a_share_of_compiling_it(total):
+    x = np.arange(5.0)
+    with compiling_at(0.01):
+        answers = [total(x, 2)]
+        assert not total.signatures
+        while not total.signatures:
+            answers.append(total(x, 2))
+    assert len(answers) > 3
+    for answer in answers:
+        assert answer == Pair(10.0, 7) and type(answer) is Pair
+        assert type(answer.first) is float and type(answer.second) is int
+
+
+@pytest.mark.parametrize(
+    ("share", "x"),
+    [(0.0, np.ones(3)), (1e9, np.ones(3, np.float32)), (1.0, np.ones(10_000_000))],
+    ids=["at once", "float32", "large"],
+)
+def test_a_routine_is_compiled_at_once_if_it_must_be(total, share, x):
+    with compiling_at(share):
+        assert total(x, 0).first == x.size
+    assert total.signatures
+
+
+def test_what_is_in_the_cache_is_not_interpreted(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def double(x):
+        return 2.0 * x[0]
+
+    with compiling_at(0.0):
+        routine(double)(np.ones(1))
+    with compiling_at(math.inf):
+        loaded, new = routine(double), routine(double)
+        assert loaded(np.ones(1)) == 2.0 and loaded.signatures
+        assert new(np.ones(1, np.int64)) == 2.0 and not new.signatures
+
+
+def test_an_interpreted_routine_divides_by_zero_as_a_compiled_one_does(total):
+    answers = []
+    for share in (math.inf, 0.0):
+        with compiling_at(share):
+            answers.append(total(np.ones(2), -1).first)
+    assert answers == [math.inf, math.inf]
+
+
+def test_another_function_stands_for_one_that_cannot_be_interpreted(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @routine(plain=max)
+    def larger(x, y):
+        raise AssertionError
+
+    with compiling_at(math.inf):
+        assert larger(2.0, 3.0) == 3.0
+
+
+def test_the_environment_may_be_wrong(monkeypatch):
+    monkeypatch.setenv("CUTPLANE_COMPILE", "sometimes")
+    with pytest.raises(InvalidInputError, match="CUTPLANE_COMPILE must be 'always' or 'never'"):
+        compiling._share()
+
+
+def test_the_clock_stands_still_until_it_goes_on_as_often_as_it_was_stopped():
+    began, seconds = clock(), compiled_seconds()
+    stop()
+    stop()
+    go_on()
+    stopped = clock()
+    time.sleep(0.05)
+    assert clock() == stopped and stopped - began < 0.05
+    assert compiled_seconds() - seconds >= 0.05
+    go_on()
+    assert clock() >= stopped and clock() - began < 0.05
+    time.sleep(0.05)
+    assert clock() - stopped >= 0.05
+
+
+SOLVE = """
+import json, time
+import numpy as np
+import cutplane as cut
+from cutplane import compiling
+
+X = np.random.default_rng(0).normal(size=(100, 3))
+
+@cut.risk(dim=3)
+def absolute(w):
+    r = X @ w - 1.0
+    return np.abs(r).mean(), X.T @ np.sign(r) / 100
+
+began = time.perf_counter()
+result = cut.Problem(absolute, cut.L2(1e-2)).solve(cut.BMRM(), tol=1e-6, time_limit=1.0)
+policies = compiling._policies.values()
+print(json.dumps({
+    "status": result.status, "wall": time.perf_counter() - began, "compiled": result.history[-1].compiled,
+    "elapsed": result.history[-1].elapsed, "said": "of compiling" in repr(result), "x": list(result.x),
+    "misses": sum(sum(policy.dispatcher.stats.cache_misses.values()) for policy in policies),
+    "interpreted": sum(policy.seconds for policy in policies),
+}))
+"""
+
+
+def in_a_new_process(code, cache, **variables):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)} | variables
+    run = subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def solved(cache, **variables):
+    return json.loads(in_a_new_process(["-c", SOLVE], cache, **variables))
+
+
+def test_compiling_is_said_and_counts_against_no_limit(tmp_path):
+    interpreted = solved(tmp_path)
+    assert interpreted["status"] == "OPTIMAL" and interpreted["interpreted"] > 0.0
+    compiled = solved(tmp_path, CUTPLANE_COMPILE="always")
+    assert compiled["status"] == "OPTIMAL" and compiled["interpreted"] == 0.0 and compiled["misses"] > 0
+    assert compiled["said"] and compiled["compiled"] > 0.5 > compiled["elapsed"]
+    assert compiled["elapsed"] + compiled["compiled"] <= compiled["wall"]
+    np.testing.assert_allclose(interpreted["x"], compiled["x"], atol=1e-3)
+    loaded = solved(tmp_path)
+    assert loaded["misses"] == 0 and loaded["interpreted"] == 0.0 and loaded["x"] == compiled["x"]
