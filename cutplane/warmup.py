@@ -38,7 +38,7 @@ def warm_up(parts: list[str] | None = None) -> None:
 
 
 def _engine() -> Iterator[object]:
-    """A black box with each method and kind of set, whose masters are ours."""
+    """Solve a black box by each method, over each kind of set whose masters are ours."""
     X, y = _data(40, 3)
 
     @cut.risk(dim=3)
@@ -55,7 +55,7 @@ def _engine() -> Iterator[object]:
 
 
 def _linear() -> Iterator[object]:
-    """Every loss on dense and sparse data of both types, wide and tall."""
+    """Take every loss, on dense and sparse data of both types, wide and tall."""
     scalar = [piece for piece in vars(cut.losses).values() if _is_loss(piece)]
     for (m, n), kind, dtype in product(((60, 4), (12, 30)), _KINDS, _TYPES):
         X, y = _data(m, n)
@@ -72,7 +72,7 @@ def _linear() -> Iterator[object]:
 
 
 def _kernels() -> Iterator[object]:
-    """Kernel machines and learnt kernels."""
+    """Learn kernels, with and without an intercept."""
     X, y = _data(60, 4)
     kernels = cut.kernels.single_feature_kernels(4)
     for dtype, targets in product(_TYPES, (np.sign(y), y)):
@@ -83,7 +83,7 @@ def _kernels() -> Iterator[object]:
 
 
 def _boosting() -> Iterator[object]:
-    """Stumps on dense and sparse data."""
+    """Boost stumps on dense and sparse data."""
     X, y = _data(60, 4)
     for kind, dtype in product(_KINDS, _TYPES):
         data = kind(X.astype(dtype))
@@ -91,7 +91,7 @@ def _boosting() -> Iterator[object]:
 
 
 def _graphical() -> Iterator[object]:
-    """Grids and denser models, with every method."""
+    """Label grids and denser models by every method."""
     from cutplane.graphical.map import METHODS
 
     rng = np.random.default_rng(0)
@@ -100,6 +100,9 @@ def _graphical() -> Iterator[object]:
         cut.graphical.spin_glass(8, 8, wrap=True),
         cut.graphical.potts(6, 8, 3, mixed=True),
         cut.graphical.GraphicalModel([3] * 12, triples),
+        cut.graphical.GraphicalModel.pairwise(
+            rng.normal(size=(11, 4)), np.transpose(np.triu_indices(11, 1)), rng.normal(size=(55, 4, 4))
+        ),
     ]
     for model in models:
         for method in METHODS:
@@ -108,11 +111,8 @@ def _graphical() -> Iterator[object]:
 
 
 def _is_loss(piece: object) -> bool:
-    return (
-        isinstance(piece, type)
-        and issubclass(piece, cut.losses.ScalarLoss)
-        and piece is not cut.losses.ScalarLoss
-    )
+    scalar = cut.losses.ScalarLoss
+    return isinstance(piece, type) and issubclass(piece, scalar) and piece is not scalar
 
 
 def _data(m: int, n: int) -> tuple[Array, Array]:
