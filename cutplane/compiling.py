@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core import event
-from numba.core.dispatcher import Dispatcher
+from numba.core.dispatcher import Dispatcher, OmittedArg
 from numba.core.types import unliteral
 
 from cutplane.clock import compiled_seconds, go_on, stop
@@ -200,7 +200,7 @@ class _Policy:
             self.interpreter = _interpreted(self.function, {})
         began = thread_time()
         with np.errstate(all="ignore"):
-            answer = self.interpreter(*args)
+            answer = self.interpreter(*map(_numpy, args))
         self.seconds += thread_time() - began
         self.elements += _elements(args)
         return _python(answer)
@@ -246,6 +246,12 @@ def _elements(args: Any) -> float:
         elif isinstance(value, tuple):
             size += _elements(value)
     return size
+
+
+def _numpy(value: Any) -> Any:
+    """Return what a default or an argument stands for; a number that may be divided by zero."""
+    value = value.value if isinstance(value, OmittedArg) else value
+    return np.float64(value) if type(value) is float else value
 
 
 def _python(answer: Any) -> Any:
