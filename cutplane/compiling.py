@@ -17,7 +17,7 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import thread_time
 from typing import Any
@@ -117,10 +117,12 @@ def routine(
     """
     if function is None:
         return partial(routine, fastmath=fastmath, plain=plain)
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     dispatcher = njit(fastmath=set(fastmath), **options)(function)
     if isinstance(dispatcher, Dispatcher):  # else NUMBA_DISABLE_JIT is set
         _policies[dispatcher] = _Policy(dispatcher, plain or function)
+        with suppress(RuntimeError):  # a function that is in no file has no cache
+            dispatcher.enable_caching()
     return dispatcher
 
 

@@ -34,7 +34,7 @@ _NOISE = 8.0 * _EPS
 _FLAT = 2e-14
 _TINY = 1e-300
 _IDLE = 20
-_SLICE = 1e8  # operations between two looks at the clock and at the keyboard: about a tenth of a second
+_SLICE = 1e7  # operations between two looks at the clock and at the keyboard: a hundredth of a second
 
 
 @routine(fastmath=SUMS)
