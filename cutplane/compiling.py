@@ -222,7 +222,11 @@ def _called(function: Callable[..., Any]) -> dict[str, _Policy]:
     """Return the routines that a function calls, by name."""
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     values = {name: names.get(name) for name in code.co_names} if code else {}
-    return {name: _policies[value] for name, value in values.items() if isinstance(value, Dispatcher)}
+    return {
+        name: _policies[value]
+        for name, value in values.items()
+        if isinstance(value, Dispatcher) and value in _policies
+    }
 
 
 def _interpreted(function: Any, known: dict[Any, Any]) -> Callable[..., Any]:

@@ -94,6 +94,22 @@ def test_an_interpreted_routine_divides_by_zero_as_a_compiled_one_does(total):
     assert answers == [math.inf, math.inf]
 
 
+def test_what_is_compiled_otherwise_is_called_as_it_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @routine
+    def twice(x):
+        return doubled(x)
+
+    with compiling_at(math.inf):
+        assert twice(2.0) == 4.0 and not twice.signatures and doubled.signatures
+
+
+@numba.njit
+def doubled(x):
+    return 2.0 * x
+
+
 def test_another_function_stands_for_one_that_cannot_be_interpreted(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
 
