@@ -165,8 +165,8 @@ class _Policy:
 
     def choose(self, *args: Any) -> Callable[..., Any]:
         """Return compiled code for arguments of these types, or `interpret`."""
-        size = _elements(args)
-        if self.code is None:
+        size, code = _elements(args), self.code
+        if code is None:
             if share > 0.0 and math.isfinite(size):
                 _here.postpones = True
                 try:
@@ -175,14 +175,14 @@ class _Policy:
                     pass
                 finally:
                     _here.postpones = False
-            self.code = self._to_compile()
+            self.code = code = self._to_compile()
         pace = (self.seconds + _TRIAL * _PER_ELEMENT) / (self.elements + _TRIAL)
-        if self.seconds + size * pace < share * _Pace.expected(self.code):
+        if self.seconds + size * pace < share * _Pace.expected(code):
             return self.interpret
         before = compiled_seconds()
         compiled = self.compile(*args)
         _Pace.seconds += compiled_seconds() - before
-        _Pace.size += self.code
+        _Pace.size += code
         self._start_again()
         return compiled
 
@@ -198,11 +198,11 @@ class _Policy:
 
     def interpret(self, *args: Any) -> Any:
         """Call the function itself, and the routines that it calls likewise."""
-        if self.interpreter is None:
-            self.interpreter = _interpreted(self.function, {})
+        interpreter = self.interpreter or _interpreted(self.function, {})
+        self.interpreter = interpreter
         began = thread_time()
         with np.errstate(all="ignore"):
-            answer = self.interpreter(*map(_numpy, args))
+            answer = interpreter(*map(_numpy, args))
         self.seconds += thread_time() - began
         self.elements += _elements(args)
         return _python(answer)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numba
@@ -59,6 +60,13 @@ def test_a_routine_is_interpreted_until_that_has_cost_a_share_of_compiling_it(to
     for answer in answers:
         assert answer == Pair(10.0, 7) and type(answer) is Pair
         assert type(answer.first) is float and type(answer.second) is int
+
+
+def test_threads_may_call_a_routine_while_one_compiles_it(total):
+    x = np.arange(5.0)
+    with compiling_at(0.01), ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda i: total(x, i), range(4_000)))
+    assert total.signatures and answers == [Pair(10.0, 5 + i) for i in range(4_000)]
 
 
 @pytest.mark.parametrize(
