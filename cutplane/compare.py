@@ -6,9 +6,9 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from cutplane.clock import clock
 from cutplane.extras import require_extra
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.select import Backend, as_backend, refusal_of
@@ -284,9 +284,9 @@ def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: di
         problem.solve(chosen, backend, **quiet)
         fastest, best = math.inf, None
         for _ in range(repeat):
-            start = perf_counter()
+            start = clock()
             result = problem.solve(chosen, backend, **options)
-            seconds = perf_counter() - start
+            seconds = clock() - start
             interrupted = result.status is Status.INTERRUPTED
             if seconds < fastest or interrupted:
                 fastest, best = seconds, result

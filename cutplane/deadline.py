@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from time import perf_counter
+
+from cutplane.clock import clock
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
@@ -37,20 +38,20 @@ def seconds_left() -> float:
     True
     """
     moment = _deadline.get()
-    return moment if moment == math.inf else max(moment - perf_counter(), 0.0)
+    return moment if moment == math.inf else max(moment - clock(), 0.0)
 
 
 def check_time() -> None:
     """Raise `OutOfTime` if the deadline has passed."""
     moment = _deadline.get()
-    if moment < math.inf and perf_counter() >= moment:
+    if moment < math.inf and clock() >= moment:
         raise OutOfTime("the time limit has passed")
 
 
 @contextmanager
 def limited_to(seconds: float) -> Iterator[None]:
     """Set the deadline to so many seconds from now for what runs inside, unless an earlier one is set."""
-    token = _deadline.set(min(_deadline.get(), perf_counter() + seconds))
+    token = _deadline.set(min(_deadline.get(), clock() + seconds))
     try:
         yield
     finally:

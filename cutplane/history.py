@@ -44,6 +44,9 @@ class Record:
         What went wrong and was mended, such as a backend that failed.
     scale : float
         The largest size of the objective so far, which the gap of an objective close to zero is relative to.
+    compiled : float
+        Seconds more, since the start, in which numba compiled routines or loaded compiled ones; they are in
+        none of the other times, and no time limit counts them.
     """
 
     iteration: int
@@ -59,6 +62,7 @@ class Record:
     elapsed: float
     note: str = ""
     scale: float = 1.0
+    compiled: float = 0.0
 
     @property
     def gap(self) -> float:

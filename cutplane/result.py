@@ -16,6 +16,8 @@ from cutplane.validation import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_NOTICED = 0.1  # seconds that a person waits without noticing
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseResult:
@@ -127,7 +129,9 @@ class BaseResult:
         parts = ", ".join(
             f"{name} {time:.3g}" for name, time in zip((oracle, "master"), times, strict=True) if time
         )
-        return {"seconds": f"{self.history[-1].elapsed:.3g}" + (f" ({parts})" if parts else "")}
+        last = self.history[-1]
+        compiled = f", after {last.compiled:.2g} of compiling" if last.compiled > _NOTICED else ""
+        return {"seconds": f"{last.elapsed:.3g}" + (f" ({parts})" if parts else "") + compiled}
 
     def _shown(self) -> dict[str, Any]:
         facts = {"status": str(self.status), "reason": self.reason} | self._facts()

@@ -1,12 +1,12 @@
 """What holds of MAP inference whatever stops it: the clock, Ctrl-C, the rounding errors of large costs."""
 
 from fractions import Fraction
-from time import perf_counter
 
 import numpy as np
 import pytest
 
-from cutplane.graphical import GraphicalModel, potts, spin_glass
+from cutplane.clock import clock
+from cutplane.graphical import GraphicalModel, spin_glass
 from cutplane.graphical.shifting import shifted, sum_rounded_down, without_penalties
 from cutplane.status import Status
 
@@ -21,11 +21,9 @@ def dense(seed=0, n=200, k=5):
 
 @pytest.mark.parametrize("method", ["auto", "primal", "dual", "search"])
 def test_the_time_limit_holds(method):
-    for warm in (potts(5, 5, 3), spin_glass(5, 5)):
-        warm.map(method)
-    began = perf_counter()
+    began = clock()
     result = dense().map(method, time_limit=1.0)
-    elapsed = perf_counter() - began
+    elapsed = clock() - began
     assert elapsed < 3.0  # 1.0 s and what a loaded machine adds
     assert result.status is Status.TIME_LIMIT
     assert result.labelling is not None and np.isfinite(result.energy)
@@ -33,10 +31,9 @@ def test_the_time_limit_holds(method):
 
 def test_elimination_gives_up_in_time():
     model = spin_glass(22, 200)
-    spin_glass(5, 5).map("elimination")
-    began = perf_counter()
+    began = clock()
     result = model.map("elimination", time_limit=0.3)
-    assert perf_counter() - began < 3.0
+    assert clock() - began < 3.0
     assert result.status is Status.TIME_LIMIT and result.labelling is not None
 
 

@@ -1,7 +1,6 @@
 """Kernel machines against cvxpy and scikit-learn, from any start, and in degenerate cases."""
 
 import signal
-from time import perf_counter
 
 import cvxpy as cp
 import numpy as np
@@ -12,6 +11,7 @@ from own_losses import Lopsided, ThreeKnots
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
+from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import descent
 from cutplane.kernels.dual_form import dual_form
@@ -438,10 +438,10 @@ def test_interrupt_in_the_compiled_loops(intercept, monkeypatch):
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.5)
-        start = perf_counter()
+        start = clock()
         with pytest.raises(KeyboardInterrupt):
             machine.solve(K)
-        assert perf_counter() - start < 1.5
+        assert clock() - start < 1.5
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

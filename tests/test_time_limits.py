@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.clock import clock
 from cutplane.deadline import OutOfTime, check_time, limited_to, seconds_left
 from cutplane.masters import active_set
 from cutplane.masters.base import HALF_SPACE, MasterStatus
@@ -65,10 +65,9 @@ def test_the_time_limit_of_combined_rules():
 def test_many_blocks(method):
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
     limit = 2.0
-    problem.solve(method, max_iter=1, time_limit=limit)  # compiles
-    began = time.perf_counter()
+    began = clock()
     result = problem.solve(method, time_limit=limit, tol=1e-9)
-    assert time.perf_counter() - began <= 1.2 * limit + 0.5
+    assert clock() - began <= 1.2 * limit + 0.5
     assert result.status is cut.Status.TIME_LIMIT
     assert "time_limit = 2 s" in result.reason
     assert result.lower_bound <= result.objective < np.inf
@@ -80,9 +79,9 @@ def test_many_blocks(method):
 def test_through_cvxpy(backend):
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
     limit = 2.0
-    began = time.perf_counter()
+    began = clock()
     result = problem.solve(cut.BMRM(), backend=backend, time_limit=limit, tol=1e-9)
-    assert time.perf_counter() - began <= 1.5 * limit + 1.0
+    assert clock() - began <= 1.5 * limit + 1.0
     assert result.status is cut.Status.TIME_LIMIT
     assert result.lower_bound <= result.objective < np.inf
 

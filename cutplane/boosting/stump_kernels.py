@@ -8,13 +8,13 @@ minus 2 s, or its negative.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
+
 _EXAMPLE = np.uint32((1 << 31) - 1)
 
 
-@njit(**_OPTIONS)
+@routine
 def largest_edges(codes, starts, middles, u, total, low, high, out):
     """out[j] = the largest edge of the splits of feature j, for low <= j < high; -1 if there is none."""
     for j in range(low, high):
@@ -43,7 +43,7 @@ def largest_edges(codes, starts, middles, u, total, low, high, out):
         out[j] = max(largest, largest_above)
 
 
-@njit(**_OPTIONS)
+@routine
 def lowest_split(codes, start, middle, stop, u, total, bar):
     """Return the place in `codes` of the lowest split with an edge of at least `bar`, and the edge for +1."""
     s = 0.0

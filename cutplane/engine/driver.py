@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cutplane.callbacks import Callback, Log, progress_display
+from cutplane.clock import clock, compiled_seconds
 from cutplane.deadline import OutOfTime, limited_to
 from cutplane.exceptions import BackendError, OracleError
 from cutplane.history import History, Record
@@ -104,7 +104,7 @@ class Driver(Generic[Answer]):
         self.stopping = stopping
         self.stop: Stop | None = None
         self._records: list[Record] = []
-        self._began = perf_counter()
+        self._began, self._compiled = clock(), compiled_seconds()
 
     def __iter__(self) -> Iterator[State]:
         while self.stop is None:
@@ -141,11 +141,11 @@ class Driver(Generic[Answer]):
         return self.result()
 
     def _step(self) -> State:
-        before, began = self.process.standing, perf_counter()
+        before, began = self.process.standing, clock()
         limit = limited_to(self._left) if self._records else nullcontext()
         with limit:
             turn = self._guarded(self.process.step) or Turn("stop")
-        state = self._record(turn.kind, before, perf_counter() - began)
+        state = self._record(turn.kind, before, clock() - began)
         if self.stop is None or self.stop.status is Status.STALLED:
             self.stop = self.stopping(state) or self.stop or turn.finished
         if self.stop is not None and self.stop.status is Status.OPTIMAL:
@@ -154,7 +154,7 @@ class Driver(Generic[Answer]):
 
     @property
     def _left(self) -> float:
-        return self._began + self.stopping.time_limit - perf_counter()
+        return self._began + self.stopping.time_limit - clock()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do something; turn what goes wrong in it into a status, or an error that carries the result."""
@@ -190,7 +190,7 @@ class Driver(Generic[Answer]):
             state.record,
             oracle_calls=after.oracle_calls,
             oracle_seconds=state.oracle_seconds + after.oracle_seconds - before.oracle_seconds,
-            elapsed=perf_counter() - self._began,
+            elapsed=clock() - self._began,
         )
         return State(self._records[-1], state.x)
 
@@ -209,9 +209,10 @@ class Driver(Generic[Answer]):
             oracle_seconds=oracle,
             master_seconds=master,
             other_seconds=max(0.0, seconds - oracle - master),
-            elapsed=perf_counter() - self._began,
+            elapsed=clock() - self._began,
             note=now.note,
             scale=now.scale,
+            compiled=compiled_seconds() - self._compiled,
         )
         self._records.append(record)
         return State(record, now.x)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.capabilities import Capability
+from cutplane.clock import clock
 from cutplane.engine.oracle_checks import name_of, show
 from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
 from cutplane.exceptions import OracleError
@@ -211,7 +211,7 @@ class Evaluator:
         return None
 
     def _call(self, function: Any, *arguments: Any) -> Any:
-        start = perf_counter()
+        start = clock()
         try:
             return function(*arguments)
         except OracleError:
@@ -221,7 +221,7 @@ class Evaluator:
                 f"{name_of(getattr(function, '__self__', function))} raised {type(error).__name__}: {error}"
             ) from error
         finally:
-            self.seconds += perf_counter() - start
+            self.seconds += clock() - start
 
     def _values(self, values: Any, x: Array) -> Array:
         """Return the values; inf for those that are so large that subgradients and sums overflow."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy.linalg import norm
 
 from cutplane.capabilities import Capability, offers
 from cutplane.certificate import Certificate
+from cutplane.clock import clock
 from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
@@ -289,20 +289,20 @@ class Run:
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0) -> Any:
         """Call a function of the risk; its time counts as the oracle's, and as so many queries."""
-        began = perf_counter()
+        began = clock()
         self.evaluator.calls += queries
         try:
             return function(*arguments)
         finally:
-            self.evaluator.seconds += perf_counter() - began
+            self.evaluator.seconds += clock() - began
 
     def timed_as_master(self, function: Any, *arguments: Any) -> Any:
         """Call a function whose time counts as that of a reduced problem."""
-        began = perf_counter()
+        began = clock()
         try:
             return function(*arguments)
         finally:
-            self.solver.seconds += perf_counter() - began
+            self.solver.seconds += clock() - began
 
     def proceed(self) -> None:
         """Say that the iteration got somewhere, although no bound may have moved."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+from cutplane.compiling import SUMS, routine
+
 _SAMPLE = 15
 _NOISE = 2.0**-48
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
     """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
 
@@ -63,7 +63,7 @@ def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit
     return min(high, low - at_low / curvature)
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def _sums(kinks, jumps, bends, pivot):
     before = tie = turn = grown = turned = 0.0
     for j in range(kinks.shape[0]):
@@ -77,7 +77,7 @@ def _sums(kinks, jumps, bends, pivot):
     return before, tie, turn, grown, turned
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def _keep(kinks, jumps, bends, kept_kinks, kept_jumps, kept_bends, low, high):
     count = 0
     if bends.shape[0]:
@@ -96,7 +96,7 @@ def _keep(kinks, jumps, bends, kept_kinks, kept_jumps, kept_bends, low, high):
     return count
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def _middle(kinks):
     """Return the median of a few kinks, taken at equal distances."""
     count = min(_SAMPLE, kinks.shape[0])

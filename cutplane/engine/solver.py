@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from cutplane.clock import clock
 from cutplane.deadline import check_time
 from cutplane.engine.bundle import Bundle
 from cutplane.engine.units import Unit
@@ -229,7 +229,7 @@ class ReducedSolver:
         accuracy: float,
     ) -> MasterSolution:
         key = (kind, candidate.name) if candidate.shared is None else candidate.shared
-        start = perf_counter()
+        start = clock()
         check_time()
         try:
             if key not in self._masters:
@@ -247,7 +247,7 @@ class ReducedSolver:
             self._masters.pop(key, None)
             return _failure(f"{type(error).__name__}: {error}")
         finally:
-            self.seconds += perf_counter() - start
+            self.seconds += clock() - start
 
     def _fault(
         self, candidate: Candidate, solution: MasterSolution, bundle: Bundle, kind: Kind

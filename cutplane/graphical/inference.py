@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.engine.driver import Standing, Turn
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
@@ -49,7 +49,7 @@ class Job:
     ----------
     model : GraphicalModel
     deadline : float
-        The time, as `time.perf_counter` tells it, at which to stop; inf if there is none.
+        The time, as `cutplane.clock.clock` tells it, at which to stop; inf if there is none.
     labelling : ndarray of shape (n_variables,) or None
         The best one.
     energy : float
@@ -91,7 +91,7 @@ class Job:
         rep = Reparametrization(self.model)
         for _ in range(_SWEEPS):
             rep.sweep()
-            if perf_counter() > self.deadline:
+            if clock() > self.deadline:
                 raise TimeoutError("the first sweeps have not ended.")
         self.offer(decode(rep, self.deadline))
         return without_penalties(self.model, self.energy)
@@ -168,7 +168,7 @@ class MapProcess:
             progress = next(self._progress, None)
         except TimeoutError as error:
             raise Ended(Status.TIME_LIMIT, f"time_limit has passed: {error}") from None
-        if progress is None and perf_counter() > self.job.deadline:
+        if progress is None and clock() > self.job.deadline:
             raise Ended(Status.TIME_LIMIT, "time_limit has passed")
         if progress is None:
             raise Ended(Status.STALLED, self.job.reason)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.engine.driver import Driver
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
@@ -52,7 +52,7 @@ def solve_map(
     job = Job(model, tighten=bool(tighten))
     if time_limit is not None:
         stopping = stopping | TimeLimit(time_limit)
-        job.deadline = perf_counter() + time_limit
+        job.deadline = clock() + time_limit
     if labelling is not None:
         job.offer(np.asarray(labelling))
     return Driver(MapProcess(job, METHODS[method](job)), stopping).run(callback, progress, log)

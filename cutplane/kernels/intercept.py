@@ -15,15 +15,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import SUMS, routine
 from cutplane.engine.selection import crossing
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-_SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 
-
-@njit(**_OPTIONS)
+@routine
 def best_intercept(r, tube, ridge, lower, upper, total, guess):
     """Return the b that minimises the sum of the losses plus b times `total`.
 
@@ -69,7 +66,7 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
     return crossing(start, slope, curvature, kinks, jumps[:count], bends[:count], math.inf, guess)
 
 
-@njit(**_OPTIONS)
+@routine
 def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r):
     """Set r = g + ridge a, and return the best intercept, the gap, and the size of a'(r + linear).
 
@@ -89,7 +86,7 @@ def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r)
     return b, gap_at(r, b, a, tube, ridge, lower, upper), abs(_product(a, r, linear))
 
 
-@njit(**_OPTIONS)
+@routine
 def _residuals(g, a, ridge, r):
     finite = True
     for i in range(g.shape[0]):
@@ -98,7 +95,7 @@ def _residuals(g, a, ridge, r):
     return finite
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def _product(a, r, linear):
     total = 0.0
     for i in range(a.shape[0]):
@@ -106,7 +103,7 @@ def _product(a, r, linear):
     return total
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def gap_at(r, b, a, tube, ridge, lower, upper):
     """Return the duality gap with the intercept b."""
     total = 0.0
@@ -118,7 +115,7 @@ def gap_at(r, b, a, tube, ridge, lower, upper):
     return total
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def _maximiser(s, tube, ridge, lower, upper):
     beyond = s - tube if s > tube else (s + tube if s < -tube else 0.0)
     if ridge > 0.0:

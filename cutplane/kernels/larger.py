@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from cutplane.compiling import routine
 
 _FLAGS = ("nnan", "nsz")
 
@@ -17,7 +19,7 @@ def _larger(typing_context, x, y):
     return types.float64(types.float64, types.float64), codegen
 
 
-@njit(cache=True, nogil=True)
+@routine(plain=max)
 def larger(x, y) -> float:
     """Return the larger of two numbers, neither of them NaN; unlike max(x, y) it leaves no branch."""
     return _larger(x, y)  # pyright: ignore[reportCallIssue]

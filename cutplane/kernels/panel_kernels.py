@@ -6,18 +6,12 @@ not read. Sums are in float64.
 
 from __future__ import annotations
 
-from numba import njit
+from cutplane.compiling import SUMS, routine
 
-_OPTIONS = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
 _TILE = 32
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def quadratic_form(panel, first, stop, a):
     """Return what rows first to stop add to a'K a; those with a_i = 0 are not read."""
     total = 0.0
@@ -31,7 +25,7 @@ def quadratic_form(panel, first, stop, a):
     return total
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def add_product(panel, first, stop, a, out):
     """Add to `out` what rows first to stop, and by symmetry the columns, add to K a."""
     for i in range(first, stop):
@@ -43,7 +37,7 @@ def add_product(panel, first, stop, a, out):
         out[i] += below + row[i] * ai
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def add_multiple(panel, first, stop, weight, out):
     """Add weight times rows first to stop to `out`, as far as the diagonal."""
     for i in range(first, stop):
@@ -52,7 +46,7 @@ def add_multiple(panel, first, stop, weight, out):
             sums[j] += weight * row[j]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def mirror(out, first, stop):
     """Copy what is below the diagonal to rows first to stop above it."""
     m = out.shape[0]

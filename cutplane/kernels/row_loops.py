@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+from cutplane.compiling import SUMS, routine
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def add_rows(rows, where, a, low, high, out):
     """Set out[low:high] to that part of K a; every row with a_i != 0 must be there."""
     out = out[low:high]
@@ -31,7 +30,7 @@ def add_rows(rows, where, a, low, high, out):
         n += 1
 
 
-@njit(cache=True, nogil=True)
+@routine
 def gather(rows, chosen):
     """Return a new array with those rows and columns."""
     out = np.empty((chosen.shape[0], chosen.shape[0]))

@@ -17,32 +17,32 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.kernels.larger import larger
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nnan", "nsz"}}
+_FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024
 _TIE = 1.0 - 1e-12
 
 OPTIMAL, MORE, ROW = 0, 1, 2
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def set_slopes(a, tube, lower, upper, rise, fall, k):
     """Set rise_k and fall_k."""
     rise[k] = math.inf if a[k] >= upper[k] else (tube if a[k] >= 0.0 else -tube)
     fall[k] = -math.inf if a[k] <= lower[k] else (tube if a[k] > 0.0 else -tube)
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def set_all_slopes(a, tube, lower, upper, rise, fall):
     """Set all of rise and fall."""
     for k in range(a.shape[0]):
         set_slopes(a, tube, lower, upper, rise, fall, k)
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def pair_steps(
     rows, where, used, clock, diagonal,
     ridge, tube, lower, upper, a, g, rise, fall, floor, tolerance, most,
@@ -114,7 +114,7 @@ def pair_steps(
     return MORE, i, most, decrease
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _first(g, rise):
     """Return argmax and max of g - rise; -1 if every coordinate is at its upper bound."""
     i, best = -1, -math.inf
@@ -124,7 +124,7 @@ def _first(g, rise):
     return i, best
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _first_after(g, rise, row_i, row_j, t):
     """Subtract t (row_i - row_j) from g, and return argmax and max of g - rise."""
     best, where = -math.inf, 0
@@ -139,7 +139,7 @@ def _first_after(g, rise, row_i, row_j, t):
     return -1, best
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _lower_block(g, rise, row_i, row_j, t):
     largest = -math.inf
     for k in range(g.shape[0]):
@@ -149,7 +149,7 @@ def _lower_block(g, rise, row_i, row_j, t):
     return largest
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _second(g, fall, row, diagonal, high, own, floor):
     """Return the coordinate that, going down, gives the largest decrease, and the largest violation."""
     best, violation, where = 0.0, 0.0, -1
@@ -168,7 +168,7 @@ def _second(g, fall, row, diagonal, high, own, floor):
     return -1, violation
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _largest_gain(g, fall, row, diagonal, high, own, floor):
     gain = violation = 0.0
     for k in range(g.shape[0]):
@@ -178,7 +178,7 @@ def _largest_gain(g, fall, row, diagonal, high, own, floor):
     return gain, violation
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def single_steps(
     rows, where, used, clock, diagonal,
     ridge, tube, lower, upper, a, g, rise, fall, floor, tolerance, most,
@@ -222,7 +222,7 @@ def single_steps(
     return MORE, k, most, decrease
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _best_after(g, rise, fall, a, lower, upper, curvatures, lengths, row, t):
     """Subtract t row from g, and return the coordinate with the largest decrease, and the largest rate."""
     best, violation, where = 0.0, 0.0, -1
@@ -246,13 +246,13 @@ def _best_after(g, rise, fall, a, lower, upper, curvatures, lengths, row, t):
     return -1, violation
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _subtract(g, row, t):
     for k in range(g.shape[0]):
         g[k] -= t * row[k]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _largest_single_gain(g, rise, fall, a, lower, upper, curvatures, lengths):
     largest = violation = 0.0
     for k in range(g.shape[0]):
@@ -262,7 +262,7 @@ def _largest_single_gain(g, rise, fall, a, lower, upper, curvatures, lengths):
     return largest, violation
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=_FLAGS)
 def _single_gain(g, rise, fall, a, lower, upper, curvature, length):
     up = larger(g - rise, 0.0)
     rate = larger(up, fall - g)

@@ -21,8 +21,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import SUMS, routine
 from cutplane.deadline import check_time
 
 SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
@@ -34,11 +34,10 @@ _NOISE = 8.0 * _EPS
 _FLAT = 2e-14
 _TINY = 1e-300
 _IDLE = 20
-_SLICE = 1e8  # operations between two looks at the clock and at the keyboard: about a tenth of a second
-_OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+_SLICE = 1e7  # operations between two looks at the clock and at the keyboard: a hundredth of a second
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def append(H, group, sigma, R, Z, free, where, n_free, j):
     """Make variable j free and return the new number of free variables; O(n_free^2)."""
     own = group[j]
@@ -72,7 +71,7 @@ def append(H, group, sigma, R, Z, free, where, n_free, j):
     return n_free + 1
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def delete(R, Z, free, where, n_free, position):
     """Fix the free variable at a position at zero and return the new number; O(n_free^2), by rotations."""
     last = n_free - 1
@@ -100,7 +99,7 @@ def delete(R, Z, free, where, n_free, position):
     return last
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def factorise(H, group, sigma, R, Z, free, where, n_free):
     """Compute the factor of the free variables anew; O(n_free^3)."""
     done = np.int64(0)
@@ -108,7 +107,7 @@ def factorise(H, group, sigma, R, Z, free, where, n_free):
         done = append(H, group, sigma, R, Z, free, where, done, free[p])
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def keep_sums(Z, n_free, d):
     """Project d on the complement of the columns of Z, so that the step keeps every group sum."""
     n_groups = Z.shape[1]
@@ -139,7 +138,7 @@ def keep_sums(Z, n_free, d):
             d[p] -= nu[k] * Z[p, k]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def newton(R, Z, n_free, d):
     """Overwrite d, a gradient on the free variables, by the step to the maximiser with the same sums."""
     for p in range(n_free):
@@ -158,7 +157,7 @@ def newton(R, Z, n_free, d):
         d[p] = total / row[p]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def combine(rows, weights, free, n_free, out):
     """Set out to the sum of the free rows times their weights."""
     out[:] = 0.0
@@ -170,7 +169,7 @@ def combine(rows, weights, free, n_free, out):
             out[j] += t * row[j]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def gradient(H, q, n, a, free, n_free, g):
     """Set g to q - Ha."""
     for i in range(n):
@@ -183,7 +182,7 @@ def gradient(H, q, n, a, free, n_free, g):
             g[i] -= t * row[i]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def start(H, q, group, sigma, R, Z, free, where, n_free, a, n):
     """Make a feasible: scale each group to sum 1; a group without weight gets its best single variable."""
     n_groups = Z.shape[1]
@@ -209,7 +208,7 @@ def start(H, q, group, sigma, R, Z, free, where, n_free, a, n):
     return n_free
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def set_means(group, free, n_free, a, g, nu):
     """Set nu_k to the mean of g over group k, weighted by a."""
     mass = np.zeros(nu.shape[0])
@@ -223,7 +222,7 @@ def set_means(group, free, n_free, a, g, nu):
         nu[k] /= mass[k]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
 
@@ -256,7 +255,7 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     return slack, total, largest
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, steps):
     """Go to the maximiser over the free variables, dropping those that would become negative.
 
@@ -330,9 +329,9 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
     return n_free, gain, travel, steps, SOLVED
 
 
-@njit(**_OPTIONS)
-def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course):
-    """Do a slice of the steps of `maximise`; PAUSED if more are needed.
+@routine(fastmath=SUMS)
+def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps):
+    """Do so many steps of `maximise`; PAUSED if more are needed.
 
     `course` is what has to be known to go on: the moves made (-1 before the first slice), those without a
     gain, the gain of a move that is not complete (-1 if the last one is), and the growth of `reach`.
@@ -341,7 +340,6 @@ def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol,
         course[:] = 0.0
         course[2] = -1.0
         moved[:n] = 0.0
-    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
@@ -431,16 +429,17 @@ def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, t
         If the deadline passes between two slices of work.
     """
     course[0] = -1.0
+    steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     while True:
         status, n_free, gap, error, moves = go_on(
-            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course
+            H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
         )
         if status != PAUSED:
             return status, n_free, gap, error, moves
         check_time()
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
     """Maximise over s in [0, limit] the concave function whose derivative is
 

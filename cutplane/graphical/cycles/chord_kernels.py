@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from cutplane.graphical.cycles.walk_scratch import OPTIONS
+from cutplane.compiling import routine
 
 
-@njit(**OPTIONS)
+@routine
 def cut_loops(size, scratch):
     """Write the first odd simple cycle in the walk, without the even loops before it; return its size."""
     walk, place = scratch.walk, scratch.place
@@ -40,7 +38,7 @@ def cut_loops(size, scratch):
     return end - begin
 
 
-@njit(**OPTIONS)
+@routine
 def turn(size, graph, scratch):
     """Turn the cycle until the node of the largest degree is the last, where nobody asks for its arcs."""
     walk, cycle, starts = scratch.walk, scratch.cycle, graph.starts
@@ -56,7 +54,7 @@ def turn(size, graph, scratch):
     return size
 
 
-@njit(**OPTIONS)
+@routine
 def cut_chords(size, graph, c, bound, scratch):
     """Replace the cycle by a violated part of it and a chord, the deepest such cut, until there is none.
 
@@ -97,14 +95,14 @@ def cut_chords(size, graph, c, bound, scratch):
     return size
 
 
-@njit(**OPTIONS)
+@routine
 def _is_odd(i, j, scratch):
     """Whether the part of the cycle between its nodes i and j has an odd number of edges in F."""
     nodes, place = scratch.cycle.nodes, scratch.place
     return ((place[nodes[i]] ^ place[nodes[j]]) & 1) == 1
 
 
-@njit(**OPTIONS)
+@routine
 def _shorten(first, last, inner, edge, in_f, size, cycle):
     """Keep the part between two nodes of the cycle, or the other part, and a chord; return the size."""
     nodes, edges, odd = cycle
@@ -120,7 +118,7 @@ def _shorten(first, last, inner, edge, in_f, size, cycle):
     return size - move
 
 
-@njit(**OPTIONS)
+@routine
 def weigh(size, c, scratch):
     """Return sum over F of (1 - c_e) + sum over the rest of the cycle of c_e."""
     total = 0.0

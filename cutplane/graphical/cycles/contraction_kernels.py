@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.cycles.walk_scratch import OPTIONS
+from cutplane.compiling import routine
 from cutplane.validation import Array
 
 INTEGRAL = 1e-9
@@ -39,7 +38,7 @@ class Contraction(NamedTuple):
     parity: Array
 
 
-@njit(**OPTIONS)
+@routine
 def contract(graph, c, tol):
     """Contract the edges with c within INTEGRAL of 0 or 1.
 
@@ -96,7 +95,7 @@ def contract(graph, c, tol):
     return net, loops[:n_loops]
 
 
-@njit(**OPTIONS)
+@routine
 def _unite(root, flip, u, v, differ):
     """Unite two components under the lower of their roots."""
     parity = np.int8(differ)
@@ -115,7 +114,7 @@ def _unite(root, flip, u, v, differ):
         flip[max(u, v)] = parity
 
 
-@njit(**OPTIONS)
+@routine
 def join(first, last, size, graph, net, c, scratch):
     """Append to the walk the path of fewest integral edges between two nodes of one component."""
     walk, via, parity = scratch.walk, scratch.via, net.parity
@@ -143,7 +142,7 @@ def join(first, last, size, graph, net, c, scratch):
     return size
 
 
-@njit(**OPTIONS)
+@routine
 def _meet(first, last, graph, net, c, scratch):
     """Search from both nodes, where it costs less, until the searches meet in the node that is returned."""
     queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts

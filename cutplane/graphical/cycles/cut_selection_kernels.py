@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cutplane.compiling import routine
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def spread(rows, columns, limit, cosine):
     """Go through unit rows, keep each whose products with the rows kept so far are at most `cosine`.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.graphical.cycles.chord_kernels import cut_chords, cut_loops, turn, weigh
 from cutplane.graphical.cycles.contraction_kernels import join
 from cutplane.graphical.cycles.odd_walk_kernels import clear, new_ball, shortest_odd_walk
-from cutplane.graphical.cycles.walk_scratch import OPTIONS, new_scratch
+from cutplane.graphical.cycles.walk_scratch import new_scratch
 
 
-@njit(**OPTIONS)
+@routine
 def odd_cycles(first, last, loops, graph, net, c, tol):
     """Return violated odd cycles, at most one for each given source and loop.
 
@@ -57,7 +57,7 @@ def odd_cycles(first, last, loops, graph, net, c, tol):
     return lengths[:count], edges[:begin], odd[:begin], violations[:count]
 
 
-@njit(**OPTIONS)
+@routine
 def _close(arc, graph, net, c, scratch):
     """Write the walk through an arc within a component and back over integral edges; return its size."""
     tail, head = np.int64(graph.tails[arc]), np.int64(graph.heads[arc])
@@ -67,7 +67,7 @@ def _close(arc, graph, net, c, scratch):
     return join(head, tail, np.int64(1), graph, net, c, scratch)
 
 
-@njit(**OPTIONS)
+@routine
 def _search(source, graph, net, c, bound, ball, scratch):
     """Write the shortest odd walk through a component if it is below `bound`; return its size, else 0."""
     first, arc, second, n_reached = shortest_odd_walk(source, net.starts, net.heads, net.weights, bound, ball)
@@ -83,7 +83,7 @@ def _search(source, graph, net, c, bound, ball, scratch):
     return size
 
 
-@njit(**OPTIONS)
+@routine
 def _path(node, direction, ball, trail, size):
     """Append the steps from `node` back to the source to the trail; return its size."""
     while ball.parents[node] >= 0:
@@ -94,7 +94,7 @@ def _path(node, direction, ball, trail, size):
     return size
 
 
-@njit(**OPTIONS)
+@routine
 def _expand(n_steps, graph, net, c, scratch):
     """Write the walk in the graph that the trail in the contracted graph stands for; return its size."""
     walk, trail = scratch.walk, scratch.trail
@@ -115,7 +115,7 @@ def _expand(n_steps, graph, net, c, scratch):
     return join(at, start, size, graph, net, c, scratch)
 
 
-@njit(**OPTIONS)
+@routine
 def _twice(array):
     """Return a copy with as much room again."""
     copy = np.empty(2 * array.shape[0], array.dtype)

@@ -12,9 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.cycles.walk_scratch import OPTIONS
+from cutplane.compiling import routine
 from cutplane.validation import Array
 
 
@@ -39,7 +38,7 @@ class Ball(NamedTuple):
     places: Array
 
 
-@njit(**OPTIONS)
+@routine
 def new_ball(n):
     """Return an empty ball for a graph of n nodes."""
     distances = np.full(2 * n, math.inf)
@@ -47,7 +46,7 @@ def new_ball(n):
     return Ball(distances, arrays[0], arrays[1], arrays[2], arrays[3], arrays[4])
 
 
-@njit(**OPTIONS)
+@routine
 def shortest_odd_walk(source, starts, heads, weights, bound, ball):
     """Search an odd closed walk shorter than `bound` through `source` and no lower node.
 
@@ -100,14 +99,14 @@ def shortest_odd_walk(source, starts, heads, weights, bound, ball):
     return best_first, best_arc, best_second, n_reached
 
 
-@njit(**OPTIONS)
+@routine
 def clear(ball, n_reached):
     """Empty the ball."""
     for i in range(n_reached):
         ball.distances[ball.reached[i]] = math.inf
 
 
-@njit(**OPTIONS)
+@routine
 def _sift_up(heap, places, distances, node):
     """Move `node`, whose place is given and whose distance fell, towards the root."""
     key = distances[node]
@@ -123,7 +122,7 @@ def _sift_up(heap, places, distances, node):
     places[node] = i
 
 
-@njit(**OPTIONS)
+@routine
 def _sift_down(heap, places, distances, node, size):
     """Put `node` at the root of the heap of the first `size` places and move it away from there."""
     key = distances[node]

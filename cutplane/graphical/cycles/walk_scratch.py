@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.validation import Array
-
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 class Walk(NamedTuple):
@@ -51,7 +49,7 @@ class Scratch(NamedTuple):
     ends: Array
 
 
-@njit(**OPTIONS)
+@routine
 def new_scratch(n):
     """Return the memory for a graph of n nodes."""
     longest = 8 * n + 8  # two paths, each through both copies of a component, joined within the components

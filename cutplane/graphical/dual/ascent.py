@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from time import perf_counter
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
 from cutplane.graphical.dual.tightening import Tightener
@@ -48,7 +48,7 @@ class DualAscent:
     labelling : ndarray of shape (n_variables,), optional
         The best labelling that is known.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which a step ends as soon as its stage does.
+        The time, as `cutplane.clock.clock` tells it, after which a step ends as soon as its stage does.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class DualAscent:
         return kind if found else "sweep"
 
     def _is_late(self) -> bool:
-        return perf_counter() > self.deadline
+        return clock() > self.deadline
 
     def _improve(self) -> None:
         """Decode a labelling, and forbid the states that no better one has."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _MANY = 8
 
 
-@njit(**_OPTIONS)
+@routine
 def find_edge(starts: Array, neighbours: Array, u: int, v: int) -> int:
     """Return the place of v among the ascending neighbours of u, or -1."""
     low, high = starts[u], starts[u + 1]
@@ -24,7 +23,7 @@ def find_edge(starts: Array, neighbours: Array, u: int, v: int) -> int:
     return low if low < starts[u + 1] and neighbours[low] == v else -1
 
 
-@njit(**_OPTIONS)
+@routine
 def triangles(starts: Array, neighbours: Array, limit: int) -> Array:
     """Return at most `limit` triangles, one ascending row each.
 
@@ -57,7 +56,7 @@ def triangles(starts: Array, neighbours: Array, limit: int) -> Array:
     return found[:count]
 
 
-@njit(**_OPTIONS)
+@routine
 def squares(starts: Array, neighbours: Array, limit: int) -> Array:
     """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
 
@@ -120,7 +119,7 @@ def squares(starts: Array, neighbours: Array, limit: int) -> Array:
     return found[:count]
 
 
-@njit(**_OPTIONS)
+@routine
 def triangulate(starts: Array, cycles: Array, chosen: Array, cardinalities: Array) -> Array:
     """Return the triplets that triangulate the chosen cycles, one ascending row each.
 
@@ -145,21 +144,21 @@ def triangulate(starts: Array, cycles: Array, chosen: Array, cardinalities: Arra
     return rows
 
 
-@njit(**_OPTIONS)
+@routine
 def _before(starts: Array, u: int, v: int) -> bool:
     """Tell whether u precedes v: by degree, then by number."""
     du, dv = starts[u + 1] - starts[u], starts[v + 1] - starts[v]
     return du < dv or (du == dv and u < v)
 
 
-@njit(**_OPTIONS)
+@routine
 def _grown(rows: Array, limit: int) -> Array:
     grown = np.empty((min(limit, 2 * rows.shape[0]), rows.shape[1]), dtype=np.int64)
     grown[: rows.shape[0]] = rows
     return grown
 
 
-@njit(**_OPTIONS)
+@routine
 def _longer(values: Array) -> Array:
     longer = np.empty(2 * values.size, dtype=np.int64)
     longer[: values.size] = values

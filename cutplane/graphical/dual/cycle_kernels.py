@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.dual.candidate_kernels import find_edge
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}
 
-
-@njit(**_OPTIONS)
+@routine(fastmath=NUMBERS)
 def score_cycles(
     cycle_starts: Array,
     cycles: Array,
@@ -61,7 +59,7 @@ def score_cycles(
     return scores
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=NUMBERS)
 def _oriented(table: Array, costs: Array, forwards: bool, step: Array) -> None:
     """Write the table, transposed unless `forwards`, plus the costs of its columns, into `step`."""
     columns = costs.size
@@ -76,7 +74,7 @@ def _oriented(table: Array, costs: Array, forwards: bool, step: Array) -> None:
                 step[i * columns + j] = table[j * rows + i] + costs[j]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=NUMBERS)
 def _min_plus(left, right, n, inner, columns, product):
     """Write min over b of left[a, b] + right[b, c] into `product`."""
     product[: n * columns] = np.inf

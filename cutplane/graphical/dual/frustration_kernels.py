@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_OPTIONS)
+@routine
 def projected_preferences(
     pairs: Array,
     node_starts: Array,
@@ -72,7 +70,7 @@ def projected_preferences(
     return ends[:count], preferences[:count]
 
 
-@njit(**_OPTIONS)
+@routine
 def _row_minima_without_one(costs, rows, columns, without):
     for i in range(rows):
         place, first, second = -1, np.inf, np.inf
@@ -85,7 +83,7 @@ def _row_minima_without_one(costs, rows, columns, without):
             without[i, j] = second if j == place else first
 
 
-@njit(**_OPTIONS)
+@routine
 def frustrated_walks(
     n_nodes: int, ends: Array, negative: Array, strengths: Array, limit: int, reach: int
 ) -> tuple[Array, Array]:
@@ -152,13 +150,13 @@ def frustrated_walks(
     return walk_starts[: count + 1], walks[:used]
 
 
-@njit(**_OPTIONS)
+@routine
 def _across(ends: Array, negative: Array, link: int, node: int) -> int:
     """Return where an edge leads from a node with a parity; the way back is the same."""
     return 2 * (ends[link, 0] + ends[link, 1] - node // 2) + ((node + negative[link]) & 1)
 
 
-@njit(**_OPTIONS)
+@routine
 def walked_nodes(walk_starts: Array, walks: Array, ends: Array) -> Array:
     """Return the nodes of walks of edges: the one that each edge shares with the next."""
     nodes = np.empty(walks.size, dtype=np.int64)
@@ -172,7 +170,7 @@ def walked_nodes(walk_starts: Array, walks: Array, ends: Array) -> Array:
     return nodes
 
 
-@njit(**_OPTIONS)
+@routine
 def spend(walk_starts: Array, walks: Array, strengths: Array) -> None:
     """Take from the edges of each walk the strength of its weakest one: what the walk is worth."""
     for w in range(walk_starts.size - 1):
@@ -183,7 +181,7 @@ def spend(walk_starts: Array, walks: Array, strengths: Array) -> None:
             strengths[walks[place]] -= least
 
 
-@njit(**_OPTIONS)
+@routine
 def _contradictions(n_nodes: int, ends: Array, negative: Array, limit: int) -> Array:
     """Return the first `limit` edges that contradict the ones before them: union-find with parities."""
     root = np.arange(n_nodes)
@@ -214,7 +212,7 @@ def _contradictions(n_nodes: int, ends: Array, negative: Array, limit: int) -> A
     return found[:count]
 
 
-@njit(**_OPTIONS)
+@routine
 def simple_cycles(walk_starts: Array, variables: Array, n_variables: int) -> tuple[Array, Array]:
     """Split closed walks of variables at those that they pass twice into cycles of at least three."""
     starts = np.zeros(variables.size // 3 + 1, dtype=np.int64)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.graphical.dual.candidate_kernels import find_edge
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_OPTIONS)
+@routine
 def score_sets(
     set_starts: Array,
     sets: Array,

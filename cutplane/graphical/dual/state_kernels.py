@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_OPTIONS)
+@routine
 def add_pair_slacks(
     pairs: Array,
     cardinalities: Array,
@@ -45,7 +43,7 @@ def add_pair_slacks(
             slacks[unary_starts[v] + j] += by_column[j] - least
 
 
-@njit(**_OPTIONS)
+@routine
 def pair_excesses(
     labelling: Array, pairs: Array, cardinalities: Array, table_starts: Array, tables: Array
 ) -> Array:

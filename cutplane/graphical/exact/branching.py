@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.exact import search_kernels as kernels
 from cutplane.graphical.exact.remainders import Remainders
 from cutplane.graphical.factor_graph import FactorGraph
@@ -52,7 +52,7 @@ class Branching:
     model : GraphicalModel
         All its unary costs and tables are >= 0: its constant is a lower bound.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, at which everything ends; a node may be left unsolved then.
+        The time, as `cutplane.clock.clock` tells it, at which everything ends, maybe before a node is solved.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Branching:
         """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
         labelling = np.zeros(self.model.n_variables, dtype=np.int64)
         while not self.finished:
-            if self.nodes >= max_nodes or perf_counter() > deadline:
+            if self.nodes >= max_nodes or clock() > deadline:
                 break
             self.nodes += 1
             network, node = self._network, self._with_room()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from time import perf_counter
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.factor_graph import FactorGraph
@@ -66,7 +66,7 @@ def eliminate(
     max_entries : int, default 2**24
         The most entries of the tables that are minimised; memory is at most 64 bytes times that.
     deadline : float, optional
-        The time, as `time.perf_counter` tells it, at which to give up.
+        The time, as `cutplane.clock.clock` tells it, at which to give up.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check(deadline: float | None) -> None:
-    if deadline is not None and perf_counter() > deadline:
+    if deadline is not None and clock() > deadline:
         raise TimeoutError("eliminate gave up at its deadline.")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
 
 
-@njit(**_OPTIONS)
+@routine
 def add(total, shape, values, start, strides):
     """Add to a C-ordered total of `shape`, at least two axes, the entries of `values` at these strides."""
     last = shape.shape[0] - 1
@@ -42,7 +40,7 @@ def add(total, shape, values, start, strides):
             return
 
 
-@njit(**_OPTIONS)
+@routine
 def keep_least(best, choices, total, state):
     """Lower `best` to `total` where that is less, and note the state in `choices`."""
     for i in range(best.shape[0]):

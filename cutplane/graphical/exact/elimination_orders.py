@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from time import perf_counter
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from cutplane.clock import clock
 from cutplane.validation import Array
 
 Neighbours = list[set[int]]
@@ -45,7 +45,7 @@ def best_order(
         An order that needs a larger table is given up. If none fits, the order is empty, and the least size
         that stopped one is returned.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which no further order is tried.
+        The time, as `cutplane.clock.clock` tells it, after which no further order is tried.
 
     Notes
     -----
@@ -64,7 +64,7 @@ def best_order(
     names = np.arange(len(near))
     is_small = sum(map(len, near)) <= _SMALL
     for attempt in range(_ATTEMPTS):
-        if perf_counter() > deadline:
+        if clock() > deadline:
             break
         is_hard = is_small and _EASY < min(best[0], blocked) < _HOPELESS
         if attempt > (1 if is_small or order else 0) and not is_hard:
@@ -139,7 +139,7 @@ def _greedy(
         key, u = heapq.heappop(heap)
         if u in done or key != keys[u]:
             continue
-        if sizes[u] > limit or perf_counter() > deadline:
+        if sizes[u] > limit or clock() > deadline:
             return [], sizes[u]
         order.append(u)
         done.add(u)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
 
 
-@njit(**_OPTIONS)
+@routine
 def solve(cardinalities, starts, unaries, near_starts, near, near_factors, table_starts, tables):
     """Return a labelling of least energy; its first entry is -1 if there is none of finite energy.
 
@@ -54,7 +53,7 @@ def solve(cardinalities, starts, unaries, near_starts, near, near_factors, table
     return labelling
 
 
-@njit(**_OPTIONS)
+@routine
 def _breadth_first(near_starts, near, near_factors):
     """Return the variables, parents before children, and the parent of each (-1: none) and its factor."""
     n = near_starts.shape[0] - 1

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from time import perf_counter
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
@@ -58,11 +58,11 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     model : GraphicalModel
         Each variable has a state of finite unary cost.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which the model is left as it is.
+        The time, as `cutplane.clock.clock` tells it, after which the model is left as it is.
     """
     work = _Work(model)
     queue = list(range(model.n_variables))
-    while queue and perf_counter() <= deadline:
+    while queue and clock() <= deadline:
         u = queue.pop()
         if u not in work.choices:
             queue.extend(work.drop(u) or work.minimise_out(u) or work.substitute(u))

@@ -23,7 +23,7 @@ class Remainders:
     counts : ndarray of int
         The numbers of states of the variables that are left at first; subproblems have fewer.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which no better order is looked for.
+        The time, as `cutplane.clock.clock` tells it, after which no better order is looked for.
     """
 
     def __init__(self, model: FactorGraph, counts: Array, deadline: float = np.inf) -> None:

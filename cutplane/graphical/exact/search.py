@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
 from cutplane.graphical.factor_graph import FactorGraph
@@ -80,7 +80,7 @@ def search(
     labelling : array_like of int, shape (n_variables,), optional
         One to start from; the better it is, the smaller the tree.
     deadline : float, optional
-        The time, as `time.perf_counter` tells it, at which to stop.
+        The time, as `cutplane.clock.clock` tells it, at which to stop.
     max_nodes : int, optional
         The most nodes that are looked at.
     reparametrization : Reparametrization, optional
@@ -218,7 +218,7 @@ class _Search:
             if self.bound < np.inf:
                 inner.offer(decode(rep, self.deadline))
             yield
-            if self.bound >= self.best.limit or perf_counter() > self.deadline:
+            if self.bound >= self.best.limit or clock() > self.deadline:
                 return
             self._lose(rep)
             rewritten = _rewritten(rep, self.best.limit, self.deadline)
@@ -252,7 +252,7 @@ class _Search:
             bound = before
             for _ in range(_SWEEPS):
                 bound = rep.sweep()
-                if perf_counter() > self.deadline:
+                if clock() > self.deadline:
                     return
             if before > -math.inf and not bound - before > _PROGRESS * max(self.best.size, abs(bound)):
                 return
@@ -263,8 +263,8 @@ class _Search:
         from cutplane.graphical.exact.branching import Branching
 
         tree = Branching(model, self.deadline)
-        while not tree.finished and self.nodes < self.max_nodes and perf_counter() <= self.deadline:
-            tree.run(inner, min(self.deadline, perf_counter() + _PAUSE), self.max_nodes)
+        while not tree.finished and self.nodes < self.max_nodes and clock() <= self.deadline:
+            tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
             self.nodes = tree.nodes
             self.bound = max(self.bound, tree.lower_bound())
             yield
@@ -278,7 +278,7 @@ def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> FactorG
     bound = rep.bound
     factors = []
     for number in range(rep.n_factors + rep.model.n_variables):
-        if perf_counter() > deadline:
+        if clock() > deadline:
             return None
         u = number - rep.n_factors
         scope, table = ((u,), rep.unary(u)) if u >= 0 else (rep.scopes(number), rep.table(number))

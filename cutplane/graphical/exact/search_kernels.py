@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _NEGLIGIBLE = 1e-2
 
 
@@ -125,7 +124,7 @@ def _starts(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-@njit(**_OPTIONS)
+@routine
 def _save(network, node, block):
     if node.stamps[block] == node.tops[2]:
         return
@@ -137,7 +136,7 @@ def _save(network, node, block):
     node.tops[1] += 1
 
 
-@njit(**_OPTIONS)
+@routine
 def undo(network, node, top):
     """Restore what has been saved since `trail_blocks` ended at `top`, and begin a new level."""
     n = node.counts.shape[0]
@@ -158,7 +157,7 @@ def undo(network, node, top):
     node.tops[2] += 1
 
 
-@njit(**_OPTIONS)
+@routine
 def restrict(network, node, u, keep):
     """Keep only some states of u: those of mask `keep`."""
     _save(network, node, u)
@@ -175,7 +174,7 @@ def restrict(network, node, u, keep):
     _mark(network, node, u)
 
 
-@njit(**_OPTIONS)
+@routine
 def _mark(network, node, u):
     """Have u and its neighbours looked at again."""
     node.dirty[u] = True
@@ -185,7 +184,7 @@ def _mark(network, node, u):
             node.dirty[network.scopes[link]] = True
 
 
-@njit(**_OPTIONS)
+@routine
 def _pull(network, node, link):
     """Move the min-marginals of a factor to the variable of the link."""
     u, a = network.scopes[link], network.link_factors[link]
@@ -244,7 +243,7 @@ def _pull(network, node, link):
             values[message + x] -= least
 
 
-@njit(**_OPTIONS)
+@routine
 def _is_active(network, node, link):
     """Tell whether another variable of the factor of a link has a choice left."""
     a = network.link_factors[link]
@@ -254,7 +253,7 @@ def _is_active(network, node, link):
     return False
 
 
-@njit(**_OPTIONS)
+@routine
 def _visit(network, node, u, forward, bound, limit, negligible):
     """Pull costs to u from behind, take its minimum, and push the rest ahead; return the bound."""
     n = node.counts.shape[0]
@@ -323,7 +322,7 @@ def _visit(network, node, u, forward, bound, limit, negligible):
     return bound
 
 
-@njit(**_OPTIONS)
+@routine
 def propagate(network, node, bound, limit, passes, progress):
     """Sweep over the variables that need it until the bound rises by less than `progress` of what is missing.
 
@@ -347,7 +346,7 @@ def propagate(network, node, bound, limit, passes, progress):
     return bound
 
 
-@njit(**_OPTIONS)
+@routine
 def cheapest(network, node, labelling):
     """Take the cheapest state of each variable; return whether no variable has another one."""
     is_leaf = True
@@ -363,7 +362,7 @@ def cheapest(network, node, labelling):
     return is_leaf
 
 
-@njit(**_OPTIONS)
+@routine
 def energy(network, unaries, labelling):
     """Return the sum of the unary costs and the table entries of a labelling."""
     total = 0.0
@@ -377,7 +376,7 @@ def energy(network, unaries, labelling):
     return total
 
 
-@njit(**_OPTIONS)
+@routine
 def branching_variable(network, node, usefulness):
     """Return the variable with the fewest states for its use, the nodes that ended at it, and its factors."""
     chosen, best = -1, np.inf

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.graphical.lagrangian.tree_kernels import advance
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_OPTIONS)
+@routine
 def consensus(
     order,
     copy_starts,
@@ -57,7 +55,7 @@ def consensus(
     return labelling
 
 
-@njit(**_OPTIONS)
+@routine
 def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
     """Return the least cost of a factor for each state of a node, given what has been decided."""
     least = np.full(node_starts[node + 1] - node_starts[node], np.inf)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
 
 
-@njit(**_OPTIONS)
+@routine
 def exchange(copy_starts, copies, node_starts, x, costs):
     """Add to the costs of the nodes what the multipliers x say; nothing changes in sum over the copies.
 
@@ -37,7 +36,7 @@ def exchange(copy_starts, copies, node_starts, x, costs):
         place += (nodes.size - 1) * k
 
 
-@njit(**_OPTIONS)
+@routine
 def coordinates(copy_starts, copies, node_starts, costs, x):
     """Set x to the multipliers with which `exchange` adds these costs, less their mean over the copies."""
     given = np.empty(node_starts[-1])
@@ -55,7 +54,7 @@ def coordinates(copy_starts, copies, node_starts, costs, x):
             place += k
 
 
-@njit(**_OPTIONS)
+@routine
 def disagreement(copy_starts, copies, node_starts, blocks, states, slopes):
     """Subtract from `slopes`, one row per block, the derivatives of the energies by the multipliers."""
     place = 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-_NO_NAN = {**_OPTIONS, "fastmath": {"nnan", "nsz"}}
+from cutplane.compiling import NUMBERS, routine
 
 
-@njit(**_OPTIONS)
+@routine
 def greedy_forest(scope_starts, scopes, order, n_variables):
     """Tell which factors are taken, in this order, if those that would close a cycle are not."""
     above = np.arange(n_variables)
@@ -26,7 +24,7 @@ def greedy_forest(scope_starts, scopes, order, n_variables):
     return taken
 
 
-@njit(**_OPTIONS)
+@routine
 def _root(above, u):
     while above[u] != u:
         above[u] = above[above[u]]
@@ -34,7 +32,7 @@ def _root(above, u):
     return u
 
 
-@njit(**_OPTIONS)
+@routine
 def hang(scope_starts, scopes, factors, starters, n_variables):
     """Hang the trees of a forest from their roots, the first of `starters` in each.
 
@@ -97,7 +95,7 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
     return order, positions, variables, trees[variables], roots[:n_roots].copy()
 
 
-@njit(**_NO_NAN)
+@routine(fastmath=NUMBERS)
 def minimise_trees(node_starts, link_starts, links, positions, table_starts, tables, costs):
     """Give each node, from the leaves to the roots, the least cost of what hangs from it, in place.
 
@@ -133,7 +131,7 @@ def minimise_trees(node_starts, link_starts, links, positions, table_starts, tab
                 above[j] += least[j]
 
 
-@njit(**_OPTIONS)
+@routine
 def _message(node_starts, nodes, position, table, costs, above):
     least = np.full(above.size, np.inf)
     tuple_of = np.zeros(nodes.size, dtype=np.int64)
@@ -151,7 +149,7 @@ def _message(node_starts, nodes, position, table, costs, above):
         above[state] += least[state]
 
 
-@njit(**_OPTIONS)
+@routine
 def advance(node_starts, nodes, tuple_of):
     """Go to the next entry of a table; tell whether there is one."""
     for i in range(nodes.size - 1, -1, -1):
@@ -162,7 +160,7 @@ def advance(node_starts, nodes, tuple_of):
     return False
 
 
-@njit(**_OPTIONS)
+@routine
 def label_trees(node_starts, link_starts, links, positions, table_starts, tables, roots, costs):
     """Return a state of each node in a least labelling of its tree, from the costs of `minimise_trees`."""
     states = np.zeros(node_starts.size - 1, dtype=np.int64)
@@ -188,7 +186,7 @@ def label_trees(node_starts, link_starts, links, positions, table_starts, tables
     return states
 
 
-@njit(**_OPTIONS)
+@routine
 def _label(node_starts, nodes, position, state, table, costs, states):
     least = np.inf
     tuple_of = np.zeros(nodes.size, dtype=np.int64)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.cycles.odd_cycles import separate_odd_cycles
 from cutplane.graphical.cycles.projections import projection_graph
@@ -43,7 +43,7 @@ class CycleInequalities(FeasibleSet):
     tol : float, default 1e-6
         Violations of cycle inequalities up to this are not looked at.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which none are looked for.
+        The time, as `cutplane.clock.clock` tells it, after which none are looked for.
 
     References
     ----------
@@ -93,12 +93,12 @@ class CycleInequalities(FeasibleSet):
 
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
-        if perf_counter() > self._deadline or self._is_labelling(x):
+        if clock() > self._deadline or self._is_labelling(x):
             return HalfSpaces(np.empty((0, x.size)), np.empty(0))
         graph, projection = self._projected
         c = x if projection is None else projection @ x
         normals, offsets = separate_odd_cycles(graph, c, tol=self._tol).rows(graph.n_edges)
-        if not offsets.size and self._local_cuts and perf_counter() <= self._deadline:
+        if not offsets.size and self._local_cuts and clock() <= self._deadline:
             normals, offsets = separate_local_cuts(graph, c)
         return HalfSpaces(normals if projection is None else normals @ projection, offsets)
 

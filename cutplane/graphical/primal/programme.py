@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.deadline import OutOfTime, limited_to
 from cutplane.engine.bundle import Bundle
 from cutplane.exceptions import BackendError
@@ -122,9 +122,7 @@ def solve_primal(
     >>> print(solution.status, round(solution.bound, 5), round(model.brute_force()[1], 5))
     OPTIMAL -9.33916 -9.33916
     """
-    deadline = (
-        math.inf if time_limit is None else perf_counter() + as_scalar("time_limit", time_limit, low=0.0)
-    )
+    deadline = math.inf if time_limit is None else clock() + as_scalar("time_limit", time_limit, low=0.0)
     primal = Primal(model, tighten, clusters, labelling, deadline)
     try:
         for _ in primal.steps(as_scalar("tol", tol, low=0.0), max_iter, time_limit):
@@ -151,7 +149,7 @@ class Primal:
     model, tighten, clusters, labelling
         See `solve_primal`.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, at which linear programmes are given up.
+        The time, as `cutplane.clock.clock` tells it, at which linear programmes are given up.
 
     Attributes
     ----------
@@ -197,7 +195,7 @@ class Primal:
         steps = self._steps(tol, max_iter, time_limit)
         while True:
             try:
-                with limited_to(self.deadline - perf_counter()):
+                with limited_to(self.deadline - clock()):
                     state = next(steps, _END)
             except OutOfTime as error:
                 raise TimeoutError(str(error)) from error

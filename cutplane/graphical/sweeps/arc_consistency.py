@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.sweeps.cluster_kernels import child_places, cluster_costs, costs_of_factors
-from cutplane.graphical.sweeps.sweep_kernels import OPTIONS
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def has_consistent_minima(layout, clusters, tables, unaries, messages, cluster_messages, tol):
     """Strike out what is not near a minimum, then what has no support; return whether states are left.
 
@@ -48,7 +47,7 @@ def has_consistent_minima(layout, clusters, tables, unaries, messages, cluster_m
             return True
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _near_minimum(costs, starts, tol):
     near = np.empty(costs.size, np.bool_)
     for i in range(starts.size - 1):
@@ -60,7 +59,7 @@ def _near_minimum(costs, starts, tol):
     return near
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _most(layout):
     most = 1
     for k in layout.cardinalities:
@@ -68,7 +67,7 @@ def _most(layout):
     return most
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _strike_tuples(layout, a, tuples, states):
     """Strike out the tuples of factor a with a state that is struck out."""
     after = tuples.size
@@ -79,7 +78,7 @@ def _strike_tuples(layout, a, tuples, states):
             tuples[i] &= states[layout.unary_starts[u] + i // after % layout.cardinalities[u]]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _strike_states(layout, a, link, tuples, states, supported):
     """Strike out the states of a variable that are in no tuple left of factor a; return if any."""
     u = layout.scopes[link]
@@ -99,7 +98,7 @@ def _strike_states(layout, a, link, tuples, states, supported):
     return changed
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _strike_in_cluster(layout, clusters, cluster_messages, c, ends, tuples, pending, tol):
     """Strike out the tuples of the factors inside a cluster that are in no tuple left of it."""
     costs = cluster_costs(layout, clusters, cluster_messages, c)

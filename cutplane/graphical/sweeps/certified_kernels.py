@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.sweeps.sweep_kernels import OPTIONS, min_marginal, scratch
+from cutplane.compiling import NUMBERS, routine
+from cutplane.graphical.sweeps.sweep_kernels import min_marginal, scratch
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowered_unaries(layout, unaries, messages, relative):
     """Return unaries minus all messages of a variable, less `relative` of the sum of their sizes."""
     costs, sizes = unaries.copy(), np.abs(unaries)
@@ -20,7 +20,7 @@ def lowered_unaries(layout, unaries, messages, relative):
     return _lower_all(costs, sizes, relative)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowered_own_tables(layout, clusters, n_shared, own, cluster_messages, relative):
     """Return the tables that clusters write to minus all messages of clusters, lowered in the same way."""
     costs, sizes = own.copy(), np.abs(own)
@@ -33,7 +33,7 @@ def lowered_own_tables(layout, clusters, n_shared, own, cluster_messages, relati
     return _lower_all(costs, sizes, relative)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowest_lowered_costs(layout, shared, own, messages, relative):
     """Return the least cost of each factor; shared tables are lowered here, table by table."""
     starts = layout.message_starts
@@ -58,7 +58,7 @@ def lowest_lowered_costs(layout, shared, own, messages, relative):
     return lowest
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowered(costs, relative):
     """Return costs less `relative` of their sizes."""
     out = np.empty_like(costs)
@@ -66,21 +66,21 @@ def lowered(costs, relative):
     return out
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _lower(costs, relative, out):
     for x in range(costs.size):
         factor = 1.0 - relative if costs[x] > 0.0 else 1.0 + relative
         out[x] = costs[x] * factor
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _lower_all(costs, sizes, relative):
     for x in range(costs.size):
         costs[x] = costs[x] - relative * sizes[x] if sizes[x] < np.inf else np.inf
     return costs
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lower_bound_of_sum(values):
     """Return a number that the sum does not fall below, by compensated summation (Neumaier 1974)."""
     total, lost, sizes = 0.0, 0.0, 0.0

@@ -7,13 +7,13 @@ moves costs between the cluster and the table of the factor, which it therefore 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.sweeps.sweep_kernels import OPTIONS, scratch
+from cutplane.compiling import NUMBERS, routine
+from cutplane.graphical.sweeps.sweep_kernels import scratch
 from cutplane.graphical.sweeps.triangle_kernels import visit_triangle
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def cluster_pass(layout, clusters, tables, messages, cluster_messages, forward):
     """Visit all clusters in order, or in reverse.
 
@@ -31,7 +31,7 @@ def cluster_pass(layout, clusters, tables, messages, cluster_messages, forward):
             _visit(layout, clusters, tables, messages, cluster_messages, c, forward)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _visit(layout, clusters, tables, messages, cluster_messages, c, forward):
     begin, end = clusters.child_starts[c], clusters.child_starts[c + 1]
     places = child_places(layout, clusters, c)
@@ -55,7 +55,7 @@ def _visit(layout, clusters, tables, messages, cluster_messages, c, forward):
             total[x] += given[places[j - begin, x]]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def cluster_diffusion_pass(layout, clusters, tables, messages, cluster_messages):
     """Even out every link of a cluster in turn: the cluster and the factor end with half of their sum."""
     for c in range(clusters.is_triangle.size):
@@ -77,7 +77,7 @@ def cluster_diffusion_pass(layout, clusters, tables, messages, cluster_messages)
                 total[x] += moved[places[j - begin, x]]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowest_cluster_costs(layout, clusters, cluster_messages):
     """Return the least cost of each cluster."""
     lowest = np.empty(clusters.is_triangle.size)
@@ -86,13 +86,13 @@ def lowest_cluster_costs(layout, clusters, cluster_messages):
     return lowest
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def cluster_costs(layout, clusters, cluster_messages, c):
     """Return the costs of a cluster, in C order over its variables."""
     return _sum_of_messages(clusters, cluster_messages, c, child_places(layout, clusters, c))
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _sum_of_messages(clusters, cluster_messages, c, places):
     begin = clusters.child_starts[c]
     total = np.zeros(places.shape[1])
@@ -103,7 +103,7 @@ def _sum_of_messages(clusters, cluster_messages, c, places):
     return total
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal(total, places, size):
     """Return the least costs of a cluster for each state of a factor inside it."""
     marginal = np.full(size, np.inf)
@@ -112,7 +112,7 @@ def _marginal(total, places, size):
     return marginal
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _take_out(layout, tables, factor, costs):
     """Take costs out of the table of a factor; where they are inf, the entry becomes inf."""
     t = layout.table_starts[factor]
@@ -120,7 +120,7 @@ def _take_out(layout, tables, factor, costs):
         tables[t + x] = tables[t + x] - costs[x] if costs[x] < np.inf else np.inf
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def child_places(layout, clusters, c):
     """Return, for each factor inside a cluster, which state of it each state of the cluster belongs to."""
     size = 1
@@ -146,7 +146,7 @@ def child_places(layout, clusters, c):
     return places
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def factor_costs(layout, tables, messages, factor):
     """Return the costs of a factor: its table plus its messages."""
     first, end = layout.scope_starts[factor], layout.scope_starts[factor + 1]
@@ -169,7 +169,7 @@ def factor_costs(layout, tables, messages, factor):
     return costs
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def costs_of_factors(layout, tables, messages, factors):
     """Return where the costs of each of these factors begin, and the costs, one after the other."""
     starts = np.zeros(factors.size + 1, np.int64)

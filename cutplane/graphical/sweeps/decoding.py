@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.sweeps.local_search import local_search
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.validation import Array
@@ -25,7 +25,7 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
     reparametrization : Reparametrization
         The tighter its bound, the better the labelling; where they meet, the labelling is optimal.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which it is left as good as it is.
+        The time, as `cutplane.clock.clock` tells it, after which it is left as good as it is.
 
     Returns
     -------
@@ -49,6 +49,6 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
     model = reparametrization.model
     found = []
     for forward in (True, False):
-        if not found or perf_counter() <= deadline:
+        if not found or clock() <= deadline:
             found.append(local_search(model, reparametrization.greedy_labelling(forward), deadline))
     return found[int(np.argmin([model.energy(labelling) for labelling in found]))]

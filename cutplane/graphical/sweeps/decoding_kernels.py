@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.sweeps.sweep_kernels import OPTIONS, marginal_of_pair, scratch
+from cutplane.compiling import NUMBERS, routine
+from cutplane.graphical.sweeps.sweep_kernels import marginal_of_pair, scratch
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def greedy(layout, tables, unaries, messages, forward):
     """Return the labelling that takes, in this order, the best state given those chosen before."""
     n = layout.cardinalities.size
@@ -37,7 +37,7 @@ def greedy(layout, tables, unaries, messages, forward):
     return labelling
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal_given(layout, tables, messages, link, labelling, index, out):
     """Set out[x] to the least cost of the factor with x at the link and the states chosen so far."""
     a = layout.link_factors[link]
@@ -59,7 +59,7 @@ def _marginal_given(layout, tables, messages, link, labelling, index, out):
             out[x] = tables[t + state * k1 + x] + messages[m0 + state] + messages[m1 + x]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal_of_any_given(layout, tables, messages, a, link, labelling, index, out):
     first, last = layout.scope_starts[a], layout.scope_starts[a + 1] - 1
     for x in range(layout.message_starts[link + 1] - layout.message_starts[link]):

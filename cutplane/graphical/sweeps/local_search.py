@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from cutplane.clock import clock
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.validation import Array
@@ -28,7 +28,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     labelling : array_like of int, shape (n_variables,)
         Where to start.
     deadline : float, default inf
-        The time, as `time.perf_counter` tells it, after which it is left as good as it is.
+        The time, as `cutplane.clock.clock` tells it, after which it is left as good as it is.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     )
     active, paired = np.ones((2, model.n_variables), dtype=bool)
     for _ in range(_ROUNDS):
-        if perf_counter() > deadline:
+        if clock() > deadline:
             break
         if improve(layout, model.strides, model.tables, model.unaries, found, active, paired, _PASSES):
             break

@@ -7,14 +7,14 @@ first.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
+
 _TOLERANCE = 1e-12
 _ALL, _APART, _SHARED = 0, 1, 2
 
 
-@njit(**OPTIONS)
+@routine
 def improve(layout, strides, tables, unaries, labelling, active, paired, passes):
     """Change the labelling until no variable, and no pair of a factor of two, can be improved.
 
@@ -32,7 +32,7 @@ def improve(layout, strides, tables, unaries, labelling, active, paired, passes)
     return False
 
 
-@njit(**OPTIONS)
+@routine
 def _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
     """Set each variable around which something has changed to its best state."""
     changed = False
@@ -52,7 +52,7 @@ def _single_pass(layout, strides, tables, unaries, labelling, active, paired, br
     return changed
 
 
-@njit(**OPTIONS)
+@routine
 def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
     """Make the best joint change of each pair around which something has changed."""
     changed = False
@@ -88,14 +88,14 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, brok
     return changed
 
 
-@njit(**OPTIONS)
+@routine
 def _is_better(broken, finite, best_broken, best_finite):
     if broken != best_broken:
         return broken < best_broken
     return finite < best_finite - _TOLERANCE * (1.0 + abs(best_finite))
 
 
-@njit(**OPTIONS)
+@routine
 def _wake(layout, u, active, paired):
     """Mark the variables whose best state may have changed with that of u."""
     paired[u] = True
@@ -108,7 +108,7 @@ def _wake(layout, u, active, paired):
                 active[v] = True
 
 
-@njit(**OPTIONS)
+@routine
 def _costs(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
     """Set the cost of each state of u given the states of the others.
 

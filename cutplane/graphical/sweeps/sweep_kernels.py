@@ -8,12 +8,11 @@ shared.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}
+from cutplane.compiling import NUMBERS, routine
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def sweep_pass(layout, tables, unaries, messages, forward):
     """Visit all variables in order, or in reverse; return the rise of the bound (inf: infeasible).
 
@@ -60,7 +59,7 @@ def sweep_pass(layout, tables, unaries, messages, forward):
     return raised
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def diffusion_pass(layout, tables, unaries, messages):
     """Even out every link in turn: its variable and its factor end with half of what they have together."""
     scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
@@ -75,7 +74,7 @@ def diffusion_pass(layout, tables, unaries, messages):
         _push(unaries, begin, messages, start, k, 1.0)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def lowest_costs(layout, tables, messages):
     """Return the least cost of each factor."""
     scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
@@ -90,7 +89,7 @@ def lowest_costs(layout, tables, messages):
     return lowest
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def scratch(layout):
     """Return room for the states of one variable, and for the positions in one factor."""
     widest = 1
@@ -102,7 +101,7 @@ def scratch(layout):
     return np.empty(most), np.empty(widest, np.int64)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _roles(first, link, last, forward):
     """Return whether earlier visits of the pass change the factor of a link, and whether later ones do."""
     return (link > first, link < last) if forward else (link < last, link > first)
@@ -111,7 +110,7 @@ def _roles(first, link, last, forward):
 # Unsigned numbers spare the test for negative ones at every access, which keeps loops from being vectorised.
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _pull(unaries, begin, messages, start, k, marginal):
     """Move a min-marginal from a factor to its variable; inf is copied instead."""
     begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
@@ -120,7 +119,7 @@ def _pull(unaries, begin, messages, start, k, marginal):
         messages[start + x] -= marginal[x] if marginal[x] < np.inf else 0.0
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _push(unaries, begin, messages, start, k, weight):
     """Add a part of the costs of a variable to one of its factors."""
     begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
@@ -128,7 +127,7 @@ def _push(unaries, begin, messages, start, k, weight):
         messages[start + x] += weight * unaries[begin + x]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _take_minimum(unaries, begin, k):
     """Take the minimum out of the costs of a variable, and return it."""
     begin, k = np.uint64(begin), np.uint64(k)
@@ -141,7 +140,7 @@ def _take_minimum(unaries, begin, k):
     return low
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _scale(unaries, begin, k, kept):
     """Multiply the costs of a variable by the part that it keeps."""
     begin, k = np.uint64(begin), np.uint64(k)
@@ -150,7 +149,7 @@ def _scale(unaries, begin, k, kept):
         unaries[begin + x] = kept * cost if cost < np.inf else np.inf
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def min_marginal(tables, t, messages, starts, first, arity, link, index, out):
     """Set out[x] to the least cost of a factor when the variable of the link is in state x."""
     if arity == 2:
@@ -161,7 +160,7 @@ def min_marginal(tables, t, messages, starts, first, arity, link, index, out):
         marginal_of_any(tables, t, messages, starts, first, arity, link - first, index, out)
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def marginal_of_pair(tables, t, messages, m0, m1, end, is_first, out):
     """Do the same for a factor of two variables, whose messages begin at m0 and m1, and end before `end`."""
     entry, rows, columns = np.uint64(t), np.uint64(m0), np.uint64(m1)
@@ -187,7 +186,7 @@ def marginal_of_pair(tables, t, messages, m0, m1, end, is_first, out):
         out[y] += messages[columns + y]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def marginal_of_any(tables, t, messages, starts, first, arity, position, index, out):
     """Do the same for a factor of any arity, row after row of its last variable."""
     last = arity - 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cutplane.graphical.sweeps.sweep_kernels import OPTIONS
+from cutplane.compiling import NUMBERS, routine
 
 # Unsigned numbers, as in sweep_kernels.py.
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def visit_triangle(layout, clusters, tables, messages, cluster_messages, c, forward, marginal):
     """Take all costs of the pairs (u, v), (u, w), (v, w), and hand back the min-marginals of the cluster."""
     scope, first = clusters.scope_starts[c], clusters.child_starts[c]
@@ -52,7 +51,7 @@ def visit_triangle(layout, clusters, tables, messages, cluster_messages, c, forw
         )
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _absorb(tables, t, messages, rows, columns, end, into, start):
     """Move all costs of a pair into the cluster."""
     k0, k1 = np.uint64(columns - rows), np.uint64(end - columns)
@@ -66,7 +65,7 @@ def _absorb(tables, t, messages, rows, columns, end, into, start):
         start += k1
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _give(tables, t, messages, start, size, marginal, parts):
     """Move one of so many parts of a min-marginal of the cluster to a pair; inf is copied instead."""
     t, start, size = np.uint64(t), np.uint64(start), np.uint64(size)
@@ -77,7 +76,7 @@ def _give(tables, t, messages, start, size, marginal, parts):
         tables[t + x] += part
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal_uv(costs, uv, uw, vw, k0, k1, k2, marginal):
     uv, uw, vw, k0, k1, k2 = (
         np.uint64(uv),
@@ -96,7 +95,7 @@ def _marginal_uv(costs, uv, uw, vw, k0, k1, k2, marginal):
             marginal[x * k1 + y] = low + costs[uv + x * k1 + y]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal_uw(costs, uv, uw, vw, k0, k1, k2, marginal):
     uv, uw, vw, k0, k1, k2 = (
         np.uint64(uv),
@@ -118,7 +117,7 @@ def _marginal_uw(costs, uv, uw, vw, k0, k1, k2, marginal):
             marginal[row + z] += costs[uw + row + z]
 
 
-@njit(**OPTIONS)
+@routine(fastmath=NUMBERS)
 def _marginal_vw(costs, uv, uw, vw, k0, k1, k2, marginal):
     uv, uw, vw, k0, k1, k2 = (
         np.uint64(uv),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from cutplane.clock import clock
 from cutplane.deadline import seconds_left
 from cutplane.engine.driver import Standing, Turn
 from cutplane.history import History
@@ -108,7 +108,7 @@ class Steps:
 
     def step(self) -> Turn:
         """Double the number of steps, and evaluate the average."""
-        began = perf_counter()
+        began = clock()
         if self._best is None:
             self._keep(evaluate(self.problem, [], np.empty(0), self._norm), began)
             return Turn("start")
@@ -116,7 +116,7 @@ class Steps:
         while moves and descent.count < min(self._checkpoint, self.max_iter) and seconds_left() > 0.0:
             moves = descent.step()
         self._checkpoint = int(np.ceil(_GROWTH * self._checkpoint))
-        now = perf_counter()
+        now = clock()
         self._stepping += now - began
         self._keep(
             evaluate(self.problem, list(descent.weights.indices), descent.weights.average(), self._norm), now
@@ -156,4 +156,4 @@ class Steps:
             lower_bound=proof.lower_bound, dual=proof.dual
         )
         self._evaluations += 1
-        self._evaluating += perf_counter() - began
+        self._evaluating += clock() - began

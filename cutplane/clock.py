@@ -1,0 +1,54 @@
+"""The clock of time limits and histories: it stands still while numba compiles, for that is not solving."""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+from typing import NamedTuple
+
+
+class _State(NamedTuple):
+    waiting: int
+    """How many threads compile, or wait for one that does."""
+    since: float
+    seconds: float
+    """What was spent compiling before `since`."""
+
+
+_state = _State(0, 0.0, 0.0)
+_lock = threading.Lock()
+
+
+def clock() -> float:
+    """Return `time.perf_counter()` less the seconds in which routines were compiled or loaded.
+
+    Examples
+    --------
+    >>> from cutplane.clock import clock
+    >>> clock() <= clock()
+    True
+    """
+    waiting, since, seconds = _state
+    return (since if waiting else perf_counter()) - seconds
+
+
+def compiled_seconds() -> float:
+    """Return the seconds that this process has spent compiling routines, or loading compiled ones."""
+    waiting, since, seconds = _state
+    return seconds + (perf_counter() - since if waiting else 0.0)
+
+
+def stop() -> None:
+    """Stop the clock, until `go_on` has been called as often as this."""
+    global _state
+    with _lock:
+        waiting, since, seconds = _state
+        _state = _State(waiting + 1, since if waiting else perf_counter(), seconds)
+
+
+def go_on() -> None:
+    """Let the clock go on."""
+    global _state
+    with _lock:
+        waiting, since, seconds = _state
+        _state = _State(waiting - 1, since, seconds if waiting > 1 else seconds + perf_counter() - since)

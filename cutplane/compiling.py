@@ -1,0 +1,270 @@
+"""Routines: loops that numba compiles as soon as that pays, and that Python interprets until then.
+
+Compiling a routine takes as long as interpreting it hundreds of times on a small problem. It is interpreted
+until that has taken a share of what compiling it is expected to take, and compiled before a call whose
+arguments are so large that it would take more. What was compiled once, by any process, is loaded from numba's
+cache and never interpreted. The seconds of a compilation are expected from the length of the code and the
+pace at which earlier ones went.
+
+Interpreted and compiled routines give the same answers up to the last bits. `CUTPLANE_COMPILE=always` in the
+environment compiles every routine when it is first called, `CUTPLANE_COMPILE=never` none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from time import thread_time
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core import event
+from numba.core.dispatcher import Dispatcher, OmittedArg
+from numba.core.types import unliteral
+
+from cutplane.clock import compiled_seconds, go_on, stop
+from cutplane.exceptions import InvalidInputError
+
+SUMS = frozenset({"reassoc", "contract", "nsz"})
+"""For routines that sum in any order; NaN and infinities keep their meaning."""
+NUMBERS = frozenset({"nnan", "nsz"})
+"""For routines that meet no NaN."""
+
+VARIABLE = "CUTPLANE_COMPILE"
+
+_SHARE = 0.1  # a compiled routine also serves later processes: they are taken to be ten
+_PER_ELEMENT = 1e-6  # an interpreted operation takes 0.1 microseconds, and an element some of them
+_TRIAL = 1e4  # elements after which the measured pace of a routine counts as much as the guess
+_PER_BYTE = 6e-4  # seconds of compilation per byte of code, on the machines where it was measured
+_SAMPLE = 5e3  # bytes after which the measured pace of the compiler counts as much as the guess
+
+_policies: dict[Any, _Policy] = {}
+_here = threading.local()
+
+
+class _Postponed(BaseException):
+    """The routine is not in the cache, and is not to be compiled yet."""
+
+
+class _Standstill(event.Listener):
+    """Stops the clock from the moment a thread asks for the compiler's lock until it gives it back."""
+
+    def on_start(self, event: Any) -> None:
+        stop()
+
+    def on_end(self, event: Any) -> None:
+        go_on()
+
+
+event.register("numba:compiler_lock", _Standstill())
+
+
+class _Pace:
+    """Seconds of compilation per byte of code."""
+
+    seconds = _SAMPLE * _PER_BYTE
+    size = _SAMPLE
+
+    @classmethod
+    def expected(cls, size: float) -> float:
+        return size * cls.seconds / cls.size
+
+
+def _share() -> float:
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "always", "never"):
+        raise InvalidInputError(f"{VARIABLE} must be 'always' or 'never' if it is set, got {wanted!r}.")
+    return {"": _SHARE, "always": 0.0, "never": math.inf}[wanted]
+
+
+share = _share()
+
+
+def routine(
+    function: Callable[..., Any] | None = None,
+    *,
+    fastmath: frozenset[str] = frozenset(),
+    plain: Callable[..., Any] | None = None,
+) -> Any:
+    """Make a function of numbers and arrays a routine; return a decorator if there is no function.
+
+    Parameters
+    ----------
+    function : callable, optional
+    fastmath : frozenset of str, default none
+        The liberties that LLVM may take with floating-point numbers: `SUMS` or `NUMBERS`.
+    plain : callable, optional
+        What is called while the routine is interpreted, if the function itself cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.compiling import SUMS, routine
+    >>> @routine(fastmath=SUMS)
+    ... def total(x):
+    ...     s = 0.0
+    ...     for i in range(x.shape[0]):
+    ...         s += x[i]
+    ...     return s
+    >>> total(np.arange(4.0))
+    6.0
+    """
+    if function is None:
+        return partial(routine, fastmath=fastmath, plain=plain)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    dispatcher = njit(fastmath=set(fastmath), **options)(function)
+    if isinstance(dispatcher, Dispatcher):  # else NUMBA_DISABLE_JIT is set
+        _policies[dispatcher] = _Policy(dispatcher, plain or function)
+        with suppress(RuntimeError):  # a function that is in no file has no cache
+            dispatcher.enable_caching()
+    return dispatcher
+
+
+@contextmanager
+def compiling_at(other: float) -> Iterator[None]:
+    """Set the share of its compilation after which a routine is compiled: 0 at once, inf never."""
+    global share
+    before, share = share, other
+    try:
+        yield
+    finally:
+        share = before
+
+
+class _Policy:
+    """When a routine is compiled.
+
+    numba's dispatcher asks `choose` for something to call whenever it meets types of arguments for which it
+    has no compiled code; compiled code is called without a detour.
+    """
+
+    def __init__(self, dispatcher: Any, function: Callable[..., Any]):
+        self.dispatcher = dispatcher
+        self.source = dispatcher.py_func
+        self.function = function
+        self.compile = dispatcher._compile_for_args
+        self.compiler = dispatcher._compiler.compile
+        self.template = dispatcher.get_call_template
+        dispatcher.get_call_template = self.without_literals
+        dispatcher._compile_for_args = self.choose
+        dispatcher._compiler.compile = self.compile_now
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self.code: int | None = None
+        """Bytes of code to compile; None until it is known that the cache has none."""
+        self.interpreter: Callable[..., Any] | None = None
+        self.seconds = 0.0
+        self.elements = 0.0
+
+    def choose(self, *args: Any) -> Callable[..., Any]:
+        """Return compiled code for arguments of these types, or `interpret`."""
+        size, code = _elements(args), self.code
+        if code is None:
+            if share > 0.0 and math.isfinite(size):
+                _here.postpones = True
+                try:
+                    return self.compile(*args)
+                except _Postponed:
+                    pass
+                finally:
+                    _here.postpones = False
+            self.code = code = self._to_compile()
+        pace = (self.seconds + _TRIAL * _PER_ELEMENT) / (self.elements + _TRIAL)
+        if self.seconds + size * pace < share * _Pace.expected(code):
+            return self.interpret
+        before = compiled_seconds()
+        compiled = self.compile(*args)
+        _Pace.seconds += compiled_seconds() - before
+        _Pace.size += code
+        self._start_again()
+        return compiled
+
+    def compile_now(self, *args: Any) -> Any:
+        """Compile for types of arguments that are not in the cache."""
+        if getattr(_here, "postpones", False):
+            raise _Postponed
+        return self.compiler(*args)
+
+    def without_literals(self, args: Any, kws: Any) -> Any:
+        """Ask for the code that a compiled caller needs: the same whatever constants it passes."""
+        return self.template(tuple(map(unliteral, args)), kws)
+
+    def interpret(self, *args: Any) -> Any:
+        """Call the function itself, and the routines that it calls likewise."""
+        interpreter = self.interpreter or _interpreted(self.function, {})
+        self.interpreter = interpreter
+        began = thread_time()
+        with np.errstate(all="ignore"):
+            answer = interpreter(*map(_numpy, args))
+        self.seconds += thread_time() - began
+        self.elements += _elements(args)
+        return _python(answer)
+
+    def _to_compile(self) -> int:
+        """Return the bytes of code of this routine and of those it calls that are not compiled."""
+        found, stack = set(), [self]
+        while stack:
+            policy = stack.pop()
+            if policy not in found:
+                found.add(policy)
+                stack += [p for p in _called(policy.source).values() if not p.dispatcher.signatures]
+        return sum(len(policy.source.__code__.co_code) for policy in found)
+
+
+def _called(function: Callable[..., Any]) -> dict[str, _Policy]:
+    """Return the routines that a function calls, by name."""
+    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    values = {name: names.get(name) for name in code.co_names} if code else {}
+    return {
+        name: _policies[value]
+        for name, value in values.items()
+        if isinstance(value, Dispatcher) and value in _policies
+    }
+
+
+def _interpreted(function: Any, known: dict[Any, Any]) -> Callable[..., Any]:
+    """Return the function with the routines that it calls replaced by functions of the same kind."""
+    called = _called(function)
+    if not called:
+        return function
+    namespace = dict(function.__globals__)
+    known[function] = types.FunctionType(
+        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
+    )
+    for name, policy in called.items():
+        namespace[name] = known.get(policy.function) or _interpreted(policy.function, known)
+    return known[function]
+
+
+def _elements(args: Any) -> float:
+    """Return the number of elements of all arrays; inf if numpy's scalars would compute less exactly."""
+    size = 0.0
+    for value in args:
+        if isinstance(value, np.ndarray):
+            size += value.size if value.dtype.char not in "ef" else math.inf
+        elif isinstance(value, tuple):
+            size += _elements(value)
+    return size
+
+
+def _numpy(value: Any) -> Any:
+    """Return what a default or an argument stands for; a number that may be divided by zero."""
+    value = value.value if isinstance(value, OmittedArg) else value
+    return np.float64(value) if type(value) is float else value
+
+
+def _python(answer: Any) -> Any:
+    """Return numbers as compiled code returns them."""
+    if isinstance(answer, np.generic):
+        return answer.item()
+    if isinstance(answer, tuple):
+        values = map(_python, answer)
+        return type(answer)(*values) if hasattr(answer, "_fields") else tuple(values)
+    return answer

@@ -1,0 +1,133 @@
+"""Compile every routine, so that no later process has to: ``python -m cutplane.warmup``.
+
+It solves tiny problems of every kind and leaves what was compiled in numba's cache, by default beside the
+source files, or in `NUMBA_CACHE_DIR`. Parts can be named: ``python -m cutplane.warmup engine linear``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.clock import compiled_seconds
+from cutplane.compiling import compiling_at
+from cutplane.validation import Array
+
+_KINDS: tuple[Callable[[Array], object], ...] = (
+    np.asarray,
+    np.asfortranarray,
+    sparse.csr_array,
+    sparse.csc_array,
+)
+_TYPES = (np.float64, np.float32)
+
+
+def warm_up(parts: list[str] | None = None) -> None:
+    """Compile the routines of the parts, of all by default, and print how long each took."""
+    for name in parts or PARTS:
+        before = compiled_seconds()
+        with compiling_at(0.0):
+            for _ in PARTS[name]():
+                pass
+        print(f"{name:<12} {compiled_seconds() - before:6.1f} s")
+
+
+def _engine() -> Iterator[object]:
+    """Solve a black box by each method, over each kind of set whose masters are ours."""
+    X, y = _data(40, 3)
+
+    @cut.risk(dim=3)
+    def absolute(w: Array) -> tuple[float, Array]:
+        r = X @ w - y
+        return float(np.abs(r).mean()), X.T @ np.sign(r) / len(y)
+
+    box = cut.Box(-1.0, 0.1)
+    methods = [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()]
+    for method, feasible_set in product(methods, (None, box, cut.Polyhedron([[1.0, 1.0, 0.0]], [0.1]))):
+        yield cut.Problem(absolute, cut.L2(1e-2), feasible_set).solve(method)
+    for regularizer in (cut.NegativeEntropy(1e-2), cut.RelativeEntropy(np.full(3, 1 / 3), 1e-2)):
+        yield cut.Problem(absolute, regularizer, cut.Simplex()).solve()
+
+
+def _linear() -> Iterator[object]:
+    """Take every loss, on dense and sparse data of both types, wide and tall."""
+    scalar = [piece for piece in vars(cut.losses).values() if _is_loss(piece)]
+    for (m, n), kind, dtype in product(((60, 4), (12, 30)), _KINDS, _TYPES):
+        X, y = _data(m, n)
+        data, labels = kind(X.astype(dtype)), np.digitize(y, [-0.5, 0.5])
+        for loss in scalar:
+            targets = np.abs(np.round(y)) if loss is cut.losses.Poisson else np.sign(y)
+            risk = cut.LinearRisk(data, targets, loss(), intercept=m > n)
+            for regularizer in (cut.L2(1e-2), cut.L1(1e-2)):
+                yield cut.Problem(risk, regularizer).solve(max_iter=20)
+        for loss in (cut.losses.MulticlassHinge(), cut.losses.Softmax()):
+            yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
+        yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
+        yield cut.Problem(cut.NoveltyRisk(data, 0.1), cut.L2(1.0)).solve(max_iter=20)
+
+
+def _kernels() -> Iterator[object]:
+    """Learn kernels, with and without an intercept."""
+    X, y = _data(60, 4)
+    kernels = cut.kernels.single_feature_kernels(4)
+    for dtype, targets in product(_TYPES, (np.sign(y), y)):
+        bank = cut.kernels.KernelBank(kernels, X, dtype=dtype)
+        loss = cut.losses.Hinge() if targets is not y else cut.losses.EpsilonInsensitive(0.1)
+        for norm, intercept in product((1.0, 2.0), (True, False)):
+            yield cut.mkl.MKL(bank, targets, loss=loss, norm=norm, intercept=intercept).solve()
+
+
+def _boosting() -> Iterator[object]:
+    """Boost stumps on dense and sparse data."""
+    X, y = _data(60, 4)
+    for kind, dtype in product(_KINDS, _TYPES):
+        data = kind(X.astype(dtype))
+        yield cut.boosting.SoftMargin(data, np.sign(y), 10, cut.boosting.DecisionStumps()).solve()
+
+
+def _graphical() -> Iterator[object]:
+    """Label grids and denser models by every method."""
+    from cutplane.graphical.map import METHODS
+
+    rng = np.random.default_rng(0)
+    triples = [(rng.choice(12, 3, replace=False), rng.normal(size=(3, 3, 3))) for _ in range(30)]
+    models = [
+        cut.graphical.spin_glass(8, 8, wrap=True),
+        cut.graphical.potts(6, 8, 3, mixed=True),
+        cut.graphical.GraphicalModel([3] * 12, triples),
+        cut.graphical.GraphicalModel.pairwise(
+            rng.normal(size=(11, 4)), np.transpose(np.triu_indices(11, 1)), rng.normal(size=(55, 4, 4))
+        ),
+    ]
+    for model in models:
+        for method in METHODS:
+            yield model.map(method, max_iter=100)
+        yield cut.graphical.solve_lagrangian(model, max_iter=10)
+
+
+def _is_loss(piece: object) -> bool:
+    scalar = cut.losses.ScalarLoss
+    return isinstance(piece, type) and issubclass(piece, scalar) and piece is not scalar
+
+
+def _data(m: int, n: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, n))
+    return X, X[:, 0] + 0.3 * rng.normal(size=m)
+
+
+PARTS = {
+    "engine": _engine,
+    "linear": _linear,
+    "kernels": _kernels,
+    "boosting": _boosting,
+    "graphical": _graphical,
+}
+
+if __name__ == "__main__":
+    warm_up(sys.argv[1:])
