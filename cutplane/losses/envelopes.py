@@ -13,19 +13,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.lines import Derivative, PiecewiseLinear
 from cutplane.threads import run_chunks
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _TINY = 5e-324
 _SAMPLE = 2048
 _GOLDEN = 0.6180339887498949
 
 
-@njit(**_OPTIONS)
+@routine
 def _rise(scores, margins, i, own, j):
     if j == own:
         return 0.0
@@ -33,7 +32,7 @@ def _rise(scores, margins, i, own, j):
     return margin + (scores[i, j] - scores[i, own])
 
 
-@njit(**_OPTIONS)
+@routine
 def _rival(scores, margins, i, own):
     """Return the class that attains the maximum (of tied ones the true class, then the first), the loss."""
     rival, best = own, 0.0
@@ -44,14 +43,14 @@ def _rival(scores, margins, i, own):
     return rival, best
 
 
-@njit(**_OPTIONS)
+@routine
 def hinge_losses(scores, labels, margins, out):
     """Fill `out`, shape (m,), with the hinge of each example."""
     for i in range(labels.size):
         out[i] = _rival(scores, margins, i, labels[i])[1]
 
 
-@njit(**_OPTIONS)
+@routine
 def hinge_slopes(scores, labels, margins, out):
     """Fill `out`, shape (m, p), with a subgradient of the hinge of each example."""
     out[:] = 0.0
@@ -61,7 +60,7 @@ def hinge_slopes(scores, labels, margins, out):
         out[i, labels[i]] -= 1.0
 
 
-@njit(**_OPTIONS)
+@routine
 def hinge_at(t, start, step, labels, weights, margins):
     """Return the weighted sum of the hinges at t, and its right derivative."""
     value = slope = 0.0
@@ -78,7 +77,7 @@ def hinge_at(t, start, step, labels, weights, margins):
     return value, slope
 
 
-@njit(**_OPTIONS)
+@routine
 def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps):
     """Return the slope of the weighted sum of the hinges after low, the sum of squares of its terms, a count.
 

@@ -6,20 +6,14 @@ written such that it is vectorised: choices are selects, and arrays are cut to i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import SUMS, routine
 from cutplane.losses.pieces import NEAR, TINY, Pieces
 from cutplane.validation import Array
 
-_OPTIONS: Any = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
 _BLOCK = 512
 
 
@@ -60,7 +54,7 @@ def bent(outline: Outline) -> Outline:
     return outline._replace(pieces=pieces)
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def values(outline, z, y, weights, edges, out):
     """Set out[k] to the weighted loss of the predictions z over edges[k] <= i < edges[k + 1]."""
     margin, terms = outline.margin, outline.terms
@@ -84,7 +78,7 @@ def values(outline, z, y, weights, edges, out):
         out[k] = total
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def derivatives(outline, z, y, weights, out):
     """Set out to the weighted right derivatives of the losses in the predictions z.
 
@@ -104,14 +98,14 @@ def derivatives(outline, z, y, weights, out):
                 found[i] = c[i] * sign * (slope + curvature * s) if here else found[i]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def combine(z0, z1, t, out):
     """Set out to z0 + t (z1 - z0)."""
     for i in range(z0.shape[0]):
         out[i] = z0[i] + t * (z1[i] - z0[i])
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     """Set the kinks of a loss along the line in (low, high), and the jumps of both derivatives.
 
@@ -166,7 +160,7 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     return slope, curvature, count
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def dual_prox(outline, t, y, q, start):
     """Return the u that maximises t u - l*(u, y) - q u^2 / 2, for q >= 0; `start` is not needed."""
     pieces = outline.pieces
@@ -184,7 +178,7 @@ def dual_prox(outline, t, y, q, start):
     return y * v if outline.margin else v
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def is_settled(outline, t, y, reach):
     """Tell whether the prediction t is farther than `reach` from every kink, knots of smooth ones too."""
     s = y * t if outline.margin else t - y

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import SUMS, routine
 from cutplane.losses.inlined import exp
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 
-
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def softmax_at(t, rises, speeds, weights, top, total):
     """Return both derivatives in t of the weighted sum of ln sum_j exp(rises_ji + t speeds_ji) over i.
 

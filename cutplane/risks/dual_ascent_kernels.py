@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import SUMS, routine
 from cutplane.losses.passes import dual_prox, is_settled
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-_SUMS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 
-
-@njit(**_OPTIONS)
+@routine
 def shuffle(order, count, seed):
     """Shuffle the first entries in place (Fisher and Yates, xorshift); return the next seed."""
     state = np.uint64(seed)
@@ -31,7 +28,7 @@ def shuffle(order, count, seed):
     return state
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def csr_epochs(
     data, indices, indptr,
     y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed,
@@ -89,7 +86,7 @@ def csr_epochs(
     return count, reach, entries, visits, seed
 
 
-@njit(**_SUMS)
+@routine(fastmath=SUMS)
 def dense_epochs(X, y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed):
     """Do the same over the rows of an array; see `csr_epochs`."""
     biased = bias_rates.shape[0] > 0

@@ -13,20 +13,14 @@ are not read.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
+from cutplane.compiling import SUMS, routine
 
 _unsigned = np.uint64
 _ONE = np.uint64(1)
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def sparse_dot(data, indices, indptr, v, low, high, out):
     """out[i] = <row i, v> for low <= i < high."""
     for i in range(_unsigned(low), _unsigned(high)):
@@ -36,7 +30,7 @@ def sparse_dot(data, indices, indptr, v, low, high, out):
         out[i] = total
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def sparse_dot_by_block(data, indices, indptr, v, block_of, low, high, out):
     """out[b, i] = <row i, v> over the columns j with block_of[j] = b, for low <= i < high."""
     totals = np.empty((2, out.shape[0]))  # entries in turn: two sums take half the time of one
@@ -49,7 +43,7 @@ def sparse_dot_by_block(data, indices, indptr, v, block_of, low, high, out):
             out[b, i] = totals[0, b] + totals[1, b]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fresh, out):
     """out[s] += the sum of coefficients times rows over segment s, or = if `fresh`."""
     for s in range(low, high):
@@ -64,7 +58,7 @@ def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fres
                     total[indices[k]] += c * data[k]
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
     """out[i] (out[j] unless `by_row`) += the squares of row i (column j) within the rows low <= i < high.
 
@@ -83,7 +77,7 @@ def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
             work[indices[k]] = 0.0
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def dense_dot(flat, start, stride, v, edges, low, high, first, last, out):
     """out[s, i] = <row i, v> over segment s of the columns, for first <= i < last."""
     full = last - (last - first) % 4
@@ -119,7 +113,7 @@ def dense_dot(flat, start, stride, v, edges, low, high, first, last, out):
             out[s, i] = a
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def dense_add(flat, start, stride, rows, coefficients, edges, low, high, begin, end, first, last, out):
     """out[s, j] += coefficients times rows over segment s, for begin <= p < end and first <= j < last."""
     n = last - first
@@ -148,7 +142,7 @@ def dense_add(flat, start, stride, rows, coefficients, edges, low, high, begin, 
                 total[j] += (a * x0[j] + b * x1[j]) + (c * x2[j] + d * x3[j])
 
 
-@njit(**_OPTIONS)
+@routine(fastmath=SUMS)
 def sparse_gram(data, indices, indptr, rows, coefficients, out):
     """Add a T such that T + T' is the sum of coefficients_k x_r x_r', with r = rows[k], to out."""
     for k in range(rows.shape[0]):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.compiling import routine
 from cutplane.risks.data import Data
 from cutplane.risks.weighted_loss import FEW
 from cutplane.validation import Array
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 _SHARE = 0.6
 _STEPS = 32
 _BLOCK = 1024
@@ -57,7 +56,7 @@ class Predictions(np.ndarray):
     memory: RunningSum | None = None
 
 
-@njit(**_OPTIONS)
+@routine
 def changes(u, before, rows, differences):
     """Set the rows where u is not what it was, and the differences.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from cutplane.compiling import routine
 
 
-@njit(**_OPTIONS)
+@routine
 def gather(indptr, indices, data, vectors, out):
     """out_i = sum of x_ij vectors_j over the entries of row i."""
     p = vectors.shape[1]
@@ -20,7 +19,7 @@ def gather(indptr, indices, data, vectors, out):
                 out[i, k] += x * vectors[j, k]
 
 
-@njit(**_OPTIONS)
+@routine
 def scatter(indptr, indices, data, vectors, out):
     """out_j += sum of x_ij vectors_i over all rows; zeros in `vectors` cost nothing."""
     p = vectors.shape[1]
