@@ -109,6 +109,9 @@ class ScalarLoss:
         if {"value", "derivative", "directional"} & vars(cls).keys() and "outline" not in vars(cls):
             cls.outline = ScalarLoss.outline
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def outline(self) -> Pieces | None:
         """Return phi; None if the loss is not piecewise quadratic."""
         return None
