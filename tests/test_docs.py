@@ -1,0 +1,15 @@
+"""Pages of the guide that are tests."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parent.parent / "docs" / "guide"
+
+
+@pytest.mark.parametrize("page", ["extend.rst"])
+def test_what_a_page_shows_is_what_happens(page):
+    failed, attempted = doctest.testfile(str(GUIDE / page), module_relative=False)
+    assert attempted
+    assert not failed
