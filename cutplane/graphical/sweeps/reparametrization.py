@@ -270,7 +270,7 @@ class Reparametrization:
                 self._pass_over_clusters(forward=False)
             self._pass_over_variables()
         self._bound = self._constant
-        return self._bound
+        return self._constant
 
     def _pass_over_clusters(self, forward: bool) -> None:
         from cutplane.graphical.sweeps.cluster_kernels import cluster_pass
