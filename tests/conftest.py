@@ -3,9 +3,14 @@
 A process that a shell started in the background ignores Ctrl-C, and so would the tests of it.
 """
 
+import os
 import signal
 
 from hypothesis import settings
+
+os.environ.setdefault(
+    "CUTPLANE_COMPILE", "always"
+)  # answers are the same to the last bit, whatever ran before
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)

@@ -172,7 +172,6 @@ SOLVE = """
 import json
 import numpy as np
 import cutplane as cut
-import cutplane as cut
 from cutplane import compiling
 
 X = np.random.default_rng(0).normal(size=(100, 3))
@@ -193,7 +192,7 @@ print(json.dumps({
 
 
 def in_a_new_process(cache, *arguments):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "CUTPLANE_COMPILE": ""}
     run = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return run.stdout

@@ -83,7 +83,7 @@ def test_cuts_are_reused_for_other_weights_and_sets(lam, feasible_set, tmp_path)
     cold, warm = other.solve(tol=1e-6), other.solve(warm_start=earlier, tol=1e-6)
     assert warm.status == "OPTIMAL"
     assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
-    assert warm.lower_bound <= cold.objective
+    assert warm.lower_bound <= cold.objective * (1.0 + 1e-12)
     assert warm.certificate.verify().valid
 
 
