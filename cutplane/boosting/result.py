@@ -31,8 +31,6 @@ class BoostingResult(BaseResult):
         Of the ensemble: the mean of its nu least margins on the training data.
     edge : float
         No ensemble has a larger soft margin; relative to what the weak learner can find unless `is_global`.
-    gap_abs : float
-        edge - soft_margin, at least 0.
     distribution : ndarray of shape (m,)
         The distribution of the examples at which the best hypothesis has that edge.
     margins : ndarray of shape (m,)
