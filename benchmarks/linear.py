@@ -1,7 +1,7 @@
 """A certified linear SVM against scikit-learn's liblinear at the same error, and against plain BMRM and OCAS.
 
 Ours: all the time from raw X, y to a certified relative gap of 1e-3, in this process, after one solve of tiny
-data, so that no compilation is counted, with as many threads as `cutplane.threads` says. liblinear: all the
+data, so that no compilation is counted, with as many threads as `cut.get_threads()` says. liblinear: all the
 time of LinearSVC.fit (hinge loss, dual, no intercept, C = 1 / (lam m)), one thread, at the fastest setting
 found outside the clock whose relative primal error is at most 1e-3: see liblinear.py. Best of `--repeats`, in
 alternation. A ratio below 1 means that we are faster.
@@ -22,7 +22,7 @@ from liblinear import Memory, Setting, best_known, fastest, fit, objective
 
 import cutplane as cut
 from cutplane.datasets import planted_dense, planted_text
-from cutplane.threads import get_threads
+from cutplane.runtime.threads import get_threads
 
 TOL = 1e-3
 PLAIN = {

@@ -30,7 +30,7 @@ from cutplane.graphical import (
     spin_glass,
     write_uai,
 )
-from cutplane.threads import set_threads
+from cutplane.runtime.threads import set_threads
 
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "map"
 PEER = """

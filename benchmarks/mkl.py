@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import cutplane as cut
 from cutplane.kernels import KernelBank, single_feature_kernels
 from cutplane.mkl import MKL
-from cutplane.threads import set_threads
+from cutplane.runtime.threads import set_threads
 
 METHODS = {
     "level (auto)": "auto",

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from cutplane.datasets import planted_dense
 from cutplane.kernels import KernelBank, single_feature_kernels
 from cutplane.mkl import MKL
-from cutplane.threads import set_threads
+from cutplane.runtime.threads import set_threads
 
 WIDTHS = 2.0 ** np.arange(-2, 5)
 PER_FEATURE = len(WIDTHS) + 3

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from cutplane.datasets import newsgroups_like
 from cutplane.kernels import KernelBank, Linear, single_feature_kernels
 from cutplane.mkl import MKL, UniformWeights
-from cutplane.threads import set_threads
+from cutplane.runtime.threads import set_threads
 
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "uci"
 CS = 10.0 ** np.arange(-2, 4)

@@ -33,7 +33,7 @@ from mutants import Mutant, mutants
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = "bound bounds repair safe proof oracle_checks recomputed pinned warm_start bundle evaluator"
 FILES = (
-    "certificate",
+    "engine/certificate",
     *(f"engine/{name}" for name in ENGINE.split()),
     *(
         f"masters/{name}"

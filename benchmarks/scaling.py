@@ -14,7 +14,7 @@ import numpy as np
 
 import cutplane as cut
 from cutplane.datasets import planted_dense, planted_text
-from cutplane.threads import set_threads
+from cutplane.runtime.threads import set_threads
 
 ITERATIONS = 25
 LAM = 1e-5

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from cutplane.boosting.stumps import DecisionStumps
 from cutplane.datasets import planted_dense, planted_text
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime.threads import get_threads, set_threads
 
 ROUNDS = 5
 

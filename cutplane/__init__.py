@@ -1,8 +1,9 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import boosting, datasets, graphical, kernels, losses, mkl, plotting, stopping, testing
-from cutplane.callbacks import Log
-from cutplane.compare import Comparison, compare
+from cutplane import boosting, datasets, graphical, kernels, losses, mkl, stopping, testing
+from cutplane.engine.callbacks import Log
+from cutplane.engine.path import Path
+from cutplane.engine.storage import load
 from cutplane.exceptions import (
     BackendError,
     CutplaneError,
@@ -14,7 +15,6 @@ from cutplane.exceptions import (
 )
 from cutplane.masters.select import Backend
 from cutplane.methods import BMRM, OCAS, FrankWolfe, Kelley, LevelBundle, ProximalBundle
-from cutplane.path import Path
 from cutplane.problem import Problem
 from cutplane.regularizers import (
     L1,
@@ -28,6 +28,8 @@ from cutplane.regularizers import (
     RelativeEntropy,
     SquaredGroupNorm,
 )
+from cutplane.report import plotting
+from cutplane.report.compare import Comparison, compare
 from cutplane.result import Result
 from cutplane.risks import (
     CvxpyRisk,
@@ -43,6 +45,7 @@ from cutplane.risks import (
     WeightedSum,
     risk,
 )
+from cutplane.runtime.threads import get_threads, set_threads
 from cutplane.sets import (
     Box,
     CappedSimplex,
@@ -62,8 +65,6 @@ from cutplane.sets import (
     separation_oracle,
 )
 from cutplane.status import Status
-from cutplane.storage import load
-from cutplane.threads import get_threads, set_threads
 
 __all__ = [
     "BMRM",

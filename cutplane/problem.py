@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from cutplane.engine.declaration import Declaration
+from cutplane.pieces.validation import Array, as_count, as_scalar
 from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
-from cutplane.validation import Array, as_count, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
     from cutplane.engine.driver import Driver
+    from cutplane.engine.path import Path
     from cutplane.masters.base import MasterKind
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
-    from cutplane.path import Path
     from cutplane.result import Result
 
 
@@ -51,7 +51,7 @@ class Problem(Declaration):
         return f"Problem({self.risk!r}, {self.regularizer!r}, {self.feasible_set!r})"
 
     def _repr_html_(self) -> str:
-        from cutplane.html import table
+        from cutplane.pieces.html import table
 
         return table(
             {
@@ -219,6 +219,6 @@ class Problem(Declaration):
         >>> print(path.objectives.round(6))
         [0.125  0.0125]
         """
-        from cutplane.path import follow
+        from cutplane.engine.path import follow
 
         return follow(self, lams, options)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutplane.certificate import Certificate, Verification
+from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.gap import relative_gap
-from cutplane.history import History
-from cutplane.html import table
+from cutplane.engine.history import History
+from cutplane.pieces.html import table
+from cutplane.pieces.validation import Array
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class BaseResult:
         Path
             The file written.
         """
-        from cutplane.storage import save_objects
+        from cutplane.engine.storage import save_objects
 
         return save_objects(self, path)
 
@@ -110,7 +110,7 @@ class BaseResult:
         ax : matplotlib Axes, optional
             Drawn into; new axes by default.
         """
-        from cutplane.plotting import plot_bounds
+        from cutplane.report.plotting import plot_bounds
 
         return plot_bounds(self.history, ax=ax)
 
@@ -228,7 +228,7 @@ class Result(BaseResult):
         Path
             The file written.
         """
-        from cutplane.storage import save
+        from cutplane.engine.storage import save
 
         return save(self, path)
 

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from cutplane.pieces.validation import as_count, as_scalar
 from cutplane.status import Status
-from cutplane.validation import as_count, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.state import State
+    from cutplane.engine.state import State
 
 
 class Stop(NamedTuple):

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.clock import compiled_seconds
-from cutplane.compiling import compiling_at
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import compiled_seconds
+from cutplane.runtime.compiling import compiling_at
 
 _KINDS: tuple[Callable[[Array], object], ...] = (
     np.asarray,

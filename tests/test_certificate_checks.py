@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.certificate import Certificate, Verification
+from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 

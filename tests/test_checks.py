@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nonsmooth import PROBLEMS
 
 import cutplane as cut
-from cutplane.forms import DiagonalQuadratic, bounds_only
-from cutplane.lines import Line
+from cutplane.pieces.forms import DiagonalQuadratic, bounds_only
+from cutplane.pieces.lines import Line
 from cutplane.regularizers import Minimum, Regularizer
 from cutplane.risks import ImagedRisk, Risk
 from cutplane.sets import FeasibleSet

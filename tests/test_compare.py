@@ -8,8 +8,8 @@ import pytest
 from formulations import formulation
 
 import cutplane as cut
-from cutplane.compare import compare
 from cutplane.methods.base import Method, Step
+from cutplane.report.compare import compare
 from cutplane.status import Status
 
 METHODS = (cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle(kappa=0.3))
@@ -177,7 +177,7 @@ def test_a_wrong_bound_shows():
     good = compare(problem, [cut.BMRM()], tol=1e-8)
     worse = cut.Problem(2.0 * problem.risk, problem.regularizer)
     bad = compare(worse, [cut.BMRM()], tol=1e-8)
-    from cutplane.compare import _table, _Trial
+    from cutplane.report.compare import _table, _Trial
 
     trials = [
         _Trial(row.method, row.backend, row.method_used, row.seconds, row.result) for row in (good[0], bad[0])

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane import compiling
-from cutplane.clock import clock, compiled_seconds, go_on, stop
-from cutplane.compiling import SUMS, compiling_at, routine
+from cutplane.engine.history import History
 from cutplane.exceptions import InvalidInputError
-from cutplane.history import History
 from cutplane.masters import active_set
+from cutplane.runtime import compiling
+from cutplane.runtime.clock import clock, compiled_seconds, go_on, stop
+from cutplane.runtime.compiling import SUMS, compiling_at, routine
 
 
 class Pair(NamedTuple):
@@ -172,7 +172,7 @@ SOLVE = """
 import json
 import numpy as np
 import cutplane as cut
-from cutplane import compiling
+from cutplane.runtime import compiling
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks import CvxpyRisk, LinearObjective, Risk
 
 RNG = np.random.default_rng(7)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from cvxpy.transforms.partial_optimize import partial_optimize
 
-from cutplane.cvxpy_gradients import with_usable_gradients
-from cutplane.cvxpy_tools import at, gradient, substitute
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.cvxpy_gradients import with_usable_gradients
+from cutplane.pieces.cvxpy_tools import at, gradient, substitute
 
 RNG = np.random.default_rng(11)
 A, B, Y = RNG.standard_normal((4, 3)), RNG.standard_normal((3, 2)), RNG.standard_normal(4)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
-from cutplane import threads as threads_module
 from cutplane.exceptions import InvalidInputError
 from cutplane.risks import chunks, dense_data, matrix, sparse_data
 from cutplane.risks.data import as_matrix, make_data
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime import threads as threads_module
+from cutplane.runtime.threads import get_threads, set_threads
 
 
 def with_indices(A, indices, indptr=None):

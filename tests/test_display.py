@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from formulations import LOSSES, data, formulation
 
 import cutplane as cut
-from cutplane import plotting
-from cutplane.callbacks import HEADER, format_line, progress_display
-from cutplane.compare import compare
+from cutplane.engine.callbacks import HEADER, format_line, progress_display
+from cutplane.engine.history import History, Record
+from cutplane.engine.state import State
 from cutplane.exceptions import MissingExtraError
-from cutplane.extras import require_extra
-from cutplane.history import History, Record
-from cutplane.state import State
+from cutplane.report import plotting
+from cutplane.report.compare import compare
+from cutplane.runtime.extras import require_extra
 from cutplane.testing import check_risk, check_set
 
 matplotlib.use("Agg")

@@ -15,11 +15,11 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.capabilities import Capability, offers
 from cutplane.distributed import DistributedRisk, distribute
 from cutplane.distributed.share import build
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.losses import Hinge, Logistic, Quantile, SquaredHinge
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.multiclass import MulticlassRisk
 

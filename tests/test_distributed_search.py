@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from cutplane.distributed import search
 from cutplane.distributed.search import Summary, estimate, search_pieces, search_probes, slopes_at, summarise
-from cutplane.lines import NO_KINKS, Line, PiecewiseLinear, quadratic_line
+from cutplane.pieces.lines import NO_KINKS, Line, PiecewiseLinear, quadratic_line
 
 
 @pytest.fixture

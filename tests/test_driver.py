@@ -8,11 +8,11 @@ from sklearn.datasets import load_iris
 
 import cutplane as cut
 from cutplane.boosting import DecisionStumps, EarlyStopping, LPBoost, SoftMargin
-from cutplane.deadline import check_time
 from cutplane.engine.driver import Driver, Standing, Turn
 from cutplane.exceptions import BackendError
 from cutplane.mkl import MKL, PolynomialMKL
 from cutplane.result import BaseResult
+from cutplane.runtime.deadline import check_time
 from cutplane.stopping import Ended, MaxIter, RelativeGap, Stop, TimeLimit
 
 

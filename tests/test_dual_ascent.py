@@ -10,7 +10,6 @@ from scipy import sparse
 
 import cutplane
 from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
-from cutplane.capabilities import Capability, offers
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -25,6 +24,7 @@ from cutplane.losses import (
     Squared,
     SquaredHinge,
 )
+from cutplane.pieces.capabilities import Capability, offers
 
 CLASSIFICATION = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
 REGRESSION = [Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3), Huber(0.5), Poisson()]

@@ -15,7 +15,7 @@ from cutplane.graphical.cycles.cut_selection import select
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.cycles.odd_cycles import OddCycles, separate_odd_cycles
 from cutplane.graphical.cycles.projections import pair_marginals, projection_graph
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime.threads import get_threads, set_threads
 
 TOL = 1e-6
 

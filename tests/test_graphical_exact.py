@@ -8,7 +8,6 @@ from graphical_models import SPECIAL, frustrated_cycle, random_binary, random_mo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact import branching, remainders
@@ -19,6 +18,7 @@ from cutplane.graphical.exact.reduction import reduce_model
 from cutplane.graphical.exact.search import search, search_steps
 from cutplane.graphical.exact.search_kernels import cheapest, propagate, restrict, root, undo
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
+from cutplane.runtime.clock import clock
 
 HARD = [0.0, 0.1, 0.3, 0.6]
 

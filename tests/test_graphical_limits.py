@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from cutplane.clock import clock
 from cutplane.graphical import GraphicalModel, spin_glass
 from cutplane.graphical.shifting import shifted, sum_rounded_down, without_penalties
+from cutplane.runtime.clock import clock
 from cutplane.status import Status
 
 METHODS = ["auto", "primal", "dual", "elimination", "search"]

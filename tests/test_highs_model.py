@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.deadline import OutOfTime, limited_to
-from cutplane.forms import LinearForm
 from cutplane.masters import highs_model
 from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.masters.highs_model import (
@@ -20,6 +18,8 @@ from cutplane.masters.highs_model import (
     rerun,
     set_costs,
 )
+from cutplane.pieces.forms import LinearForm
+from cutplane.runtime.deadline import OutOfTime, limited_to
 
 INF = math.inf
 STATUS = highspy.HighsModelStatus

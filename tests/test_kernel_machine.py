@@ -11,7 +11,6 @@ from own_losses import Lopsided, ThreeKnots
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
-from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import descent
 from cutplane.kernels.dual_form import dual_form
@@ -32,6 +31,7 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.losses.base import MarginLoss
+from cutplane.runtime.clock import clock
 
 LOSSES = [
     Hinge(),

@@ -32,7 +32,7 @@ from cutplane.kernels import bank as bank_module
 from cutplane.kernels.factored import FactoredKernels
 from cutplane.kernels.low_rank import low_rank_factor
 from cutplane.kernels.panels import panel_ranges
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime.threads import get_threads, set_threads
 
 M, N = 70, 5
 

@@ -16,10 +16,11 @@ ROOT = Path(cutplane.__file__).parent
 FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 
-FORMULATION = ("risks", "regularizers", "sets", "losses", "lines", "forms", "capabilities", "cvxpy_tools")
+FORMULATION = ("risks", "regularizers", "sets", "losses", "pieces")
 MASTERS = ("masters",)
 ALGORITHM = ("engine", "methods")
-SPECIAL = ("kernels", "mkl", "boosting", "graphical", "estimators")
+SPECIAL = ("kernels", "mkl", "boosting", "graphical")
+FACES = ("estimators", "report", "distributed", "datasets", "testing")
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch")
 
 
@@ -77,6 +78,17 @@ def test_engine_knows_no_method_but_their_interface():
 
 def test_the_core_knows_no_special_problem():
     assert offenders((*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"), SPECIAL) == []
+
+
+def test_only_the_front_knows_the_faces():
+    on_demand = ("report.plotting", "report.progress")
+    assert offenders((*FORMULATION, *MASTERS, *ALGORITHM, *SPECIAL), FACES, on_demand) == []
+
+
+def test_what_all_layers_share_knows_no_layer():
+    above = tuple(layer for layer in FORMULATION if layer != "pieces")
+    assert offenders(("runtime",), (*above, *MASTERS, *ALGORITHM, *SPECIAL, *FACES)) == []
+    assert offenders(("pieces",), ("risks", "regularizers", "sets", "losses")) == []
 
 
 def test_no_file_imports_the_package_itself():

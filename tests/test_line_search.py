@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
+from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 
 class Pieces:

@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 
 import cutplane as cut
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import quadratic_line
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -27,6 +26,7 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.pieces.lines import quadratic_line
 from cutplane.regularizers import L1
 from cutplane.risks import LinearRisk
 from cutplane.risks import running_sum as running_sum_module

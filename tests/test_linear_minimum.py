@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.forms import LinearForm
 from cutplane.masters.linear_minimum import LinearMinimum
+from cutplane.pieces.forms import LinearForm
 
 INF = math.inf
 

@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses import (
     Absolute,
@@ -25,6 +24,7 @@ from cutplane.losses import (
     Squared,
     SquaredHinge,
 )
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks import LinearRisk
 
 LAYOUTS = {

@@ -22,14 +22,14 @@ import cutplane.losses.multiclass as losses_module
 import cutplane.risks.matrix as matrix_module
 import cutplane.risks.scores as scores_module
 from cutplane import BMRM, L2, OCAS, Problem, SquaredGroupNorm, Status
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.multiclass import MulticlassHinge, Softmax
 from cutplane.losses.vector import VectorLoss
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.scores import score_sums, scores
+from cutplane.runtime.threads import get_threads, set_threads
 from cutplane.testing import check_risk
-from cutplane.threads import get_threads, set_threads
 
 M, N, P = 23, 5, 4
 COST = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) * np.array([[1.0], [2.0], [0.5], [0.0]])

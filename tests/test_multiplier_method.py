@@ -10,11 +10,11 @@ from scipy import sparse
 from test_dual_ascent import LAYOUTS, LOSSES, instance
 
 from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
-from cutplane.capabilities import Capability, offers
 from cutplane.losses import EpsilonInsensitive, Hinge, Squared, SquaredEpsilonInsensitive
 from cutplane.methods.newton import NewtonSteps
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.passes import sparse_gram
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime.threads import get_threads, set_threads
 
 ALL_LOSSES = [*LOSSES, SquaredEpsilonInsensitive(0.3)]
 

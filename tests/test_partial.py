@@ -4,10 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.pinned import pins
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Hinge, Logistic, Squared, SquaredEpsilonInsensitive, SquaredHinge
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.problem import Problem
 from cutplane.regularizers import (
     L1,

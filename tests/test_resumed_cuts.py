@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.certificate import Certificate
 from cutplane.engine.bundle import TRIVIAL, Bundle
+from cutplane.engine.certificate import Certificate
 from cutplane.engine.warm_start import (
     _best_known,
     _check_shapes,

@@ -2,9 +2,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.losses import Hinge, Huber
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks import ImagedRisk, LinearObjective, LinearRisk, OracleRisk, WeightedSum, risk
 
 N = 5

@@ -11,13 +11,13 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import (
     InvalidInputError,
     MissingCapabilityError,
     NotConvexError,
     OracleError,
 )
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.sets import (
     Box,
     CappedSimplex,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.history import Record
-from cutplane.state import State
+from cutplane.engine.history import Record
+from cutplane.engine.state import State
 from cutplane.stopping import (
     AbsoluteGap,
     MaxIter,

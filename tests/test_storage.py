@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_what_was_there(there, error, tmp_path, monkeypatch):
         (file if hasattr(file, "write") else open(file, "wb")).write(b"PK\x03\x04 half of it")
         raise error
 
-    monkeypatch.setattr("cutplane.storage.np.savez", full)
+    monkeypatch.setattr("cutplane.engine.storage.np.savez", full)
     with pytest.raises(type(error)):
         second.save(path)
     monkeypatch.undo()

@@ -9,9 +9,9 @@ import weakref
 import numpy as np
 import pytest
 
-from cutplane import threads
 from cutplane.exceptions import InvalidInputError
-from cutplane.threads import get_threads, run_chunks, set_threads
+from cutplane.runtime import threads
+from cutplane.runtime.threads import get_threads, run_chunks, set_threads
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ def test_a_forked_process_starts_its_own_threads():
         pytest.skip("no fork on this system")
     code = """
 import os, threading
-from cutplane.threads import run_chunks, set_threads
+from cutplane.runtime.threads import run_chunks, set_threads
 set_threads(3)
 def count_threads():
     meeting = threading.Barrier(3)
@@ -181,7 +181,7 @@ print(used, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_it_works_while_the_interpreter_shuts_down():
     code = """
 import threading, time
-from cutplane.threads import run_chunks, set_threads
+from cutplane.runtime.threads import run_chunks, set_threads
 set_threads(3)
 def late():
     time.sleep(0.2)
@@ -192,7 +192,7 @@ threading.Thread(target=late).start()
 
 
 def test_the_default_is_the_variable_or_else_the_cores():
-    code = "from cutplane.threads import get_threads; print(get_threads())"
+    code = "from cutplane.runtime.threads import get_threads; print(get_threads())"
     assert run(code, CUTPLANE_NUM_THREADS="5") == (["5"], "")
     for wrong in ("0", "many", "-1", "1.5", ""):
         out, error = run(code, CUTPLANE_NUM_THREADS=wrong)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.clock import clock
-from cutplane.deadline import OutOfTime, check_time, limited_to, seconds_left
 from cutplane.masters import active_set
 from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.masters.conic import ConicProjection, InnerMinimum, certify_infeasible
 from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun
 from cutplane.masters.linear_minimum import LinearMinimum
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import OutOfTime, check_time, limited_to, seconds_left
 from cutplane.sets.polyhedron import Polyhedron
 
 BLOCKS = 500

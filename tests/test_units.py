@@ -8,7 +8,6 @@ from test_regularizers import DIM, REGULARIZERS
 from test_sets import SETS
 
 import cutplane as cut
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.units import Unit
 from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
@@ -16,6 +15,7 @@ from cutplane.masters.highs import HighsMaster
 from cutplane.masters.select import Backend
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
+from cutplane.pieces.capabilities import Capability, offers
 
 UNITS = [2.0**-40, 0.5, 2.0**33]
 

@@ -131,7 +131,7 @@ def value_of(snippet, names):
 def test_the_guide_runs_as_written(page, capsys):
     names = definitions()
     exec(snippets("index")[0], names)
-    exec("from cutplane.lines import Line\nlams = [1.0, 0.1]", names)
+    exec("from cutplane.pieces.lines import Line\nlams = [1.0, 0.1]", names)
     for snippet in snippets(f"guide/{page}"):
         exec(snippet, names)
 

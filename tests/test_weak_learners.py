@@ -24,7 +24,7 @@ from cutplane.boosting.weak_learner import FunctionLearner, as_weak_learner, che
 from cutplane.datasets import planted_dense, planted_text
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.matrix import as_matrix
-from cutplane.threads import get_threads, set_threads
+from cutplane.runtime.threads import get_threads, set_threads
 
 
 def in_pieces(X):

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import quadratic_line
+from cutplane.pieces.lines import quadratic_line
 
 LAYOUTS = {
     "C": np.ascontiguousarray,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def column(X: Any, j: int) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.losses.classification import Hinge
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
 
 
 @dataclass(frozen=True, eq=False)

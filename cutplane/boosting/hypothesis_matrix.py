@@ -11,8 +11,8 @@ from scipy import sparse
 from cutplane.boosting.columns import column
 from cutplane.boosting.weak_learner import as_signs, first_within_tie
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.data import Data, as_matrix, make_data
-from cutplane.validation import Array, as_vector
 
 
 @dataclass(frozen=True)

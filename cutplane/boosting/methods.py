@@ -14,10 +14,10 @@ from cutplane.boosting.risks import EdgeRisk, HypothesisHull, SmoothedMargin
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method
 from cutplane.methods.kelley import Kelley
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.sets.simplex import CappedSimplex
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.boosting.pool import Pool

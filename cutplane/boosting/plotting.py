@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.plotting import as_axes
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.report.plotting import as_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

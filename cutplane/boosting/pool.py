@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.boosting.weak_learner import EdgeOracle, check_values
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Pool:

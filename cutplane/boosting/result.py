@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.boosting.ensemble import Ensemble, as_columns
+from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cutplane.boosting.soft_margin import SoftMargin
-    from cutplane.certificate import Verification
+    from cutplane.engine.certificate import Verification
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.boosting.pool import Pool
-from cutplane.lines import Line
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.simplex import CappedSimplex
-from cutplane.validation import Array
 
 
 class EdgeRisk(Risk):

@@ -10,12 +10,12 @@ import numpy as np
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.result import BoostingResult
 from cutplane.engine.driver import Standing, Turn
-from cutplane.history import History
+from cutplane.engine.history import History
+from cutplane.engine.state import State
+from cutplane.pieces.validation import Array
 from cutplane.sets.simplex import CappedSimplex
-from cutplane.state import State
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.boosting.early_stopping import EarlyStopping

@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.boosting.weak_learner import as_signs, margins_of
 from cutplane.exceptions import InvalidInputError
-from cutplane.extras import require_extra
-from cutplane.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.runtime.extras import require_extra
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from cutplane.boosting.pool import Pool
 from cutplane.boosting.weak_learner import as_weak_learner
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.classification import Hinge
+from cutplane.pieces.validation import as_scalar
 from cutplane.stopping import MaxIter, TimeLimit
-from cutplane.validation import as_scalar
 
 if TYPE_CHECKING:
     from cutplane.boosting.early_stopping import EarlyStopping
     from cutplane.boosting.result import BoostingResult
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
 
 _FINE = 1e-3
 

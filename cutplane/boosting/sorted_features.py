@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import balanced_ranges
 from cutplane.risks.matrix import tiles
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 LAST = np.uint32(1 << 31)
 EXAMPLE = np.uint32((1 << 31) - 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 _EXAMPLE = np.uint32((1 << 31) - 1)
 

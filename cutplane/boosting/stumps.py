@@ -12,10 +12,10 @@ from cutplane.boosting.columns import column
 from cutplane.boosting.sorted_features import SortedFeatures, sort_features
 from cutplane.boosting.weak_learner import TIE, as_signs, first_within_tie
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.chunks import balanced_ranges, count_chunks
 from cutplane.risks.matrix import as_matrix
-from cutplane.threads import run_chunks
-from cutplane.validation import Array, as_vector
+from cutplane.runtime.threads import run_chunks
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from cutplane.boosting.rounds import soft_margin
 from cutplane.boosting.weak_learner import margins_of
-from cutplane.certificate import Verification
+from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.sets.simplex import CappedSimplex
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.boosting.result import BoostingResult

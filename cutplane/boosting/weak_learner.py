@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_vector
 
 TIE = 1e-12
 """Edges that differ by less are equal: sums of numbers that sum to 1 are no more accurate."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.datasets.draws import as_generator, as_real_type
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
 
 _N_FEATURES = 20
 _SHIFT = 2.0 / math.sqrt(_N_FEATURES)

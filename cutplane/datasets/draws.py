@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def as_generator(seed: Any) -> np.random.Generator:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.datasets.draws import as_generator, as_real_type, noisy_signs
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 
 def planted_dense(

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from cutplane.datasets.draws import as_generator, as_real_type, noisy_signs
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _ZIPF_EXPONENT, _ZIPF_SHIFT = 1.0, 2.7
 _CONCENTRATION = 5.0

@@ -12,11 +12,11 @@ import distributed
 from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker
 
-from cutplane.deadline import check_time, seconds_left
 from cutplane.distributed.share import PARTITION, Request, build, serve
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
-from cutplane.validation import Array
+from cutplane.runtime.deadline import check_time, seconds_left
 
 _LARGE = 1 << 18
 _PATIENCE = 60.0  # seconds: a nanny starts a new worker in a few, a queueing system may need longer

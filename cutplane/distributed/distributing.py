@@ -10,9 +10,9 @@ import numpy as np
 from cutplane.distributed.risk import DistributedRisk
 from cutplane.distributed.rows import split_rows
 from cutplane.exceptions import InvalidInputError
-from cutplane.extras import require_extra
+from cutplane.pieces.validation import as_count, as_scalar
 from cutplane.risks.base import ImagedRisk, Risk
-from cutplane.validation import as_count, as_scalar
+from cutplane.runtime.extras import require_extra
 
 
 def distribute(

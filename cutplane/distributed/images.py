@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Image:

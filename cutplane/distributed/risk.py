@@ -14,9 +14,9 @@ from cutplane.distributed.images import Image
 from cutplane.distributed.search import search_pieces, search_probes
 from cutplane.distributed.share import Answer, Recipe, Request
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import ImagedRisk
-from cutplane.validation import Array, as_vector
 
 if TYPE_CHECKING:
     from cutplane.distributed.cluster import Cluster

@@ -11,8 +11,8 @@ from operator import add
 import numpy as np
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
-from cutplane.validation import Array
+from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.pieces.validation import Array
 
 FEW = 4096
 """As many kinks are sent rather than summarised."""

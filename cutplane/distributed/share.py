@@ -15,9 +15,9 @@ from scipy import sparse
 
 from cutplane.distributed.search import Reply, estimate, summarise
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Derivative, Line, PiecewiseLinear
+from cutplane.pieces.lines import Derivative, Line, PiecewiseLinear
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk
-from cutplane.validation import Array
 
 PARTITION = "cutplane_partition"
 """The attribute of an exception that holds the number of the partition that raised it."""

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.repair import Balanced, balance
 from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.closed_forms import minimise_quadratic
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.forms import DiagonalQuadratic
     from cutplane.masters.conic import InnerMinimum
     from cutplane.masters.linear_minimum import LinearMinimum
+    from cutplane.pieces.forms import DiagonalQuadratic
 
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are what a solver leaves of zero."""

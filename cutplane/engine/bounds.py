@@ -12,7 +12,7 @@ from cutplane.engine.oracle_checks import show
 from cutplane.engine.proof import Proof
 from cutplane.engine.tolerances import CANCELLED, ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _NOISE = 1e-13
 """Changes of a bound below this share of it may be rounding, and are no progress."""

@@ -11,7 +11,7 @@ from scipy import sparse
 from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, largest_entry, rows_of
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 AGGREGATE = -1
 """The query number of a row that is a convex combination of dropped rows."""

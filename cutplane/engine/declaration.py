@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.whole import WholeSpace
-from cutplane.validation import Array, as_count, as_vector
 
 
 class Declaration:

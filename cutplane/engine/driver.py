@@ -7,15 +7,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from cutplane.callbacks import Callback, Log, progress_display
-from cutplane.clock import clock, compiled_seconds
-from cutplane.deadline import OutOfTime, limited_to
+from cutplane.engine.callbacks import Callback, Log, progress_display
+from cutplane.engine.history import History, Record
+from cutplane.engine.state import State
 from cutplane.exceptions import BackendError, OracleError
-from cutplane.history import History, Record
-from cutplane.state import State
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock, compiled_seconds
+from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.status import Status
 from cutplane.stopping import Ended, Stop, StoppingRule, time_is_up
-from cutplane.validation import Array
 
 Answer = TypeVar("Answer", covariant=True)
 

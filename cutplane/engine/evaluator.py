@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability
-from cutplane.clock import clock
 from cutplane.engine.oracle_checks import name_of, show
 from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
 from cutplane.exceptions import OracleError
-from cutplane.lines import Line
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
+from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.forms import DiagonalQuadratic
+    from cutplane.pieces.forms import DiagonalQuadratic
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 
 from cutplane.engine.bundle import Bundle
 from cutplane.engine.tolerances import CANCELLED, NEAR
-from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 from cutplane.sets.restoration import restore_by_rows
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

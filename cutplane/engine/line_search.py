@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
+from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 _MAX_EVALUATIONS = 100
 _FAR = 1e12

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from cutplane.engine.driver import Standing, Turn
+from cutplane.engine.history import History
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
-from cutplane.history import History
+from cutplane.pieces.validation import Array
 from cutplane.result import Result
 from cutplane.status import Status
 from cutplane.stopping import Stop
-from cutplane.validation import Array
 
 _PATIENCE = 10
 

@@ -11,9 +11,9 @@ import numpy as np
 from cutplane.engine.half_spaces import infeasible_end, into_half_spaces
 from cutplane.engine.pinned import pins
 from cutplane.masters.base import MasterSolution, MasterStatus, Prox, Stabilization
+from cutplane.pieces.validation import Array
 from cutplane.status import Status
 from cutplane.stopping import Ended
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

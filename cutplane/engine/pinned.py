@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.engine.slopes import dense
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _ROUNDING = 1e-9
 

@@ -11,8 +11,8 @@ from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import ORACLE
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import scale_of
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point

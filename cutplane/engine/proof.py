@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.engine.bundle import AGGREGATE, Bundle
 from cutplane.engine.slopes import rows_to_matrix, stacked
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Rows(NamedTuple):

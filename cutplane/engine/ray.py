@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cutplane.engine.evaluator import Point
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import Line
+from cutplane.pieces.lines import Line
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

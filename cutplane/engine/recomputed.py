@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import REACH, RECOMPUTED, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import size_of
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.certificate import Certificate
+    from cutplane.engine.certificate import Certificate
     from cutplane.engine.evaluator import Evaluator
 
 

@@ -10,7 +10,7 @@ from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import CANCELLED, FLAT
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.changes import row_sizes
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _NEGLIGIBLE = 1e-9
 """Multipliers below this share of the largest one cannot be told from what a solver leaves."""

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import norm
 
-from cutplane.capabilities import Capability, offers
-from cutplane.certificate import Certificate
-from cutplane.clock import clock
 from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
+from cutplane.engine.certificate import Certificate
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import pull_back
@@ -27,17 +25,19 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
-from cutplane.lines import Line
 from cutplane.masters.base import (
     HALF_SPACE,
     ReducedProblem,
     Stabilization,
 )
 from cutplane.masters.select import Backend
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces
 from cutplane.status import Status
 from cutplane.stopping import Ended
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -11,7 +11,7 @@ from cutplane.engine.bound import DualFunction, DualValue
 from cutplane.engine.bundle import Bundle
 from cutplane.masters.base import MasterStatus, ReducedProblem
 from cutplane.masters.select import Backend, candidates
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

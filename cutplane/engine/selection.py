@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
+from cutplane.runtime.compiling import SUMS, routine
 
 _SAMPLE = 15
 _NOISE = 2.0**-48

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.clock import clock
-from cutplane.deadline import check_time
 from cutplane.engine.bundle import Bundle
 from cutplane.engine.units import Unit
 from cutplane.exceptions import BackendError
@@ -31,6 +29,8 @@ from cutplane.masters.base import (
 from cutplane.masters.select import Backend, Candidate, candidates
 from cutplane.masters.units import unit_of
 from cutplane.regularizers.closed_forms import is_whole_space
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import scale_of, size_of
 
 Kind = type[Prox] | type[Level] | None

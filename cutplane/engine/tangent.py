@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import CutplaneError, OracleError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

@@ -12,10 +12,10 @@ from cutplane.engine.slopes import rows_of
 from cutplane.engine.tolerances import RECOMPUTED
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.certificate import Certificate
+    from cutplane.engine.certificate import Certificate
     from cutplane.engine.run import Run
     from cutplane.result import Result
 

@@ -1,6 +1,6 @@
 """Linear prediction, boosting, kernels for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
 
-from cutplane.extras import require_extra
+from cutplane.runtime.extras import require_extra
 
 require_extra("sklearn", "sklearn")
 

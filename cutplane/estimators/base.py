@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.estimators.digest import digest
 from cutplane.estimators.formulation import Loss, make_regularizer, starting_point, unit_weight
 from cutplane.losses.vector import VectorLoss
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 from cutplane.problem import Problem
 from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.scores import scores
-from cutplane.validation import Array, as_scalar, as_vector
 
 
 class LinearEstimator(BaseEstimator):

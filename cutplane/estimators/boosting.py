@@ -19,7 +19,7 @@ from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.methods import BoostingMethod
 from cutplane.boosting.result import BoostingResult
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _split: Any = train_test_split
 

@@ -10,13 +10,13 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.capabilities import Capability, offers
 from cutplane.estimators.base import LinearEstimator
 from cutplane.estimators.formulation import CLASSIFICATION, Loss, as_loss
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.vector import VectorLoss
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_scalar
 
 
 def _gives_probabilities(estimator: Any) -> bool:

@@ -19,9 +19,9 @@ from cutplane.estimators.regression import LinearRegression
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.vector import VectorLoss
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.problem import Problem
 from cutplane.result import Result
-from cutplane.validation import Array, as_vector
 
 _ALPHAS = np.logspace(0, -5, 11)
 

@@ -21,6 +21,7 @@ from cutplane.losses.regression import (
     SquaredEpsilonInsensitive,
 )
 from cutplane.losses.vector import VectorLoss
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.elastic_net import ElasticNet
 from cutplane.regularizers.l1 import L1
@@ -28,7 +29,6 @@ from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.partial import Partial
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
-from cutplane.validation import Array
 
 Loss = ScalarLoss | VectorLoss
 

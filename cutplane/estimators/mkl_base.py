@@ -21,7 +21,7 @@ from cutplane.kernels import KernelBank
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
 from cutplane.mkl import MKL, MKLResult
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _CLASSIFICATION = {name: CLASSIFICATION[name] for name in ("hinge", "squared_hinge", "modified_huber")}
 _REGRESSION = {name: REGRESSION[name] for name in ("squared", "absolute", "huber", "quantile")}

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 from cutplane.estimators.mkl_base import MKLClassification, MKLEstimator, MKLRegression
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl import MKL, MKLResult
-from cutplane.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_vector
 
 _CS = np.logspace(-2, 3, 6)
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.mkl import PolynomialMKL
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
 
 
 class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from cutplane.estimators.base import LinearEstimator
 from cutplane.estimators.formulation import REGRESSION, Loss, as_loss
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 
 class LinearRegression(RegressorMixin, LinearEstimator):

@@ -10,7 +10,7 @@ from cutplane.estimators.regression import LinearRegression
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.multiclass import MulticlassHinge
 from cutplane.losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
-from cutplane.validation import as_scalar
+from cutplane.pieces.validation import as_scalar
 
 
 def _weight(C: Any, total: float) -> tuple[float, float]:

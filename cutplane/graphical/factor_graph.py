@@ -12,9 +12,9 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import Factors, from_list, from_pairs
-from cutplane.html import table
-from cutplane.parameters import read_only
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.html import table
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _CHUNK = 2**14
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
 

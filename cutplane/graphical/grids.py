@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.model import GraphicalModel
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 
 def chain(unaries: Any, tables: Any) -> GraphicalModel:

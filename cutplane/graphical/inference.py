@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.engine.driver import Standing, Turn
+from cutplane.engine.history import History
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import without_penalties
-from cutplane.history import History
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 from cutplane.status import Status
 from cutplane.stopping import Ended, Stop
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
@@ -49,7 +49,7 @@ class Job:
     ----------
     model : GraphicalModel
     deadline : float
-        The time, as `cutplane.clock.clock` tells it, at which to stop; inf if there is none.
+        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop; inf if there is none.
     labelling : ndarray of shape (n_variables,) or None
         The best one.
     energy : float

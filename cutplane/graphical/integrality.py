@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FINEST = 1e-6
 _MANY = 2**14

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.engine.driver import Driver
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ways import dual_cutting_planes, sweeps
@@ -19,11 +18,12 @@ from cutplane.graphical.inference import Job, MapProcess, Way
 from cutplane.graphical.integrality import typical_cost
 from cutplane.graphical.primal.ways import primal_cutting_planes
 from cutplane.graphical.result import MAPResult
+from cutplane.pieces.validation import Array, as_scalar
+from cutplane.runtime.clock import clock
 from cutplane.stopping import AbsoluteGap, MaxIter, RelativeGap, TimeLimit
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
 
 _NEGLIGIBLE = 1e-9
 _SMALL = 5_000

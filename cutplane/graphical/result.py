@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from cutplane.certificate import Verification
+    from cutplane.engine.certificate import Verification
     from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
 

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
 from cutplane.graphical.integrality import largest_cost
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 _PENALTY = 1e4

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.certificate import Verification
+from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
 from cutplane.status import Status
 
 if TYPE_CHECKING:
+    from cutplane.engine.state import State
     from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.result import MAPResult
-    from cutplane.state import State
 
 _AGREEMENT = 1e-9
 """Part of the bound, or of a typical cost, by which two ways to compute a bound may differ."""

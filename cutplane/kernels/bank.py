@@ -18,9 +18,9 @@ from cutplane.kernels.forms import Factor, Values, cheapest_form
 from cutplane.kernels.normalization import Step, as_normalization, normalized
 from cutplane.kernels.panels import Kept, SymmetricMatrices, panel_entries
 from cutplane.kernels.protocol import Bank, Parts, as_coefficients
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.risks.matrix import TILE, as_matrix
-from cutplane.threads import run_chunks
-from cutplane.validation import Array, as_scalar
+from cutplane.runtime.threads import run_chunks
 
 _ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-7}
 """Part of the trace that a factor may leave out: what rounding to that type takes anyway."""

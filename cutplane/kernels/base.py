@@ -12,8 +12,8 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.features import Features, as_features, check_features, select_columns
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.risks.matrix import as_matrix
-from cutplane.validation import Array, as_scalar
 
 _SHOWN = 4
 _FEW = 100

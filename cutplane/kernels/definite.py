@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, eigh_tridiagonal
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _WHOLE = 512
 _BLOCKS, _BLOCK = 3, 128

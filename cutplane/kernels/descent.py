@@ -19,7 +19,7 @@ from cutplane.kernels.newton import longest_step, newton_direction
 from cutplane.kernels.row_cache import Rows
 from cutplane.kernels.shrinking import active_coordinates, may_be_worth_it, worth_leaving_out
 from cutplane.kernels.smo import ROW, pair_steps, set_all_slopes, single_steps
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _ROUNDING = 2.0**-50
 _FLOOR = 1e-12

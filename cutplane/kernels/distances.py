@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FEW_COLUMNS = 32
 """With no more columns, differences are squared themselves: no digits cancel, at an acceptable cost."""

@@ -11,7 +11,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.pieces import Pieces
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 _ROUNDING = 1e-12
 

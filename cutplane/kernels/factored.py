@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data, make_data
-from cutplane.validation import Array
 
 SLAB = 1 << 22
 """Numbers in one of the arrays; so much is copied when the factors are gathered."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 Features = int | tuple[int, ...] | None
 

@@ -11,8 +11,8 @@ from cutplane.kernels.base import Kernel
 from cutplane.kernels.low_rank import low_rank_factor
 from cutplane.kernels.normalization import Step
 from cutplane.kernels.panels import panel_ranges
+from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import read_only
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False)

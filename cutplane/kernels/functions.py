@@ -17,7 +17,7 @@ from cutplane.kernels.distances import (
     unit_rows,
 )
 from cutplane.kernels.features import count_monomials, monomials
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 
 def _dense(A: Any) -> Array:

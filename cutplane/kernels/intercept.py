@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
 from cutplane.engine.selection import crossing
+from cutplane.runtime.compiling import SUMS, routine
 
 
 @routine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import intrinsic
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 _FLAGS = ("nnan", "nsz")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FIRST_LOOK = 16
 """Columns before the rank is guessed."""

@@ -14,7 +14,7 @@ from cutplane.kernels.dual_form import DualForm, dual_form
 from cutplane.kernels.intercept import best_intercept
 from cutplane.kernels.row_cache import CACHE_BYTES, DenseRows, as_rows
 from cutplane.losses.base import ScalarLoss
-from cutplane.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 
 _SUM_TOLERANCE = 1e-12
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 _SHIFT = 1e-12

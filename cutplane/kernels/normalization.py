@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 NEGLIGIBLE = 1e-13
 """Part of k(x, x) below which what centring leaves of it is rounding, and counts as zero."""

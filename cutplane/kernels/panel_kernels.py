@@ -6,7 +6,7 @@ not read. Sums are in float64.
 
 from __future__ import annotations
 
-from cutplane.compiling import SUMS, routine
+from cutplane.runtime.compiling import SUMS, routine
 
 _TILE = 32
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.matrix import TILE, read_only
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 Ranges = list[tuple[int, int]]
 

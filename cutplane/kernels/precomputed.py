@@ -13,8 +13,8 @@ from cutplane.kernels.definite import ASYMMETRY, check_definite
 from cutplane.kernels.factored import FactoredKernels
 from cutplane.kernels.panels import Given, SymmetricMatrices, panel_ranges
 from cutplane.kernels.protocol import Bank, Parts, as_coefficients
+from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import TILE
-from cutplane.validation import Array
 
 _SMALL = 1 << 22
 """Entries of a matrix that are all checked; of a larger one, a sample is."""

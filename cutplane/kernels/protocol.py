@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.html import table
 from cutplane.kernels.factored import FactoredKernels
 from cutplane.kernels.panels import SymmetricMatrices, mirrored
-from cutplane.validation import Array, as_vector
+from cutplane.pieces.html import table
+from cutplane.pieces.validation import Array, as_vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.row_loops import add_rows, gather
-from cutplane.threads import get_threads, run_chunks
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.threads import get_threads, run_chunks
 
 CACHE_BYTES = 200 * 2**20
 _WORTH_A_THREAD = 2**20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
+from cutplane.runtime.compiling import SUMS, routine
 
 
 @routine(fastmath=SUMS)

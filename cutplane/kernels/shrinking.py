@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _OVERHEAD = 400_000.0
 _COPY = 2.0

@@ -8,7 +8,7 @@ from typing import Any
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.functions import Gaussian, Polynomial
-from cutplane.validation import as_count, as_vector
+from cutplane.pieces.validation import as_count, as_vector
 
 WIDTHS = tuple(2.0**k for k in range(-3, 7))
 

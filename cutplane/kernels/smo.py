@@ -18,8 +18,8 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import routine
 from cutplane.kernels.larger import larger
+from cutplane.runtime.compiling import routine
 
 _FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cutplane.capabilities import Capability
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses.pieces import Pieces
-from cutplane.validation import Array, as_vector
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.validation import Array, as_vector
 
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.losses.base import MarginLoss
 from cutplane.losses.elementary import exp, softplus, x_log_x
 from cutplane.losses.pieces import Pieces
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 @dataclass(frozen=True)

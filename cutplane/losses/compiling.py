@@ -14,11 +14,11 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from cutplane.capabilities import Capability, offers
 from cutplane.losses import elementary, passes, smooth_passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.inlined import INLINE
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
 
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 _TRIALS = 8

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutplane.compiling import routine
-from cutplane.lines import Derivative, PiecewiseLinear
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.pieces.lines import Derivative, PiecewiseLinear
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
+from cutplane.runtime.threads import run_chunks
 
 _TINY = 5e-324
 _SAMPLE = 2048

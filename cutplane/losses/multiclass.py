@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
 from cutplane.losses.vector import VectorLoss
-from cutplane.parameters import read_only, short_repr
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import read_only, short_repr
+from cutplane.pieces.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 
 @dataclass(frozen=True, eq=False)

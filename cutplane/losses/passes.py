@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
 from cutplane.losses.pieces import NEAR, TINY, Pieces
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
 
 _BLOCK = 512
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 NEAR = 2.0**-42
 """What the rounding of a prediction may amount to, relative to the target and the knot: 2^10 units."""

@@ -12,7 +12,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.elementary import exp, x_log_x
 from cutplane.losses.pieces import Pieces
-from cutplane.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 
 @dataclass(frozen=True)

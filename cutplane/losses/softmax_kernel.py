@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
 from cutplane.losses.inlined import exp
+from cutplane.runtime.compiling import SUMS, routine
 
 
 @routine(fastmath=SUMS)

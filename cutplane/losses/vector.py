@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from cutplane.lines import Line
-from cutplane.validation import Array
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 
 
 class VectorLoss(ABC):

@@ -22,8 +22,8 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
-from cutplane.deadline import check_time
+from cutplane.runtime.compiling import SUMS, routine
+from cutplane.runtime.deadline import check_time
 
 SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
 EQUATION = -2

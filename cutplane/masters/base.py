@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.regularizers.base import Regularizer
@@ -126,9 +126,10 @@ class Master(Protocol):
     """Solves a sequence of reduced problems whose rows grow (and sometimes shrink), on a living model.
 
     It may raise anything: another master takes its place then, and it is built anew before it is asked again.
-    One that can take long calls `cutplane.deadline.check_time` between its own iterations, or passes
-    `cutplane.deadline.seconds_left` on to its backend, and lets `OutOfTime` pass: the run ends there with the
-    bounds it has. Compiled code should come back to Python every second or so, for Ctrl-C to be seen.
+    One that can take long calls `cutplane.runtime.deadline.check_time` between its own iterations, or passes
+    `cutplane.runtime.deadline.seconds_left` on to its backend, and lets `OutOfTime` pass: the run ends there
+    with the bounds it has. Compiled code should come back to Python every second or so, for Ctrl-C to be
+    seen.
 
     Attributes
     ----------

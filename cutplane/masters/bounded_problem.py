@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.deadline import check_time
-from cutplane.forms import DiagonalQuadratic
 from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.prox_problem import Answer, ProxProblem
-from cutplane.validation import Array
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 15
 _LAST_ROUNDS = 60

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, Rows
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _ROUNDING = 1e-14
 

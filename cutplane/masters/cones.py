@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:

@@ -7,17 +7,17 @@ import math
 import cvxpy as cp
 import numpy as np
 
-from cutplane.capabilities import Capability, offers, require
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
 from cutplane.masters.changes import row_sizes, scaled
 from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
 from cutplane.masters.cvxpy_call import call
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
+from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
-from cutplane.validation import Array
 
 
 class InnerMinimum:

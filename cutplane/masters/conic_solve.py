@@ -10,10 +10,10 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 
-from cutplane.deadline import check_time
 from cutplane.masters.cones import into_dual_cone
 from cutplane.masters.cvxpy_call import EXACT, timed
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 BACKENDS: dict[str, dict[str, Any]] = {
     "CLARABEL": EXACT["CLARABEL"],

@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.forms import DiagonalQuadratic
 from cutplane.masters.base import (
     HALF_SPACE,
     Level,
@@ -24,7 +23,8 @@ from cutplane.masters.cvxpy_call import EXACT, SLOPE_SIZES, call
 from cutplane.masters.cvxpy_dual import DualForm
 from cutplane.masters.cvxpy_primal import PrimalForm
 from cutplane.masters.cvxpy_refusal import refusal
-from cutplane.validation import Array
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 
 _FEASIBLE = 1e-4
 

@@ -10,9 +10,9 @@ from typing import Any
 import cvxpy as cp
 from cvxpy.settings import USER_LIMIT
 
-from cutplane.deadline import check_time, seconds_left
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.cvxpy_osqp import CarefulOSQP
+from cutplane.runtime.deadline import check_time, seconds_left
 
 ACCURATE: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iter": 5_000, "polishing": True},

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import cvxpy as cp
 import numpy as np
 
-from cutplane.forms import DiagonalQuadratic
 from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, ReducedProblem, Rows
 from cutplane.masters.changes import row_factors, survivors
 from cutplane.masters.gram import Gram
-from cutplane.validation import Array
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 
 _STEP = 16
 

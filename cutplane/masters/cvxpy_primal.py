@@ -21,7 +21,7 @@ from cutplane.masters.base import (
 from cutplane.masters.changes import objective_scale, row_factors
 from cutplane.masters.slots import Slots
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FEW_VARIABLES = 300
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cutplane.capabilities import Capability, offers
 from cutplane.masters.base import Level, Prox, ReducedProblem
+from cutplane.pieces.capabilities import Capability, offers
 
 
 def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:

@@ -10,7 +10,7 @@ from cutplane.masters import active_set
 from cutplane.masters.base import Rows
 from cutplane.masters.changes import survivors
 from cutplane.masters.gram import Gram, capacity_for, grown
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _RENEW = 100
 

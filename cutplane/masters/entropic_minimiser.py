@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.masters.base import ReducedProblem
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
 from cutplane.sets.box import box_corner
-from cutplane.validation import Array
 
 _IDLE = 1e-6
 _FLAT = 0.3

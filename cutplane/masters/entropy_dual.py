@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from cutplane.deadline import check_time
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
@@ -20,7 +19,8 @@ from cutplane.masters.base import (
 )
 from cutplane.masters.changes import survivors
 from cutplane.masters.entropic_minimiser import EntropicMinimiser, refusal
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _ROUNDS, _STAGE_ROUNDS, _LAST_ROUNDS = 40, 15, 100
 _STEPS = 4.0

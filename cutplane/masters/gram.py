@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def grown(array: Array, capacity: int, square: bool = False) -> Array:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.forms import LinearForm
 from cutplane.masters.base import (
     HALF_SPACE,
     Level,
@@ -29,7 +27,9 @@ from cutplane.masters.highs_columns import ColumnLayout
 from cutplane.masters.highs_lone import LoneLayout
 from cutplane.masters.highs_model import rerun
 from cutplane.masters.highs_rows import RowLayout
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 _ORIENTATIONS = ("auto", "rows", "columns")
 _FEW_VARIABLES = 100

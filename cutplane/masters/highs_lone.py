@@ -7,10 +7,10 @@ from dataclasses import replace
 import highspy
 import numpy as np
 
-from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.highs_model import DUAL_SIMPLEX, entries, living_model
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 
 class LoneLayout:

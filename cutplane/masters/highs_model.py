@@ -8,10 +8,10 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from cutplane.deadline import check_time, seconds_left
-from cutplane.forms import LinearForm
 from cutplane.masters.base import HALF_SPACE, MasterStatus
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time, seconds_left
 
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 

@@ -6,9 +6,9 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from cutplane.forms import LinearForm
 from cutplane.masters.highs_model import DUAL_SIMPLEX, entries, living_model
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 
 class RowLayout:

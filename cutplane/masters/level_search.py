@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from cutplane.deadline import check_time
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.prox_problem import Answer, ProxProblem, violations
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 100
 _PATIENCE = 10

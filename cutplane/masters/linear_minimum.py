@@ -8,12 +8,12 @@ from functools import cached_property
 import highspy
 import numpy as np
 
-from cutplane.forms import LinearForm
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
 from cutplane.masters.units import unit_of
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum
-from cutplane.validation import Array
 
 _FARTHER = 10.0
 """How much larger than in the solution an auxiliary is taken to be at most."""

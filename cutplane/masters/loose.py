@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.deadline import check_time
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.dual_qp import DualQP
 from cutplane.masters.prox_problem import Answer, ProxProblem
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 60
 _STIFFNESS = 1e3

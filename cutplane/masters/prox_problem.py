@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.deadline import check_time
-from cutplane.forms import DiagonalQuadratic
 from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.dual_qp import DualQP
-from cutplane.validation import Array
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _REFINEMENTS = 50
 _FAR = 1e3

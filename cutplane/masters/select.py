@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
 from cutplane.masters.cvxpy_refusal import refusal as cvxpy_refusal
 from cutplane.masters.registry import Backend, as_backend, is_exact
+from cutplane.pieces.capabilities import Capability, offers
 
 __all__ = ["Backend", "Candidate", "as_backend", "candidates", "refusal_of"]
 

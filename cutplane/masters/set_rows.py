@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.forms import LinearForm
 from cutplane.masters.active_set import EQUATION
 from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.masters.changes import survivors
 from cutplane.masters.gram import capacity_for, grown
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 
 class StackedRows:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.masters.base import (
     Level,
     MasterSolution,
@@ -16,6 +15,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
+from cutplane.pieces.capabilities import Capability, offers
 
 _MANY = 200
 

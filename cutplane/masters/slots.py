@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.masters.base import HALF_SPACE
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FREE = -1
 _FIRST = 16

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cutplane.capabilities import Capability, offers
-from cutplane.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array
 
 _SPREAD = 1e3
 _NOTHING = 1e-6

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cutplane.capabilities import Capability, require
 from cutplane.engine.evaluator import Point
 from cutplane.engine.tangent import minimise_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Atoms:

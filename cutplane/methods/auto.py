@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.methods.base import Method
 from cutplane.methods.frank_wolfe import FrankWolfe
@@ -12,6 +11,7 @@ from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.objective import LinearObjective
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from cutplane.engine.evaluator import Point
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.lines import Line
-from cutplane.validation import Array
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point

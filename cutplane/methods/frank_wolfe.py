@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from cutplane.capabilities import Capability, require
 from cutplane.engine.evaluator import Point
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
@@ -15,7 +14,8 @@ from cutplane.methods.atoms import Atoms, Combination
 from cutplane.methods.base import Method, Step
 from cutplane.methods.directions import Direction, pairwise, towards, towards_or_away, walk
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model
-from cutplane.parameters import short_repr
-from cutplane.validation import as_count
+from cutplane.pieces.parameters import short_repr
+from cutplane.pieces.validation import as_count
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cutplane.masters.base import Level
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model
-from cutplane.validation import as_scalar
+from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers, require
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.potentials import POTENTIALS, Potential
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

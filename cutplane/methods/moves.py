@@ -14,7 +14,7 @@ from cutplane.methods.example_duals import (
     offers_multiplier_method,
 )
 from cutplane.methods.newton import NewtonSteps
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

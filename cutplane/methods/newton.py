@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point

@@ -9,7 +9,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.moves import DIRECT, EPOCHS, NEWTON, Moves
 from cutplane.methods.requirements import require_bounded_model, require_line
-from cutplane.validation import as_scalar
+from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

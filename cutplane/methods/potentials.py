@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cutplane.capabilities import Capability
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.validation import Array
 
 _TINY = 1e-300
 

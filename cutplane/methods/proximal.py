@@ -11,7 +11,7 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

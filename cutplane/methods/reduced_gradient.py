@@ -14,8 +14,8 @@ from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.pieces.validation import Array
 from cutplane.sets.simplex import Simplex
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.capabilities import Capability, require
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import Regularizer
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.lp_projection import lp_norm
 from cutplane.sets.simplex import Simplex
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

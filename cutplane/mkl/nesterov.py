@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.history import History, Record
+from cutplane.engine.state import State
 from cutplane.exceptions import InvalidInputError
-from cutplane.history import History, Record
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.smooth import SmoothedDual
+from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
-from cutplane.state import State
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine

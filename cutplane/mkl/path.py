@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.path import Results
 from cutplane.exceptions import InvalidInputError
-from cutplane.extras import require_extra
 from cutplane.mkl.result import MKLResult
-from cutplane.path import Results
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.runtime.extras import require_extra
 from cutplane.status import Status
-from cutplane.validation import Array, as_vector
 
 if TYPE_CHECKING:
     import pandas as pd

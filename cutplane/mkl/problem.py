@@ -14,15 +14,15 @@ from cutplane.kernels.precomputed import as_bank
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Hinge
 from cutplane.mkl.risk import MKLRisk
-from cutplane.parameters import as_optional_vector
+from cutplane.pieces.parameters import as_optional_vector
+from cutplane.pieces.validation import as_scalar
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.simplex import Simplex
-from cutplane.validation import as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
     from cutplane.methods.base import Method
     from cutplane.mkl.nesterov import SmoothMKL
     from cutplane.mkl.path import MKLPath

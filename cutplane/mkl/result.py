@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.certificate import Certificate, Verification
-from cutplane.extras import require_extra
+from cutplane.engine.certificate import Certificate, Verification
+from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult
-from cutplane.validation import Array
+from cutplane.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     import pandas as pd

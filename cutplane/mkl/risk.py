@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.definite import NEGATIVE
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, OnDemandRisk
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 from cutplane.risks.base import ImagedRisk
 from cutplane.sets.box import Box
 from cutplane.sets.projections import softmax
-from cutplane.validation import Array, as_scalar, as_vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from cutplane.mkl.closed_form import ClosedFormWeights
 from cutplane.mkl.nesterov import SmoothMKL
 from cutplane.mkl.result import MKLResult
 from cutplane.mkl.risk import Machine, MKLRisk
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.mkl.problem import MKL

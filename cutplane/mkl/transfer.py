@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.certificate import Certificate
+from cutplane.engine.certificate import Certificate
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.result import Result
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.kernels.dual_form import DualForm

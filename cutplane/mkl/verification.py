@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.certificate import Verification
 from cutplane.engine.bound import DualFunction
+from cutplane.engine.certificate import Verification
 from cutplane.mkl.smooth import SmoothedDual
 from cutplane.mkl.solve import risk_of
+from cutplane.pieces.validation import Array
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.mkl.problem import MKL

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

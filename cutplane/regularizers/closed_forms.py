@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import OracleError
-from cutplane.forms import DiagonalQuadratic
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum
 from cutplane.sets.box import box_corner
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer, check_lam
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class CvxpyRegularizer(Regularizer):
     def __post_init__(self) -> None:
         import cvxpy as cp
 
-        from cutplane.cvxpy_tools import check_depends_only_on, check_variable
+        from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
 
         object.__setattr__(self, "lam", check_lam(self.lam))
         check_variable("CvxpyRegularizer", self.variable)
@@ -77,7 +77,7 @@ class CvxpyRegularizer(Regularizer):
 
     def value(self, x: Array) -> float:
         """Return g(x); inf outside the domain of an atom."""
-        from cutplane.cvxpy_tools import at
+        from cutplane.pieces.cvxpy_tools import at
 
         with at(self.variable, x):
             value = float(self.expression.value)
@@ -85,19 +85,19 @@ class CvxpyRegularizer(Regularizer):
 
     def subgradient(self, x: Array) -> Array:
         """Return a subgradient by cvxpy's chain rule."""
-        from cutplane.cvxpy_tools import at, gradient
+        from cutplane.pieces.cvxpy_tools import at, gradient
 
         with at(self.variable, x):
             return self.lam * gradient(self._differentiable, self.variable)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return lam times the expression with x in the place of the variable."""
-        from cutplane.cvxpy_tools import substitute
+        from cutplane.pieces.cvxpy_tools import substitute
 
         return self.lam * substitute(self.expression, self.variable, x)
 
     @cached_property
     def _differentiable(self) -> Any:
-        from cutplane.cvxpy_gradients import with_usable_gradients
+        from cutplane.pieces.cvxpy_gradients import with_usable_gradients
 
         return with_usable_gradients(self.expression)

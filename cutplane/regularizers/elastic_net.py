@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.forms import DiagonalQuadratic, LinearForm
-from cutplane.lines import Line
-from cutplane.parameters import short_repr
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import short_repr
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.regularizers.base import Minimum, Regularizer, check_lam
 from cutplane.regularizers.closed_forms import minimum
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.parameters import as_parameter, short_repr
+from cutplane.pieces.parameters import as_parameter, short_repr
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
 from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
 from cutplane.sets.box import Box, NonnegativeOrthant
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import DiagonalQuadratic
-from cutplane.parameters import as_parameter, short_repr
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import as_parameter, short_repr
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.regularizers.base import Minimum, Regularizer, check_lam
 from cutplane.regularizers.closed_forms import is_whole_space, minimise_linear, minimum
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import DiagonalQuadratic
-from cutplane.lines import Line, quadratic_line
-from cutplane.parameters import as_optional_vector, short_repr
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.lines import Line, quadratic_line
+from cutplane.pieces.parameters import as_optional_vector, short_repr
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
 from cutplane.regularizers.closed_forms import minimise_quadratic
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

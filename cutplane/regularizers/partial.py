@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.forms import DiagonalQuadratic, LinearForm
-from cutplane.lines import Line
-from cutplane.parameters import read_only
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear
 from cutplane.sets.box import Box
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

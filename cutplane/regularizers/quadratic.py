@@ -14,11 +14,11 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
-from cutplane.lines import Line, quadratic_line
-from cutplane.parameters import as_matrix, as_optional_vector, short_repr
+from cutplane.pieces.lines import Line, quadratic_line
+from cutplane.pieces.parameters import as_matrix, as_optional_vector, short_repr
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
 from cutplane.regularizers.closed_forms import UNBOUNDED, is_whole_space, minimise_linear, minimum
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

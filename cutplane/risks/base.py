@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.lines import Line
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_scalar
 
 
 class Risk(ABC):

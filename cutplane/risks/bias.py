@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _ROUNDING = 1e-13
 

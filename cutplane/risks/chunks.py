@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 CHUNK = 1 << 16
 """The least cost of a chunk; to wake a thread costs about as much."""

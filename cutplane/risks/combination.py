@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.lines import Line
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.risks.objective import LinearObjective
-from cutplane.validation import Array, as_scalar
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.lines import NO_KINKS, Derivative, PiecewiseLinear
 from cutplane.losses import passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.compiling import Compiled
+from cutplane.pieces.lines import NO_KINKS, Derivative, PiecewiseLinear
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.weighted_loss import Derivatives, WeightedLoss, weighted_loss
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 _CHEAP, _DEAR = 0.6, 2.5
 """Nanoseconds for an example: a few operations, and those with divisions or exponentials."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, NotConvexError, OracleError
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +60,7 @@ class CvxpyRisk(Risk):
     _differentiable: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        from cutplane.cvxpy_gradients import with_usable_gradients
+        from cutplane.pieces.cvxpy_gradients import with_usable_gradients
 
         _check(self.expression, self.variable)
         object.__setattr__(self, "dim", int(self.variable.size))
@@ -77,7 +77,7 @@ class CvxpyRisk(Risk):
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`; inf and zero outside the domain."""
-        from cutplane.cvxpy_tools import at, gradient
+        from cutplane.pieces.cvxpy_tools import at, gradient
 
         with at(self.variable, x):
             # With some room in these constraints, cvxpy would evaluate x^2 / y at a small negative y.
@@ -91,12 +91,12 @@ class CvxpyRisk(Risk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the expression with its variable replaced by x, a cvxpy expression of shape (dim,)."""
-        from cutplane.cvxpy_tools import substitute
+        from cutplane.pieces.cvxpy_tools import substitute
 
         return substitute(self.expression, self.variable, x)
 
     def _check_gradients(self) -> None:
-        from cutplane.cvxpy_tools import at
+        from cutplane.pieces.cvxpy_tools import at
 
         with at(self.variable, np.ones(self.dim)):
             try:
@@ -113,7 +113,7 @@ class CvxpyRisk(Risk):
 def _check(expression: Any, variable: Any) -> None:
     import cvxpy as cp
 
-    from cutplane.cvxpy_tools import check_depends_only_on, check_variable
+    from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
 
     check_variable("CvxpyRisk", variable)
     if not isinstance(expression, cp.Expression) or not expression.is_scalar():

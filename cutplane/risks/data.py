@@ -10,11 +10,11 @@ from typing import Any
 
 from scipy import sparse
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.dense_data import DenseData
 from cutplane.risks.matrix import as_matrix
 from cutplane.risks.sparse_data import SparseData
 from cutplane.risks.vectors import Data
-from cutplane.validation import Array
 
 __all__ = ["Data", "DenseData", "SparseData", "as_matrix", "make_data"]
 

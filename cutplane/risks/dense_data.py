@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import Segments, count_chunks, equal_ranges, panels, segments
 from cutplane.risks.matrix import TILE, read_only, tiles
 from cutplane.risks.vectors import ALL, Data
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 Range = tuple[int, int]
 

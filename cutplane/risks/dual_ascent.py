@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
-from cutplane.forms import DiagonalQuadratic
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 from cutplane.risks import dual_ascent_kernels as kernels
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.losses.compiling import Compiled

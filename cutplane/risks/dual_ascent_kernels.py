@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
 from cutplane.losses.passes import dual_prox, is_settled
+from cutplane.runtime.compiling import SUMS, routine
 
 
 @routine

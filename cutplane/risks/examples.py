@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_count, as_vector
+from cutplane.pieces.validation import Array, as_count, as_vector
 
 
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:

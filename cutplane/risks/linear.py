@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
 from cutplane.losses.base import ScalarLoss
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.bias import bias_slopes
 from cutplane.risks.data import DenseData, SparseData, as_matrix
 from cutplane.risks.examples import as_weights, describe
-from cutplane.validation import Array, as_count
 
 if TYPE_CHECKING:
-    from cutplane.forms import DiagonalQuadratic
+    from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.data import Data
     from cutplane.risks.dual_ascent import DualAscent
     from cutplane.risks.multiplier_method import MultiplierMethod

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 TILE = 1 << 16
 """Entries looked at or converted at a time: 512 KiB of float64, which stay in cache."""

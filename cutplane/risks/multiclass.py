@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
 from cutplane.losses.multiclass import MulticlassHinge
 from cutplane.losses.vector import VectorLoss
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.bias import bias_slopes
 from cutplane.risks.data import as_matrix
 from cutplane.risks.examples import as_labels, as_weights, describe
 from cutplane.risks.scores import score_sums, scores
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
-from cutplane.forms import DiagonalQuadratic
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.pieces import Pieces
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 if TYPE_CHECKING:
     from cutplane.risks.linear import LinearRisk

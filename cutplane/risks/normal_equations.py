@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg, sparse
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.forms import DiagonalQuadratic
+    from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.linear import LinearRisk
 
 _CHUNK = 2**21

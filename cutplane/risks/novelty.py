@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.lines import Line, PiecewiseLinear
+from cutplane.pieces.lines import Line, PiecewiseLinear
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, DenseData, SparseData, as_matrix
 from cutplane.risks.examples import as_weights, describe
-from cutplane.validation import Array, as_scalar
 
 _TINY = 5e-324
 _ROUNDING = 1e-14

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.lines import Line, quadratic_line
+from cutplane.pieces.lines import Line, quadratic_line
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import ImagedRisk
-from cutplane.validation import Array, as_vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Risk
-from cutplane.validation import Array, as_count, as_vector
 
 Oracle = Callable[[Array], tuple[Any, Any]]
 

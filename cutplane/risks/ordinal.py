@@ -9,14 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.lines import Line
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Hinge
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, DenseData, SparseData, as_matrix
 from cutplane.risks.examples import as_labels, as_weights, describe
 from cutplane.risks.weighted_loss import WeightedLoss
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import SUMS, routine
+from cutplane.runtime.compiling import SUMS, routine
 
 _unsigned = np.uint64
 _ONE = np.uint64(1)

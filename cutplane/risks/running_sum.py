@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
+from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data
 from cutplane.risks.weighted_loss import FEW
-from cutplane.validation import Array
+from cutplane.runtime.compiling import routine
 
 _SHARE = 0.6
 _STEPS = 32

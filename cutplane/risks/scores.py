@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import MOST, Ranges, balanced_ranges, count_chunks
 from cutplane.risks.matrix import tiles
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 _COST = 0.3
 """Nanoseconds that it takes to multiply and add two numbers."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import Segments, balanced_ranges, count_chunks, segments
 from cutplane.risks.matrix import read_only, unsigned
 from cutplane.risks.vectors import ALL, Data
-from cutplane.threads import run_chunks
-from cutplane.validation import Array
+from cutplane.runtime.threads import run_chunks
 
 
 class SparseData(Data):

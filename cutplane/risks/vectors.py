@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import Segments, count_chunks, one_segment
-from cutplane.validation import Array
 
 ALL = np.empty(0, np.int64)
 """In the place of a list of rows: all of them."""

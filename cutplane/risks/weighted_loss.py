@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
-from cutplane.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.losses.base import ExamplePieces, ScalarLoss
-from cutplane.validation import Array
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
+from cutplane.pieces.validation import Array
 
 Derivatives = Callable[[float], tuple[float, float]]
 

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from cutplane.forms import LinearForm
-from cutplane.parameters import as_optional_vector, common_dim, short_repr
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import as_optional_vector, common_dim, short_repr
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.projections import project_simplex
-from cutplane.validation import Array, as_scalar
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_scalar, as_vector
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 _LAST_BITS = 2.0**-48
 """What rounding leaves of a sum whose terms cancel, relative to the terms: the last bits of a few of them."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.forms import LinearForm, bounds_only
-from cutplane.parameters import as_parameter, brief, common_dim
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.forms import LinearForm, bounds_only
+from cutplane.pieces.parameters import as_parameter, brief, common_dim
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array, as_scalar
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class CvxpySet(FeasibleSet):
     def __post_init__(self) -> None:
         import cvxpy as cp
 
-        from cutplane.cvxpy_tools import check_depends_only_on, check_variable
+        from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
 
         check_variable("CvxpySet", self.variable)
         single = isinstance(self.constraints, cp.Constraint)
@@ -71,7 +71,7 @@ class CvxpySet(FeasibleSet):
 
     def violation(self, x: Array) -> float:
         """Return the largest violation, as cvxpy measures it; inf outside the domain of an atom."""
-        from cutplane.cvxpy_tools import at
+        from cutplane.pieces.cvxpy_tools import at
 
         with at(self.variable, x):
             worst = max((float(np.max(c.violation())) for c in self.constraints), default=0.0)
@@ -79,6 +79,6 @@ class CvxpySet(FeasibleSet):
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the constraints with x in the place of the variable."""
-        from cutplane.cvxpy_tools import substitute
+        from cutplane.pieces.cvxpy_tools import substitute
 
         return [substitute(constraint, self.variable, x) for constraint in self.constraints]

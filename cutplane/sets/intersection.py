@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import LinearForm
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.box import Box
 from cutplane.sets.restoration import restore_by_cycles, restore_by_rows
 from cutplane.sets.simplex import CappedSimplex, Simplex
 from cutplane.sets.whole import WholeSpace
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

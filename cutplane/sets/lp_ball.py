@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.capabilities import Capability
-from cutplane.forms import LinearForm, bounds_only
-from cutplane.parameters import common_dim, short_repr
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.forms import LinearForm, bounds_only
+from cutplane.pieces.parameters import common_dim, short_repr
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.lp_projection import lp_norm, project_unit_ball
 from cutplane.sets.projections import project_simplex
-from cutplane.validation import Array, as_scalar
 
 
 @dataclass(frozen=True, eq=False)

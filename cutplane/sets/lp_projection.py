@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _STEPS = 60
 _ROUNDING = 1e-15

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import LinearForm
-from cutplane.parameters import as_matrix, as_parameter, short_repr
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import as_matrix, as_parameter, short_repr
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.restoration import restore_by_rows
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False)

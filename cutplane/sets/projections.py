@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FAR = 100.0
 _LEAST = 700.0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cutplane.forms import LinearForm
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 _BITS = 2.0**-48
 """A violation below this share of the terms of a row is what rounding leaves of them."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.parameters import brief, common_dim, read_only
+from cutplane.pieces.parameters import brief, common_dim, read_only
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, HalfSpace, HalfSpaces, Separator
 from cutplane.sets.whole import WholeSpace
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import LinearForm
-from cutplane.parameters import as_parameter, common_dim, short_repr
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import as_parameter, common_dim, short_repr
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box
 from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
-from cutplane.validation import Array, as_scalar
 
 _ROUNDING = 1e-12
 

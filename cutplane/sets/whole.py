@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.forms import LinearForm, bounds_only
-from cutplane.parameters import common_dim, short_repr
+from cutplane.pieces.forms import LinearForm, bounds_only
+from cutplane.pieces.parameters import common_dim, short_repr
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array
 
 
 @dataclass(frozen=True, eq=False)

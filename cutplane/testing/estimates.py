@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, OnDemandRisk
 from cutplane.testing.report import Counterexample, Property
 from cutplane.testing.sampling import exceeds, worst
-from cutplane.validation import Array
 
 _ACCURACY = "The cuts of estimate(x, accuracy) must lie below its values at x, by at most accuracy in total."
 _SIDES = "The values of an estimate must not be below f(x), its cuts nowhere above f."

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_count
 from cutplane.problem import Problem
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
@@ -18,7 +19,6 @@ from cutplane.testing.forms import cvxpy_violation, linear_form_value
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
 from cutplane.testing.sampling import TOLERANCE, UNITS, Sampler
 from cutplane.testing.separation import SeparationProbe
-from cutplane.validation import Array, as_count
 
 _VIOLATION = (
     "violation(x) must return 0 inside and a positive float (or inf) outside, never NaN, the same at each "

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import NotConvexError
-from cutplane.forms import LinearForm
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 from cutplane.testing.report import Counterexample, NotTested
-from cutplane.validation import Array
 
 
 def linear_form_value(form: LinearForm, x: Array) -> float:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.testing.report import Counterexample, NotTested, Property
 from cutplane.testing.sampling import CANCELLATION, STEP, Sampler, exceeds, worst
-from cutplane.validation import Array
 
 _ORACLE = "Define oracle(x) as values(image(x)) and slopes(image(x)), or do not override it."
 _KEPT = (

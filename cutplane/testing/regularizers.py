@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_count
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.risks.objective import LinearObjective
@@ -19,7 +20,6 @@ from cutplane.sets.whole import WholeSpace
 from cutplane.testing.forms import cvxpy_value, linear_form_value
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
 from cutplane.testing.sampling import STEP, TOLERANCE, UNITS, Sampler, exceeds, worst
-from cutplane.validation import Array, as_count
 
 _VALUE = "value(x) must return a float, inf outside the domain and never NaN or -inf, the same at each call."
 _CONVEX = "The regularizer is not convex, or value is computed wrongly."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.exceptions import CutplaneError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 OK, FAILED, NOT_TESTED = "ok", "FAILED", "not tested"
 
@@ -92,7 +92,7 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from cutplane.html import grid
+        from cutplane.pieces.html import grid
 
         rows = [(check.outcome, check.name, check.explanation) for check in self.checks]
         return grid(("", "property", "what was found"), rows, caption=self.summary)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.capabilities import Capability, offers
 from cutplane.engine.evaluator import Evaluator
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.forms import DiagonalQuadratic
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import FeasibleSet
@@ -18,7 +19,6 @@ from cutplane.testing.estimates import EstimateProbe
 from cutplane.testing.images import ImageProbe
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
 from cutplane.testing.sampling import CANCELLATION, STEP, TOLERANCE, Sampler, exceeds, worst
-from cutplane.validation import Array
 
 _SHAPES = (
     "Return (value, subgradient): a float and an array of shape (dim,), or one value and one row per block."

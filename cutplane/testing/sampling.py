@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 TOLERANCE = 1e-7
 """Relative rounding error that is forgiven; the engine forgives as much."""

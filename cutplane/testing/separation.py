@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.validation import Array, as_count
 from cutplane.sets.base import HalfSpace, Separator
 from cutplane.sets.separation import SeparationOracle
 from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
 from cutplane.testing.sampling import TOLERANCE, Sampler
-from cutplane.validation import Array, as_count
 
 _ANSWER = (
     "Return None or [] for a point inside, else a HalfSpace or a list of them, with finite normals of "

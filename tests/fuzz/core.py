@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import cutplane as cut
-from cutplane.clock import clock
+from cutplane.runtime.clock import clock
 from cutplane.status import Status
 from fuzz import checks, choices, problems
 from fuzz.draws import Rng, chance, pick

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cutplane.certificate import Certificate
+from cutplane.engine.certificate import Certificate
 from cutplane.status import Status
 from fuzz import checks, problems
 from fuzz.core import Refused, guarded, quiet

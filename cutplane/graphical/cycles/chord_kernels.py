@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 
 @routine

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.parameters import as_matrix
-from cutplane.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.parameters import as_matrix
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 
 
 def select(

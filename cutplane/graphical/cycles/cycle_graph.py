@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.parameters import read_only
-from cutplane.validation import Array, as_count
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array, as_count
 
 _MOST_ARCS = 2**31 - 1
 

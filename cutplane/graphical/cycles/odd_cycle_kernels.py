@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
 from cutplane.graphical.cycles.chord_kernels import cut_chords, cut_loops, turn, weigh
 from cutplane.graphical.cycles.contraction_kernels import join
 from cutplane.graphical.cycles.odd_walk_kernels import clear, new_ball, shortest_odd_walk
 from cutplane.graphical.cycles.walk_scratch import new_scratch
+from cutplane.runtime.compiling import routine
 
 
 @routine

@@ -11,8 +11,8 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.cycles.cut_selection import select
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
-from cutplane.threads import run_chunks
-from cutplane.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
 _MOST_CHUNKS = 16

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.compiling import routine
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 
 class Ball(NamedTuple):

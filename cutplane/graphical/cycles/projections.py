@@ -10,7 +10,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def projection_graph(model: FactorGraph, groups: Any = None) -> tuple[CycleGraph, Any]:

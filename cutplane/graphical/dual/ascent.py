@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
 from cutplane.graphical.dual.tightening import Tightener
@@ -15,7 +14,8 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 _SWEEPS = 5
 _WORTHWHILE = 0.03
@@ -48,7 +48,7 @@ class DualAscent:
     labelling : ndarray of shape (n_variables,), optional
         The best labelling that is known.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which a step ends as soon as its stage does.
+        The time on `runtime.clock.clock`, after which a step ends as soon as its stage does.
 
     Attributes
     ----------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 _MANY = 8
 

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _LIMIT = 2**20
 _REACH = 2**12

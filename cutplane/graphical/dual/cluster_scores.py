@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _WORK = 2e7
 """Products of three numbers of states between two looks at the clock: some hundredths of a second."""

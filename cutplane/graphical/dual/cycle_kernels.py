@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.dual.candidate_kernels import find_edge
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)

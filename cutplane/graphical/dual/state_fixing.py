@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.graphical.dual.cluster_scores import PairCosts
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:

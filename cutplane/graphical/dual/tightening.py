@@ -16,7 +16,7 @@ from cutplane.graphical.dual.candidates import (
 )
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _SEARCHES = 2000
 _AT_LEAST = 8

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.exact import search_kernels as kernels
 from cutplane.graphical.exact.remainders import Remainders
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 _PASSES = 8
 _PROGRESS = 0.03
@@ -52,7 +52,7 @@ class Branching:
     model : GraphicalModel
         All its unary costs and tables are >= 0: its constant is a lower bound.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, at which everything ends, maybe before a node is solved.
+        The time on `runtime.clock.clock`, at which everything ends, maybe before a node is solved.
 
     Attributes
     ----------

@@ -9,11 +9,11 @@ from math import prod
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
+from cutplane.runtime.clock import clock
 
 _BYTES_PER_ENTRY = 64
 _SMALL = 2**12
@@ -66,7 +66,7 @@ def eliminate(
     max_entries : int, default 2**24
         The most entries of the tables that are minimised; memory is at most 64 bytes times that.
     deadline : float, optional
-        The time, as `cutplane.clock.clock` tells it, at which to give up.
+        The time, as `cutplane.runtime.clock.clock` tells it, at which to give up.
 
     Returns
     -------

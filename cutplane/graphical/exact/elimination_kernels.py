@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 
 @routine

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from cutplane.clock import clock
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 Neighbours = list[set[int]]
 
@@ -45,7 +45,7 @@ def best_order(
         An order that needs a larger table is given up. If none fits, the order is empty, and the least size
         that stopped one is returned.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which no further order is tried.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which no further order is tried.
 
     Notes
     -----

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def is_forest(model: FactorGraph) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 
 @routine

@@ -9,9 +9,9 @@ from math import prod
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 Scope = tuple[int, ...]
 Choice = Callable[[Array], int]
@@ -58,7 +58,7 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     model : GraphicalModel
         Each variable has a state of finite unary cost.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which the model is left as it is.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which the model is left as it is.
     """
     work = _Work(model)
     queue = list(range(model.n_variables))

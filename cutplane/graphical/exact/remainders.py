@@ -8,7 +8,7 @@ from scipy import sparse
 from cutplane.graphical.exact.elimination import least_labelling
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _HOPELESS, _REACH = 60.0, 10.0
 _TOTAL = 2**27
@@ -23,7 +23,7 @@ class Remainders:
     counts : ndarray of int
         The numbers of states of the variables that are left at first; subproblems have fewer.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which no better order is looked for.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which no better order is looked for.
     """
 
     def __init__(self, model: FactorGraph, counts: Array, deadline: float = np.inf) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, largest_cost, typical_cost
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
+from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
@@ -80,7 +80,7 @@ def search(
     labelling : array_like of int, shape (n_variables,), optional
         One to start from; the better it is, the smaller the tree.
     deadline : float, optional
-        The time, as `cutplane.clock.clock` tells it, at which to stop.
+        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop.
     max_nodes : int, optional
         The most nodes that are looked at.
     reparametrization : Reparametrization, optional

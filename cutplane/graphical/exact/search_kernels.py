@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.compiling import routine
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 _NEGLIGIBLE = 1e-2
 

@@ -9,7 +9,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.inference import Job, Progress
 from cutplane.graphical.shifting import bound_of_minimum, shifted
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _FEW_ENTRIES = 2**16
 

@@ -12,7 +12,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 PathOrFile = str | os.PathLike[str] | IO[Any]
 

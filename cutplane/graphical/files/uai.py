@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.graphical.files.tokens import PathOrFile, Tokens
 from cutplane.graphical.model import GraphicalModel
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def read_uai(

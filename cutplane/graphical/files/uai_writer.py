@@ -13,7 +13,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.files.tokens import PathOrFile
 from cutplane.graphical.model import GraphicalModel
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _LIMIT = 700.0
 """exp of this, and of minus this, is a normal float."""

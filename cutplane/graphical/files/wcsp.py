@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.graphical.files.tokens import MAX_ENTRIES, PathOrFile, Tokens
 from cutplane.graphical.model import GraphicalModel
-from cutplane.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 
 class _CostFunction(NamedTuple):

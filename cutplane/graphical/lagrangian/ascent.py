@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.history import History
 from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
 from cutplane.graphical.lagrangian.tree_decoder import TreeDecoder
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.history import History
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.problem import Problem
 from cutplane.status import Status
 from cutplane.stopping import Stop
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
     from cutplane.methods.base import Method
 
 _SWEEPS = 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
 from cutplane.graphical.lagrangian.tree_kernels import advance
+from cutplane.runtime.compiling import routine
 
 
 @routine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.graphical.lagrangian.trees import Trees

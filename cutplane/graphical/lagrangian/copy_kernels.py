@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 
 @routine

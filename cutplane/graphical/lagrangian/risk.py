@@ -12,8 +12,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.lagrangian.copies import Copies
 from cutplane.graphical.lagrangian.trees import Trees, cover
 from cutplane.graphical.model import GraphicalModel
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import Risk
-from cutplane.validation import Array, as_vector
 
 if TYPE_CHECKING:
     from cutplane.graphical.sweeps.reparametrization import Reparametrization

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from cutplane.engine.gap import relative_gap
+from cutplane.engine.history import History, Record
+from cutplane.engine.state import State
 from cutplane.graphical.lagrangian.risk import TreeLagrangian
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.sweeps.local_search import local_search
-from cutplane.history import History, Record
-from cutplane.state import State
+from cutplane.pieces.validation import Array
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule
-from cutplane.validation import Array
 
 _INTERVAL = 1.25
 """Labellings are sought when the number of iterations has grown by this factor."""

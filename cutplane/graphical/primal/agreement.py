@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Agreement:

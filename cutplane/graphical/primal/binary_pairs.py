@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _ROUNDING = 1e-14
 _EPS = float(np.finfo(np.float64).eps)

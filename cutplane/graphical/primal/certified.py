@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.forms import LinearForm
 from cutplane.graphical.shifting import sum_rounded_down
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun
-from cutplane.validation import Array
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 

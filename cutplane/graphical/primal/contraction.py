@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.graphical.primal.rooted_forest import RootedForest
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Contraction:

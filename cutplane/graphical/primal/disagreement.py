@@ -8,13 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import LinearForm
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.binary_pairs import binary_pairs
 from cutplane.graphical.primal.spanning_tree import two_sides
-from cutplane.parameters import read_only
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array
 
 
 class Disagreements(FeasibleSet):

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.primal.contraction import Contraction
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _INTEGRAL = 1e-6
 

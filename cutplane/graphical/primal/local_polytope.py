@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.forms import LinearForm
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
 from cutplane.graphical.primal.agreement import Agreement
-from cutplane.parameters import read_only
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
-from cutplane.validation import Array
 
 
 class LocalPolytope(FeasibleSet):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.graphical.cycles.odd_cycles import separate_odd_cycles
 from cutplane.graphical.cycles.projections import projection_graph
@@ -16,9 +15,10 @@ from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_cuts import separate_local_cuts
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.rounding import Rounding
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
 from cutplane.sets.whole import WholeSpace
-from cutplane.validation import Array
 
 
 class CycleInequalities(FeasibleSet):
@@ -43,7 +43,7 @@ class CycleInequalities(FeasibleSet):
     tol : float, default 1e-6
         Violations of cycle inequalities up to this are not looked at.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which none are looked for.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which none are looked for.
 
     References
     ----------

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.clock import clock
-from cutplane.deadline import OutOfTime, limited_to
 from cutplane.engine.bundle import Bundle
+from cutplane.engine.state import State
 from cutplane.exceptions import BackendError
-from cutplane.forms import LinearForm
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.certified import certified_minimum
 from cutplane.graphical.primal.disagreement import Disagreements
@@ -22,13 +20,15 @@ from cutplane.graphical.primal.rounding import Rounding
 from cutplane.graphical.shifting import sum_rounded_down
 from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
 from cutplane.methods.kelley import Kelley
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.problem import Problem
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.objective import LinearObjective
-from cutplane.state import State
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule
-from cutplane.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.driver import Driver
@@ -149,7 +149,7 @@ class Primal:
     model, tighten, clusters, labelling
         See `solve_primal`.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, at which linear programmes are given up.
+        The time, as `cutplane.runtime.clock.clock` tells it, at which linear programmes are given up.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class RootedForest:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 class Relaxation(Protocol):

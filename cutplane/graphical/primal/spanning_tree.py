@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from cutplane.graphical.primal.rooted_forest import RootedForest
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.sweeps.cluster_kernels import child_places, cluster_costs, costs_of_factors
+from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)

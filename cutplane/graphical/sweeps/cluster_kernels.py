@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.sweeps.sweep_kernels import scratch
 from cutplane.graphical.sweeps.triangle_kernels import visit_triangle
+from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)

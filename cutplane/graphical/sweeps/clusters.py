@@ -10,8 +10,8 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import ClusterLayout, Layout, make_layout, starts_of
-from cutplane.parameters import read_only
-from cutplane.validation import Array
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
 
 
 class Tightening:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.sweeps.local_search import local_search
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 
 def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> Array:
@@ -25,7 +25,7 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
     reparametrization : Reparametrization
         The tighter its bound, the better the labelling; where they meet, the labelling is optimal.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which it is left as good as it is.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which it is left as good as it is.
 
     Returns
     -------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
 from cutplane.graphical.sweeps.sweep_kernels import marginal_of_pair, scratch
+from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)

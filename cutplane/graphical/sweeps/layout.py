@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.parameters import read_only
-from cutplane.validation import Array
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
 
 
 class Layout(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.clock import clock
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import make_layout
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 
 _PASSES, _ROUNDS = 3, 3000
 """Only the rounding errors of costs that cancel could need as many."""
@@ -28,7 +28,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     labelling : array_like of int, shape (n_variables,)
         Where to start.
     deadline : float, default inf
-        The time, as `cutplane.clock.clock` tells it, after which it is left as good as it is.
+        The time, as `cutplane.runtime.clock.clock` tells it, after which it is left as good as it is.
 
     Returns
     -------

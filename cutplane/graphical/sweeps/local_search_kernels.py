@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import routine
+from cutplane.runtime.compiling import routine
 
 _TOLERANCE = 1e-12
 _ALL, _APART, _SHARED = 0, 1, 2

@@ -11,8 +11,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.clusters import Tightening
 from cutplane.graphical.sweeps.layout import starts_of
-from cutplane.parameters import read_only
-from cutplane.validation import Array, as_count, as_scalar
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _EPS = float(np.finfo(np.float64).eps)
 _PER_PASS = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
+from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)

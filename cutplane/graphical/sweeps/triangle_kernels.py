@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compiling import NUMBERS, routine
+from cutplane.runtime.compiling import NUMBERS, routine
 
 # Unsigned numbers, as in sweep_kernels.py.
 

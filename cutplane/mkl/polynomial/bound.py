@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cutplane.mkl.polynomial.kernels import multisets
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.mkl.polynomial.kernels import BaseKernels

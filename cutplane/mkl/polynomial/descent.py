@@ -11,7 +11,7 @@ from cutplane.mkl.polynomial.kernels import BaseKernels
 from cutplane.mkl.polynomial.ridge import RidgeSystem
 from cutplane.mkl.polynomial.sampler import sample_tuple, sample_uniformly
 from cutplane.mkl.polynomial.weights import TupleWeights
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 Sampling = Literal["importance", "uniform"]
 _FORGETTING = 0.05

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count
 
 _CHUNK = 1 << 21
 _ASYMMETRY = 1e-8

@@ -9,11 +9,11 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.descent import Sampling
 from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
+from cutplane.pieces.validation import as_scalar, as_vector
 from cutplane.stopping import MaxIter, RelativeGap, TimeLimit
-from cutplane.validation import as_scalar, as_vector
 
 if TYPE_CHECKING:
-    from cutplane.callbacks import Callback
+    from cutplane.engine.callbacks import Callback
     from cutplane.mkl.polynomial.result import PolynomialMKLResult
 
 _SAMPLINGS = ("importance", "uniform")

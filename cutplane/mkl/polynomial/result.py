@@ -9,12 +9,12 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
+from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.certificate import Verification
+    from cutplane.engine.certificate import Verification
     from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _symv, _syr = get_blas_funcs(("symv", "syr"), dtype=np.float64)
 _potrf, _potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from cutplane.clock import clock
-from cutplane.deadline import seconds_left
 from cutplane.engine.driver import Standing, Turn
-from cutplane.history import History
+from cutplane.engine.history import History
 from cutplane.mkl.polynomial.bound import FormNorm
 from cutplane.mkl.polynomial.descent import Descent, Sampling
 from cutplane.mkl.polynomial.result import PolynomialMKLResult
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import seconds_left
 from cutplane.status import Status
 from cutplane.stopping import Stop
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.mkl.polynomial.problem import PolynomialMKL

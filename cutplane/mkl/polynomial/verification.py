@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.certificate import Verification
+from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.bound import FormNorm
 from cutplane.mkl.polynomial.run import dual_value

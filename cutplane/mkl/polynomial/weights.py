@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _SMALL = 1e-3
 

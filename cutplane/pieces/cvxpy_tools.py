@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 
@@ -68,8 +68,8 @@ def gradient(expression: Any, variable: Any) -> Array:
     Parameters
     ----------
     expression : cvxpy.Expression
-        Passed through `cutplane.cvxpy_gradients.with_usable_gradients` if it may have atoms whose gradient
-        cvxpy lacks, such as the maximum norm.
+        Passed through `with_usable_gradients` of `cvxpy_gradients` if it may have atoms whose gradient cvxpy
+        lacks, such as the maximum norm.
     variable : cvxpy.Variable
 
     Returns
@@ -85,7 +85,7 @@ def gradient(expression: Any, variable: Any) -> Array:
     Examples
     --------
     >>> import cvxpy as cp, numpy as np
-    >>> from cutplane.cvxpy_tools import at, gradient
+    >>> from cutplane.pieces.cvxpy_tools import at, gradient
     >>> x = cp.Variable(2)
     >>> with at(x, np.array([3.0, 4.0])):
     ...     gradient(cp.norm(x), x).round(3).tolist()
@@ -128,7 +128,7 @@ def substitute(piece: Any, variable: Any, x: Any) -> Any:
     Examples
     --------
     >>> import cvxpy as cp
-    >>> from cutplane.cvxpy_tools import substitute
+    >>> from cutplane.pieces.cvxpy_tools import substitute
     >>> W, x = cp.Variable((2, 2), name="W"), cp.Variable(4, name="x")
     >>> substitute(cp.norm(W, "nuc") <= 1, W, x).variables()
     [Variable((4,), x)]

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cutplane.clock import clock
-from cutplane.extras import require_extra
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.select import Backend, as_backend, refusal_of
 from cutplane.methods.auto import as_method
 from cutplane.methods.base import Method
-from cutplane.parameters import short_repr
+from cutplane.pieces.parameters import short_repr
+from cutplane.pieces.validation import as_count
 from cutplane.problem import Problem
 from cutplane.result import Result
+from cutplane.runtime.clock import clock
+from cutplane.runtime.extras import require_extra
 from cutplane.status import Status
-from cutplane.validation import as_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +130,7 @@ class Comparison:
         ax : matplotlib Axes, optional
             Drawn into; new axes by default.
         """
-        from cutplane.plotting import plot_comparison
+        from cutplane.report.plotting import plot_comparison
 
         return plot_comparison(self, ax=ax)
 
@@ -159,7 +159,7 @@ class Comparison:
         return "\n".join(line.rstrip() for line in [*lines, *self._notes()])
 
     def _repr_html_(self) -> str:
-        from cutplane.html import grid
+        from cutplane.pieces.html import grid
 
         return grid(_HEADER, self._cells(), caption="; ".join(self._notes()))
 

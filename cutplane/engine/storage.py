@@ -12,9 +12,9 @@ from uuid import uuid4
 import numpy as np
 from scipy import sparse
 
-from cutplane.certificate import Certificate
+from cutplane.engine.certificate import Certificate
+from cutplane.engine.history import History, Record
 from cutplane.exceptions import InvalidInputError
-from cutplane.history import History, Record
 from cutplane.result import BaseResult, Result
 from cutplane.status import Status
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutplane.history import Record
-from cutplane.validation import Array
+from cutplane.engine.history import Record
+from cutplane.pieces.validation import Array
 
 
 @dataclass(frozen=True, eq=False)

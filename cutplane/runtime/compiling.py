@@ -28,8 +28,8 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher, OmittedArg
 from numba.core.types import unliteral
 
-from cutplane.clock import compiled_seconds, go_on, stop
 from cutplane.exceptions import InvalidInputError
+from cutplane.runtime.clock import compiled_seconds, go_on, stop
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
 """For routines that sum in any order; NaN and infinities keep their meaning."""
@@ -105,7 +105,7 @@ def routine(
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.compiling import SUMS, routine
+    >>> from cutplane.runtime.compiling import SUMS, routine
     >>> @routine(fastmath=SUMS)
     ... def total(x):
     ...     s = 0.0

@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import MissingExtraError
-from cutplane.extras import require_extra
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     import pandas as pd

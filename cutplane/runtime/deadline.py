@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from cutplane.clock import clock
+from cutplane.runtime.clock import clock
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
@@ -30,7 +30,7 @@ def seconds_left() -> float:
 
     Examples
     --------
-    >>> from cutplane.deadline import limited_to, seconds_left
+    >>> from cutplane.runtime.deadline import limited_to, seconds_left
     >>> seconds_left()
     inf
     >>> with limited_to(60.0):

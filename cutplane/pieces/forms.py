@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
 
 
 @dataclass(frozen=True)

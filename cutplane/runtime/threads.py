@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import as_count
+from cutplane.pieces.validation import as_count
 
 Chunk = TypeVar("Chunk")
 Answer = TypeVar("Answer")
@@ -72,7 +72,7 @@ def set_threads(n: int) -> None:
 
     Examples
     --------
-    >>> from cutplane.threads import get_threads, set_threads
+    >>> from cutplane.runtime.threads import get_threads, set_threads
     >>> before = get_threads()
     >>> set_threads(1)
     >>> get_threads()
@@ -103,7 +103,7 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
 
     Examples
     --------
-    >>> from cutplane.threads import run_chunks
+    >>> from cutplane.runtime.threads import run_chunks
     >>> run_chunks(sum, [(1, 2), (3, 4)])
     [3, 7]
     """

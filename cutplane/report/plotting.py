@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.extras import require_extra
-from cutplane.validation import Array
+from cutplane.pieces.validation import Array
+from cutplane.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from cutplane.compare import Comparison
-    from cutplane.history import History
-    from cutplane.path import Path
+    from cutplane.engine.history import History
+    from cutplane.engine.path import Path
+    from cutplane.report.compare import Comparison
 
 _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _MOST_LINES = 100

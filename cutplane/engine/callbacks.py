@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cutplane.extras import require_extra
-from cutplane.state import State
-from cutplane.validation import as_count
+from cutplane.engine.state import State
+from cutplane.pieces.validation import as_count
+from cutplane.runtime.extras import require_extra
 
 Callback = Callable[[State], Any]
 
@@ -57,6 +57,6 @@ def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
     if not enabled:
         return nullcontext()
     require_extra("rich.progress", "progress")
-    from cutplane.progress import LiveProgress
+    from cutplane.report.progress import LiveProgress
 
     return LiveProgress()

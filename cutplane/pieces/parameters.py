@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 
 _SHOWN = 3
 

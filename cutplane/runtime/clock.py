@@ -24,7 +24,7 @@ def clock() -> float:
 
     Examples
     --------
-    >>> from cutplane.clock import clock
+    >>> from cutplane.runtime.clock import clock
     >>> clock() <= clock()
     True
     """

@@ -16,8 +16,8 @@ from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
-from cutplane.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -6,7 +6,7 @@ import math
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cutplane.state import State
+from cutplane.engine.state import State
 
 _DECADES = 12.0
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingExtraError
-from cutplane.extras import require_extra
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.result import Result
-from cutplane.validation import Array, as_vector
+from cutplane.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ class Path(Results[Result]):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot every coordinate over the weight and return the axes (needs the extra ``plot``)."""
-        from cutplane.plotting import plot_path
+        from cutplane.report.plotting import plot_path
 
         return plot_path(self, ax=ax)
 

@@ -29,7 +29,7 @@ def require_extra(module: str, extra: str) -> Any:
 
     Examples
     --------
-    >>> from cutplane.extras import require_extra
+    >>> from cutplane.runtime.extras import require_extra
     >>> require_extra("json", "plot").loads("[1, 2]")
     [1, 2]
     """

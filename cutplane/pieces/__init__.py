@@ -1,0 +1,1 @@
+"""What risks, regularizers, sets and masters share: capabilities, lines, forms, parameters, validation."""

@@ -1,0 +1,241 @@
+"""A convex function restricted to a line, t -> phi(t), as line searches see it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from cutplane.pieces.validation import Array
+
+
+class Derivative(ABC):
+    """The right derivative of a piecewise linear or quadratic phi on t >= 0, known on any interval.
+
+    One that costs a pass over many examples is a subclass that computes what it is asked for; a sum asks
+    each of its terms.
+    """
+
+    @abstractmethod
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+
+    @abstractmethod
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return a rough copy with few kinks, and about how far it may be off: a standard deviation."""
+
+    def __call__(self, t: float) -> tuple[float, float]:
+        """Return the right derivatives of phi and of phi' at t."""
+        here = self.between(t, t)
+        return here.slope, here.curvature
+
+    def __add__(self, other: Derivative) -> Derivative:
+        return DerivativeSum(((1.0, self), (1.0, other)))
+
+    def __rmul__(self, factor: float) -> Derivative:
+        return DerivativeSum(((factor, self),))
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLinear(Derivative):
+    """The right derivative with all its kinks:
+
+        slope + curvature (t - start)
+            + sum over the kinks p_j <= t of slope_jumps_j + curvature_jumps_j (t - p_j).
+
+    Parameters
+    ----------
+    slope, curvature : float
+        The right derivatives of phi and of phi' at `start`.
+    kinks : ndarray of shape (k,)
+        Greater than `start`, in any order, repeated where several pieces end.
+    slope_jumps : ndarray of shape (k,)
+        Nonnegative, since phi is convex.
+    curvature_jumps : ndarray of shape (k,) or None
+        None if phi is piecewise linear up to a common quadratic.
+    start : float, default 0.0
+        The least t at which it is known.
+    """
+
+    slope: float
+    curvature: float
+    kinks: Array
+    slope_jumps: Array
+    curvature_jumps: Array | None = None
+    start: float = 0.0
+
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+        slope, curvature, bends = self.slope + self.curvature * (low - self.start), self.curvature, None
+        inside = (self.kinks > low) & (self.kinks < high)
+        passed = self.kinks <= low
+        slope += float(self.slope_jumps[passed].sum())
+        if self.curvature_jumps is not None:
+            bends = self.curvature_jumps[inside]
+            slope += float(self.curvature_jumps[passed] @ (low - self.kinks[passed]))
+            curvature += float(self.curvature_jumps[passed].sum())
+        return PiecewiseLinear(slope, curvature, self.kinks[inside], self.slope_jumps[inside], bends, low)
+
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return it as it is, for it is not off."""
+        return self, 0.0
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, PiecewiseLinear) or other.start != self.start:
+            return super().__add__(other)
+        few, many = sorted((self, other), key=lambda part: part.kinks.size)
+        slope, curvature = self.slope + other.slope, self.curvature + other.curvature
+        if not few.kinks.size:
+            return PiecewiseLinear(
+                slope, curvature, many.kinks, many.slope_jumps, many.curvature_jumps, self.start
+            )
+        bends = None
+        if few.curvature_jumps is not None or many.curvature_jumps is not None:
+            bends = np.concatenate([_or_zeros(few), _or_zeros(many)])
+        kinks = np.concatenate([few.kinks, many.kinks])
+        jumps = np.concatenate([few.slope_jumps, many.slope_jumps])
+        return PiecewiseLinear(slope, curvature, kinks, jumps, bends, self.start)
+
+    def __rmul__(self, factor: float) -> PiecewiseLinear:
+        jumps = None if self.curvature_jumps is None else factor * self.curvature_jumps
+        slope, curvature = factor * self.slope, factor * self.curvature
+        return PiecewiseLinear(slope, curvature, self.kinks, factor * self.slope_jumps, jumps, self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class DerivativeSum(Derivative):
+    """The sum of c_j times derivative j over the terms (c_j, derivative j), c_j > 0."""
+
+    terms: tuple[tuple[float, Derivative], ...]
+
+    def between(self, low: float, high: float) -> PiecewiseLinear:
+        """Return it on [low, high], with the kinks strictly inside."""
+        return reduce(add, [c * derivative.between(low, high) for c, derivative in self.terms])
+
+    def estimate(self) -> tuple[PiecewiseLinear, float]:
+        """Return the sum of the estimates."""
+        estimates = [(c, *derivative.estimate()) for c, derivative in self.terms]
+        deviation = math.hypot(*(c * deviation for c, _, deviation in estimates))
+        return reduce(add, [c * copy for c, copy, _ in estimates]), deviation
+
+
+def _or_zeros(part: PiecewiseLinear) -> Array:
+    return np.zeros_like(part.kinks) if part.curvature_jumps is None else part.curvature_jumps
+
+
+@dataclass(frozen=True)
+class Line:
+    """phi(t) along x0 + t (x1 - x0).
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``evaluate(t)`` returns (phi(t), a right derivative of phi at t).
+    kinks : ndarray or None
+        Every t >= 0 at which a piece of phi ends, in any order, if phi is piecewise linear or quadratic, so
+        that an exact search is possible; None if it is not, or if it is not known. Not needed, and not looked
+        at, if `derivative` is given.
+    derivative : Derivative or None
+        The whole derivative of phi or, if `newton` is given too, of its piecewise part: an exact search then
+        needs no evaluation.
+    search : callable or None
+        For a line whose evaluations are far away: ``search(rest, limit)`` returns the minimiser over
+        [0, limit] of this line plus the Line `rest`, and is used in place of the engine's own search.
+    newton : callable or None
+        ``newton(t)`` returns the first and the second derivative of phi, or of its smooth part, at t; inf or
+        nan where they overflow. The search then takes Newton steps.
+    """
+
+    evaluate: Callable[[float], tuple[float, float]]
+    kinks: Array | None = None
+    derivative: Derivative | None = None
+    search: Callable[[Line, float], float] | None = None
+    newton: Callable[[float], tuple[float, float]] | None = None
+
+    def __call__(self, t: float) -> tuple[float, float]:
+        """Return (phi(t), a right derivative of phi at t)."""
+        return self.evaluate(t)
+
+    def __add__(self, other: Line) -> Line:
+        def evaluate(t: float) -> tuple[float, float]:
+            value, slope = self(t)
+            more, steeper = other(t)
+            return value + more, slope + steeper
+
+        derivative = newton = kinks = None
+        if self._is_known and other._is_known:
+            derivative = _sum_of_known(add, self.derivative, other.derivative)
+            newton = _sum_of_known(_added, self.newton, other.newton)
+        elif self._has_kinks and other._has_kinks:
+            kinks = np.concatenate([line.all_kinks() for line in (self, other)])  # type: ignore[misc]
+        return Line(evaluate, kinks, derivative, _search_of_sum(self, other), newton)
+
+    def __rmul__(self, factor: float) -> Line:
+        def evaluate(t: float) -> tuple[float, float]:
+            value, slope = self(t)
+            return factor * value, factor * slope
+
+        def search(rest: Line, limit: float) -> float:
+            assert self.search is not None
+            return self.search((1.0 / factor) * rest, limit)
+
+        def newton(t: float) -> tuple[float, float]:
+            assert self.newton is not None
+            slope, curvature = self.newton(t)
+            return factor * slope, factor * curvature
+
+        derivative = None if self.derivative is None else factor * self.derivative
+        own_search = search if self.search and factor > 0.0 else None
+        return Line(evaluate, self.kinks, derivative, own_search, newton if self.newton else None)
+
+    def all_kinks(self) -> Array | None:
+        """Return every t >= 0 at which a linear or quadratic piece ends; None if they are not known."""
+        if self.derivative is None or self.newton is not None:
+            return self.kinks
+        return self.derivative.between(0.0, math.inf).kinks
+
+    @property
+    def _has_kinks(self) -> bool:
+        return self.kinks is not None or (self.derivative is not None and self.newton is None)
+
+    @property
+    def _is_known(self) -> bool:
+        return self.derivative is not None or self.newton is not None
+
+
+def _sum_of_known(plus: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    return plus(one, other) if one is not None and other is not None else one if other is None else other
+
+
+def _added(one: Callable[[float], tuple[float, float]], other: Callable[[float], tuple[float, float]]) -> Any:
+    def newton(t: float) -> tuple[float, float]:
+        slope, curvature = one(t)
+        more, bend = other(t)
+        return slope + more, curvature + bend
+
+    return newton
+
+
+def _search_of_sum(one: Line, other: Line) -> Callable[[Line, float], float] | None:
+    search = one.search
+    if search is None:
+        return None if other.search is None else _search_of_sum(other, one)
+    return lambda rest, limit: search(other + rest, limit)
+
+
+NO_KINKS = np.empty(0)
+
+
+def quadratic_line(constant: float, linear: float, curvature: float) -> Line:
+    """phi(t) = constant + linear t + curvature t^2 / 2."""
+
+    def evaluate(t: float) -> tuple[float, float]:
+        return constant + t * (linear + 0.5 * curvature * t), linear + curvature * t
+
+    return Line(evaluate, NO_KINKS, PiecewiseLinear(linear, curvature, NO_KINKS, NO_KINKS))

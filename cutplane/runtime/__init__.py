@@ -1,0 +1,1 @@
+"""The machine below the mathematics: clocks, deadlines, threads, compilation, optional packages."""
