@@ -27,8 +27,8 @@ from cutplane.runtime.threads import get_threads
 TOL = 1e-3
 PLAIN = {
     "BMRM": cut.BMRM(),
-    "OCAS as published": cut.OCAS(second_cut=False, dual_ascent=False),
-    "OCAS, cuts alone": cut.OCAS(dual_ascent=False),
+    "OCAS": cut.OCAS(),
+    "OCAS, second cut": cut.Portfolio(moves=()),
 }
 PLAIN_LIMIT = 60.0
 LONG = 20.0  # seconds; what took longer is not repeated

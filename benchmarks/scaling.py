@@ -54,7 +54,7 @@ def sweeps(quick):
 def iteration(X, y):
     """Return the median seconds of an iteration, and its parts in the oracle and the master."""
     problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(LAM))
-    history = problem.solve(cut.OCAS(dual_ascent=False), tol=1e-12, max_iter=ITERATIONS).history
+    history = problem.solve(cut.OCAS(second_cut=True), tol=1e-12, max_iter=ITERATIONS).history
     parts = [history.column(f"{part}_seconds")[2:] for part in ("oracle", "master", "other")]
     return np.median(sum(parts)), np.median(parts[0]), np.median(parts[1])
 

@@ -1,6 +1,6 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import boosting, datasets, graphical, kernels, losses, mkl, stopping, testing
+from cutplane import boosting, datasets, graphical, kernels, linear, losses, mkl, stopping, testing
 from cutplane.engine.callbacks import Log
 from cutplane.engine.path import Path
 from cutplane.engine.storage import load
@@ -13,6 +13,7 @@ from cutplane.exceptions import (
     NotConvexError,
     OracleError,
 )
+from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
 from cutplane.methods import BMRM, OCAS, FrankWolfe, Kelley, LevelBundle, ProximalBundle
 from cutplane.problem import Problem
@@ -110,6 +111,7 @@ __all__ = [
     "OrdinalRisk",
     "Path",
     "Polyhedron",
+    "Portfolio",
     "Problem",
     "ProximalBundle",
     "QuadraticForm",
@@ -129,6 +131,7 @@ __all__ = [
     "get_threads",
     "graphical",
     "kernels",
+    "linear",
     "load",
     "losses",
     "mkl",

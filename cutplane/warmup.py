@@ -47,7 +47,7 @@ def _engine() -> Iterator[object]:
         return float(np.abs(r).mean()), X.T @ np.sign(r) / len(y)
 
     box = cut.Box(-1.0, 0.1)
-    methods = [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()]
+    methods = [cut.BMRM(), cut.Portfolio(), cut.ProximalBundle(), cut.LevelBundle()]
     for method, feasible_set in product(methods, (None, box, cut.Polyhedron([[1.0, 1.0, 0.0]], [0.1]))):
         yield cut.Problem(absolute, cut.L2(1e-2), feasible_set).solve(method)
     for regularizer in (cut.NegativeEntropy(1e-2), cut.RelativeEntropy(np.full(3, 1 / 3), 1e-2)):

@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 M, N = 600, 7
-OCAS = cut.OCAS(dual_ascent=False)
+OCAS = cut.OCAS(second_cut=True)
 LAYOUTS = {
     "C": lambda X: X,
     "F32": lambda X: np.asfortranarray(X, dtype=np.float32),

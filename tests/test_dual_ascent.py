@@ -9,7 +9,9 @@ from own_losses import Kinked, LogCosh, Lopsided, ThreeKnots, targets
 from scipy import sparse
 
 import cutplane
-from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
+from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem, Status
+from cutplane.linear import CoordinateAscent
+from cutplane.linear.coordinate_ascent import DualAscent
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -24,6 +26,7 @@ from cutplane.losses import (
     Squared,
     SquaredHinge,
 )
+from cutplane.losses.compiling import compiled
 from cutplane.pieces.capabilities import Capability, offers
 
 CLASSIFICATION = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
@@ -54,6 +57,11 @@ def instance(loss, layout="csr", m=40, n=60, seed=0, **options):
     return LinearRisk(LAYOUTS[layout](X), y, loss, weights, **options)
 
 
+def ascent_of(risk, quadratic, multipliers=None):
+    code = compiled(risk.loss, risk.y)
+    return None if code is None else DualAscent(code, risk, quadratic, multipliers)
+
+
 def dual_value(risk, lam, u):
     slopes, offsets = risk.dual_cut(u)
     return float(offsets[0] - slopes[0] @ slopes[0] / (2.0 * lam))
@@ -65,7 +73,7 @@ def dual_value(risk, lam, u):
 def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
     lam = 0.05
     risk = instance(loss, layout, intercept=intercept)
-    ascent = risk.dual_ascent(L2(lam).quadratic(risk.dim))
+    ascent = ascent_of(risk, L2(lam).quadratic(risk.dim))
     values = [dual_value(risk, lam, ascent.multipliers)]
     for _ in range(100):
         assert ascent.run(5) > 0.0
@@ -82,10 +90,10 @@ def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_multipliers_of_another_weight_are_rescaled(loss):
     risk, lam = instance(loss), 1e-3
-    before = risk.dual_ascent(L2(100.0 * lam).quadratic(risk.dim))
+    before = ascent_of(risk, L2(100.0 * lam).quadratic(risk.dim))
     before.run(30)
     given = before.multipliers
-    started = risk.dual_ascent(L2(lam).quadratic(risk.dim), given)
+    started = ascent_of(risk, L2(lam).quadratic(risk.dim), given)
     assert dual_value(risk, lam, started.multipliers) > dual_value(risk, lam, given)
     kept = started.x.copy()
     started.resume()
@@ -131,7 +139,7 @@ def test_solves_with_ascent_agree_with_cvxpy(monkeypatch, loss, bias, shape):
     weights = np.ones(risk.dim)
     weights[-1] = 0.0 if bias == "free" else 1.0
     problem = Problem(risk, L2(lam, weights=weights))
-    result = problem.solve(OCAS(), tol=1e-5)
+    result = problem.solve(Portfolio(), tol=1e-5)
     assert result.status is Status.OPTIMAL
     assert any(record.step.startswith("ascent") for record in result.history)
     x = cp.Variable(risk.dim)
@@ -146,7 +154,7 @@ def test_solves_with_ascent_agree_with_cvxpy(monkeypatch, loss, bias, shape):
 def test_the_certificate_checks_dual_cuts_and_survives_the_disk(tmp_path):
     risk = instance(Hinge(), m=60, n=300)
     problem = Problem(risk, L2(1e-3))
-    result = problem.solve(OCAS(), tol=1e-4)
+    result = problem.solve(Portfolio(), tol=1e-4)
     certificate = result.certificate
     assert certificate.duals and result.n_bytes > 60 * 8
     loaded = cutplane.load(result.save(tmp_path / "run"), problem)
@@ -160,9 +168,9 @@ def test_the_certificate_checks_dual_cuts_and_survives_the_disk(tmp_path):
 
 def test_multipliers_are_where_the_next_solve_starts():
     risk = instance(Hinge(), m=60, n=300)
-    cold = Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-6)
-    first = Problem(risk, L2(2e-3)).solve(OCAS(), tol=1e-6)
-    warm = Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-6, warm_start=first)
+    cold = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6)
+    first = Problem(risk, L2(2e-3)).solve(Portfolio(), tol=1e-6)
+    warm = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6, warm_start=first)
     assert warm.status is Status.OPTIMAL and warm.certificate.verify().valid
     assert abs(warm.objective - cold.objective) <= 2e-6 * cold.objective
     assert _epochs(warm) < _epochs(cold)
@@ -174,7 +182,7 @@ def _epochs(result):
 
 def test_few_cuts_and_repeated_runs():
     risk = instance(Hinge(), m=60, n=300)
-    one, other = (Problem(risk, L2(1e-3)).solve(OCAS(), tol=1e-5, max_cuts=6) for _ in range(2))
+    one, other = (Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-5, max_cuts=6) for _ in range(2))
     assert one.status is Status.OPTIMAL and one.certificate.verify().valid
     np.testing.assert_array_equal(one.x, other.x)
     assert one.lower_bound == other.lower_bound
@@ -191,8 +199,9 @@ def test_few_cuts_and_repeated_runs():
     ids=["csc", "columns", "blocks", "no conjugate"],
 )
 def test_where_it_is_not_offered_cuts_alone_do(risk):
-    assert not offers(risk, Capability.DUAL_ASCENT)
-    result = Problem(risk, L2(0.1)).solve(OCAS(), tol=1e-6)
+    with pytest.raises(MissingCapabilityError, match="CoordinateAscent needs"):
+        Problem(risk, L2(0.1)).solve(CoordinateAscent())
+    result = Problem(risk, L2(0.1)).solve(Portfolio(), tol=1e-6)
     assert result.status is Status.OPTIMAL
     assert not any(record.step.startswith("ascent") for record in result.history)
 
@@ -206,9 +215,9 @@ class Uncompiled(LogCosh):
 
 def test_a_loss_that_cannot_be_compiled_does_without():
     risk = instance(Uncompiled())
-    assert risk.dual_ascent(L2(0.1).quadratic(risk.dim)) is None
-    result = Problem(risk, L2(0.1)).solve(OCAS(), tol=1e-6)
-    expected = Problem(instance(LogCosh()), L2(0.1)).solve(OCAS(), tol=1e-6)
+    assert ascent_of(risk, L2(0.1).quadratic(risk.dim)) is None
+    result = Problem(risk, L2(0.1)).solve(Portfolio(), tol=1e-6)
+    expected = Problem(instance(LogCosh()), L2(0.1)).solve(Portfolio(), tol=1e-6)
     assert result.status is Status.OPTIMAL and result.objective == pytest.approx(expected.objective, rel=3e-6)
     assert any(record.step.startswith("ascent") for record in expected.history)
     assert not any(record.step.startswith("ascent") for record in result.history)
@@ -224,7 +233,7 @@ def test_a_loss_that_cannot_be_compiled_does_without():
     ids=["L1", "box", "unequal weights"],
 )
 def test_other_regularizers_and_sets_do_without(problem):
-    result = problem.solve(OCAS(), tol=1e-4)
+    result = problem.solve(Portfolio(), tol=1e-4)
     assert result.status is Status.OPTIMAL
     assert not any(record.step.startswith("ascent") for record in result.history)
 

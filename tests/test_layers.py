@@ -19,7 +19,7 @@ TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 FORMULATION = ("risks", "regularizers", "sets", "losses", "pieces")
 MASTERS = ("masters",)
 ALGORITHM = ("engine", "methods")
-SPECIAL = ("kernels", "mkl", "boosting", "graphical")
+SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch")
 
@@ -77,7 +77,12 @@ def test_engine_knows_no_method_but_their_interface():
 
 
 def test_the_core_knows_no_special_problem():
-    assert offenders((*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"), SPECIAL) == []
+    """The automatic choice alone knows the portfolio of linear moves."""
+    core = tuple(
+        name for name in FILES if within(name, (*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"))
+    )
+    assert offenders(tuple(name for name in core if name != "methods.auto"), SPECIAL) == []
+    assert offenders(("methods.auto",), SPECIAL, ("linear.portfolio",)) == []
 
 
 def test_only_the_front_knows_the_faces():

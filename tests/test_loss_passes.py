@@ -306,7 +306,7 @@ def test_the_same_loss_by_another_name_takes_the_same_steps(m):
 
 
 @pytest.mark.parametrize("loss", [*own_losses.PIECEWISE[2:], own_losses.LogCosh()], ids=str)
-@pytest.mark.parametrize("method", ["auto", OCAS(dual_ascent=False), BMRM(), ProximalBundle()], ids=repr)
+@pytest.mark.parametrize("method", ["auto", OCAS(second_cut=True), BMRM(), ProximalBundle()], ids=repr)
 @pytest.mark.parametrize("shape", [(40, 6), (700, 6), (30, 50)], ids=str)
 def test_every_method_solves_a_loss_of_the_users(loss, method, shape):
     rng = np.random.default_rng(0)

@@ -132,8 +132,8 @@ def test_the_line_search_saves_iterations():
 
 
 CHOICES = {
-    "hinge, L2": cut.OCAS(),
-    "black box, L1": cut.OCAS(),
+    "hinge, L2": cut.Portfolio(),
+    "black box, L1": cut.Portfolio(),
     "hinge, box": cut.LevelBundle(),
     "ball by separation": cut.LevelBundle(),
     "risk over ball by separation": cut.LevelBundle(),
@@ -142,7 +142,7 @@ CHOICES = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_automatic_choice(name):
-    assert formulation(name)[0].solve(max_iter=1).method == repr(CHOICES[name])
+    assert formulation(name)[0].solve(max_iter=1).method.startswith(repr(CHOICES[name]))
 
 
 def test_the_automatic_choice_for_linear_and_unbounded_problems():

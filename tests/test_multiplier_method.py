@@ -9,10 +9,11 @@ from own_losses import Kinked
 from scipy import sparse
 from test_dual_ascent import LAYOUTS, LOSSES, instance
 
-from cutplane import L1, L2, OCAS, Box, LinearRisk, Problem, Status
+from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem, Status
+from cutplane.linear import SemismoothNewton
+from cutplane.linear.multiplier_method import MultiplierMethod
+from cutplane.linear.newton import NewtonSteps
 from cutplane.losses import EpsilonInsensitive, Hinge, Squared, SquaredEpsilonInsensitive
-from cutplane.methods.newton import NewtonSteps
-from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.passes import sparse_gram
 from cutplane.runtime.threads import get_threads, set_threads
 
@@ -65,7 +66,8 @@ class Probe:
 def newton_run(risk, regularizer, steps):
     run = Probe(Problem(risk, regularizer))
     point = run.evaluate(np.zeros(risk.dim))
-    method = risk.multiplier_method(regularizer.quadratic(risk.dim), None, point.image, point.objective)
+    quadratic = regularizer.quadratic(risk.dim)
+    method = MultiplierMethod(risk, quadratic, None, point.image, point.objective)
     newton = NewtonSteps(method, point)
     for _ in range(steps):
         if not newton.step(run):
@@ -111,7 +113,7 @@ def test_every_cut_lies_below_the_risk_and_is_that_of_its_multipliers(seed, loss
 def test_a_certified_solve_takes_newton_steps_on_tall_data(monkeypatch, loss):
     monkeypatch.setattr("cutplane.risks.normal_equations.is_affordable", lambda X: False)
     risk = instance(loss, "dense", m=400, n=12)
-    result = Problem(risk, L2(1e-4)).solve(OCAS(), tol=1e-9)
+    result = Problem(risk, L2(1e-4)).solve(Portfolio(), tol=1e-9)
     assert result.status is Status.OPTIMAL
     assert any(record.step == "Newton" for record in result.history)
     assert result.certificate.verify().valid
@@ -124,9 +126,9 @@ def test_results_do_not_depend_on_the_threads():
     problem, before = Problem(LinearRisk(X, y, Hinge()), L2(1e-5)), get_threads()
     try:
         set_threads(1)
-        one = problem.solve(OCAS(), tol=1e-4)
+        one = problem.solve(Portfolio(), tol=1e-4)
         set_threads(2)
-        two = problem.solve(OCAS(), tol=1e-4)
+        two = problem.solve(Portfolio(), tol=1e-4)
     finally:
         set_threads(before)
     assert any(record.step == "Newton" for record in one.history)
@@ -135,7 +137,7 @@ def test_results_do_not_depend_on_the_threads():
 
 def test_unequal_weights_are_no_obstacle():
     problem = Problem(instance(Hinge(), m=200, n=6), L2(0.01, weights=np.arange(1.0, 7.0)))
-    result = problem.solve(OCAS(), tol=1e-8)
+    result = problem.solve(Portfolio(), tol=1e-8)
     steps = {record.step.split()[0] for record in result.history}
     assert result.status is Status.OPTIMAL and "Newton" in steps and "ascent" not in steps
 
@@ -151,15 +153,16 @@ def test_unequal_weights_are_no_obstacle():
     ids=["csc", "blocks", "no conjugate", "many features"],
 )
 def test_where_it_is_not_offered_the_rest_does(risk):
-    assert not offers(risk, Capability.MULTIPLIER_METHOD)
-    result = Problem(risk, L2(0.1)).solve(OCAS(), tol=1e-6)
+    with pytest.raises(MissingCapabilityError, match="SemismoothNewton needs"):
+        Problem(risk, L2(0.1)).solve(SemismoothNewton())
+    result = Problem(risk, L2(0.1)).solve(Portfolio(), tol=1e-6)
     assert result.status is Status.OPTIMAL
     assert not any(record.step == "Newton" for record in result.history)
 
 
 @pytest.mark.parametrize("pieces", [(L1(0.01),), (L2(0.01), Box(-1.0, 1.0))], ids=["L1", "box"])
 def test_other_regularizers_and_sets_do_without(pieces):
-    result = Problem(instance(Hinge(), m=200, n=6), *pieces).solve(OCAS(), tol=1e-4)
+    result = Problem(instance(Hinge(), m=200, n=6), *pieces).solve(Portfolio(), tol=1e-4)
     assert result.status is Status.OPTIMAL
     assert not any(record.step == "Newton" for record in result.history)
 
@@ -179,7 +182,7 @@ def test_degenerate_data(loss, data):
         risk = LinearRisk(*data, loss, intercept=intercept)
         weights = np.ones(risk.dim)
         weights[3:] = 0.0
-        result = Problem(risk, L2(1e-3, weights=weights)).solve(OCAS(), tol=1e-7)
+        result = Problem(risk, L2(1e-3, weights=weights)).solve(Portfolio(), tol=1e-7)
         x = cp.Variable(risk.dim)
         optimum = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + L2(1e-3, weights=weights).cvxpy_form(x))).solve(
             solver=cp.CLARABEL

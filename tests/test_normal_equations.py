@@ -135,7 +135,7 @@ def test_a_minimiser_of_the_users_is_checked(answer):
         def minimise_with(self, quadratic):
             return answer
 
-    result = cut.Problem(Own(), cut.L2(0.1)).solve(cut.OCAS())
+    result = cut.Problem(Own(), cut.L2(0.1)).solve(cut.Portfolio())
     assert result.status is cut.Status.INVALID_ORACLE
     assert "Own.minimise_with must return a finite point of shape (4,)" in result.reason
     assert result.objective == 4.0
@@ -151,7 +151,7 @@ def test_a_minimiser_of_the_users_ends_the_run():
         def minimise_with(self, quadratic):
             return (2.0 + quadratic.weights * quadratic.centre) / (2.0 + quadratic.weights)
 
-    result = cut.Problem(Own(), cut.L2(2.0)).solve(cut.OCAS(), tol=1e-9)
+    result = cut.Problem(Own(), cut.L2(2.0)).solve(cut.Portfolio(), tol=1e-9)
     assert result.status is cut.Status.OPTIMAL
     assert result.n_iter == 1
     assert result.x == pytest.approx(np.full(4, 0.5))
@@ -160,5 +160,5 @@ def test_a_minimiser_of_the_users_ends_the_run():
 def test_the_paper_is_followed_without_moves_of_other_kinds():
     rng = np.random.default_rng(3)
     risk = cut.LinearRisk(rng.standard_normal((30, 4)), rng.standard_normal(30), cut.losses.Squared())
-    result = cut.Problem(risk, cut.L2(0.1)).solve(cut.OCAS(dual_ascent=False), tol=1e-6)
+    result = cut.Problem(risk, cut.L2(0.1)).solve(cut.Portfolio(moves=()), tol=1e-6)
     assert "direct" not in result.history.column("step")

@@ -94,7 +94,7 @@ class MethodProcess:
             status=stop.status,
             reason=stop.reason,
             history=history,
-            method=repr(self.run.method),
+            method=self.run.method.told(self.method_state),
             backend=self.run.solver.names,
             max_cuts=self.run.bundle.max_cuts,
         )

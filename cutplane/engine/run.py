@@ -42,6 +42,7 @@ from cutplane.stopping import Ended
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
+    from cutplane.pieces.forms import DiagonalQuadratic
 
 _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
 
@@ -273,6 +274,20 @@ class Run:
         origin = point.x if point.multipliers is None else None
         blocks = range(self.problem.risk.n_blocks)
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled)
+
+    def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
+        """Return the minimiser of the risk plus a quadratic, from a risk with `minimise_with`, or None."""
+        return self.evaluator.minimiser(quadratic)
+
+    def known_multipliers(self) -> Array | None:
+        """Return the multipliers of the examples, shape (m,), that the last dual cut came from."""
+        duals = self.bundle.duals
+        return duals[max(duals)] if duals else None
+
+    @property
+    def n_cuts(self) -> int:
+        """The number of cuts kept."""
+        return len(self.bundle)
 
     @property
     def imaged(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.linear.portfolio import Portfolio
 from cutplane.methods.base import Method
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
-from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.objective import LinearObjective
@@ -34,7 +34,7 @@ def choose(problem: Declaration) -> Method:
     * separation oracles: `LevelBundle`, whose queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
-    * a regularizer that stabilises: `OCAS`;
+    * a regularizer that stabilises: `Portfolio`: `OCAS`, and the moves that the problem has a form for;
     * none, but a bounded set: `LevelBundle`;
     * neither: `ProximalBundle`, whose gap is not certified.
     """
@@ -45,7 +45,7 @@ def choose(problem: Declaration) -> Method:
     elif isinstance(problem.risk, LinearObjective):
         method = Kelley()
     elif problem.regularizer.lam > 0:
-        method = OCAS()
+        method = Portfolio()
     elif _is_known_by_linear_minimisation(problem):
         method = FrankWolfe("short" if offers(problem.risk, Capability.CURVATURE) else "exact")
     elif bounded:

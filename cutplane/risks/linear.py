@@ -23,8 +23,6 @@ from cutplane.risks.examples import as_weights, describe
 if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.data import Data
-    from cutplane.risks.dual_ascent import DualAscent
-    from cutplane.risks.multiplier_method import MultiplierMethod
     from cutplane.risks.running_sum import RunningSum
     from cutplane.risks.weighted_loss import WeightedLoss
 
@@ -142,10 +140,6 @@ class LinearRisk(ImagedRisk):
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
         if not offers(self.loss, Capability.LOSS_CONJUGATE):
             missing.append(Capability.DUAL_CUT)
-        if Capability.DUAL_CUT in missing or not self._can_ascend:
-            missing.append(Capability.DUAL_ASCENT)
-        if Capability.DUAL_CUT in missing or not self._has_multiplier_method:
-            missing.append(Capability.MULTIPLIER_METHOD)
         if math.isinf(self.loss.smoothness):
             missing.append(Capability.CURVATURE)
         if self.loss.curvature is None or not self._has_minimiser:
@@ -225,32 +219,15 @@ class LinearRisk(ImagedRisk):
         heights = np.multiply(self.weights, conjugates, out=np.zeros_like(u), where=self.weights > 0.0)
         return slopes, -np.add.reduceat(heights, edges[:-1])
 
-    def dual_ascent(
-        self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
-    ) -> DualAscent | None:
-        """Return coordinate ascent on the dual of min f(x) + quadratic(x), from the given multipliers.
-
-        None if the loss cannot be compiled.
-        """
-        from cutplane.losses.compiling import compiled
-        from cutplane.risks.dual_ascent import DualAscent
-
-        code = compiled(self.loss, self.y)
-        return None if code is None else DualAscent(code, self, quadratic, multipliers)
+    def linear_predictor(self) -> LinearRisk:
+        """Return the examples and their losses, for the moves of `cutplane.linear`."""
+        return self
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of f(x) + quadratic(x), a linear system; None if it is singular."""
         from cutplane.risks.normal_equations import minimiser
 
         return minimiser(self, quadratic)
-
-    def multiplier_method(
-        self, quadratic: DiagonalQuadratic, multipliers: Array | None, predictions: Array, gap: float
-    ) -> MultiplierMethod:
-        """Return the method of multipliers for min f(x) + quadratic(x), from given multipliers and point."""
-        from cutplane.risks.multiplier_method import MultiplierMethod
-
-        return MultiplierMethod(self, quadratic, multipliers, predictions, gap)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
@@ -260,18 +237,6 @@ class LinearRisk(ImagedRisk):
         predictions = X @ x[:-1] + x[-1] if self.intercept else X @ x
         losses = self.loss.cvxpy_form(predictions, self.y)
         return cp.sum(cp.multiply(self.weights, losses))
-
-    @cached_property
-    def _can_ascend(self) -> bool:
-        from cutplane.risks.dual_ascent import can_ascend
-
-        return can_ascend(self)
-
-    @cached_property
-    def _has_multiplier_method(self) -> bool:
-        from cutplane.risks.multiplier_method import has_multiplier_method
-
-        return has_multiplier_method(self)
 
     @cached_property
     def _has_minimiser(self) -> bool:

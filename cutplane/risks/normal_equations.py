@@ -52,6 +52,8 @@ def minimiser(risk: LinearRisk, quadratic: DiagonalQuadratic) -> Array | None:
 
     whichever is smaller; an intercept is a column of ones. None if the system is singular, or overflows.
     """
+    if not quadratic.weights[: risk.X.shape[1]].all():
+        return None
     weights = risk.weights * risk.loss.curvature
     by_examples = risk.X.shape[0] < risk.X.shape[1]
     build = _ExampleSystem if by_examples else _FeatureSystem

@@ -26,8 +26,10 @@ def method(rng: Rng, name: str) -> Any:
     if name == "Kelley":
         return cut.Kelley(max_age=int(rng.integers(1, 6))) if other else cut.Kelley()
     if name == "OCAS":
-        theta = float(pick(rng, {0.1: 1, 0.5: 1, 1.0: 1})) if other else None
-        return cut.OCAS(theta, second_cut=not chance(rng, 0.3), dual_ascent=not chance(rng, 0.4))
+        theta = float(pick(rng, {0.1: 1, 0.5: 1, 1.0: 1})) if other else 0.1
+        ocas = cut.OCAS(theta, second_cut=chance(rng, 0.7))
+        moves = tuple(move for move in cut.linear.portfolio.MOVES if chance(rng, 0.6))
+        return ocas if chance(rng, 0.4) else cut.Portfolio(ocas, moves)
     if name == "LevelBundle":
         return cut.LevelBundle(float(pick(rng, {0.1: 1, 0.3: 1, 0.9: 1}))) if other else cut.LevelBundle()
     if name == "ProximalBundle":

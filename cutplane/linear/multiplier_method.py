@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.linear.costs import PER_SQUARE, cost_of_newton
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.pieces import Pieces
-from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
@@ -22,21 +22,24 @@ from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 from cutplane.runtime.threads import run_chunks
 
 if TYPE_CHECKING:
-    from cutplane.risks.linear import LinearRisk
+    from cutplane.linear.predictor import LinearPredictor
 
-_MOST_FEATURES = 2000
-_PER_EXAMPLE = 12.0
-_PER_ENTRY = 1.5
-_PER_SQUARE = 0.5
-_PER_CUBE = 0.05
 _INEXACT = 0.3
+"""How close to the minimiser for the present shifts is close enough, in the error of the smoothing."""
 _SHRINK = 0.5
+"""By what mu shrinks with the shifts; by its square where one step was enough."""
 _FLAT = 0.1
+"""A line search ends at a slope that has fallen to a tenth: the next step has another direction."""
 _ROUNDING = 4e-16
+"""Two units in the last place of the risk: a slope below is rounding."""
 _SEARCHES = 30
+"""Steps of a line search; bisection alone gives nine digits."""
 _SAMPLE = 512
+"""Examples that tell the first mu, to the factor of 4 that it is rounded to."""
 _SHARE = 0.2
+"""The first smoothing costs at most a fifth of what the risk has above its infimum."""
 _RANGE = 30
+"""The first mu lies within 4^-30 and 4^30, beyond all digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +65,8 @@ class MultiplierMethod:
 
     Parameters
     ----------
-    risk : LinearRisk
-        One that `has_multiplier_method` accepts.
+    risk : LinearPredictor
+        One block, few features, rows that can be read, a loss with a second derivative.
     quadratic : DiagonalQuadratic
         Positive weights, but for that of a bias.
     multipliers : ndarray of shape (m,), optional
@@ -81,7 +84,7 @@ class MultiplierMethod:
 
     def __init__(
         self,
-        risk: LinearRisk,
+        risk: LinearPredictor,
         quadratic: DiagonalQuadratic,
         multipliers: Array | None,
         predictions: Array,
@@ -108,7 +111,7 @@ class MultiplierMethod:
     def cost(self) -> float:
         """The cost of the last step, in nanoseconds on a usual machine."""
         m, n = self.risk.X.shape
-        return step_cost(m, n, m * self.risk.data.row_entries, self._rows.size)
+        return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
     def look(self, x: Array, z: Array, value: float) -> tuple[float, float]:
         """Compute multipliers and their cut (`slopes`, `offset`) at x, with predictions z and risk `value`.
@@ -244,7 +247,7 @@ class MultiplierMethod:
 
     def _shares(self) -> list[tuple[int, int]]:
         """Split the rows of the Gram matrix in two, if that pays."""
-        cost = _PER_SQUARE * self._rows.size * self.risk.data.row_entries**2
+        cost = PER_SQUARE * self._rows.size * self.risk.data.row_entries**2
         return equal_ranges(self._rows.size, cost - 2.0 * self.risk.dim**2, 2)
 
     def _gram(self, share: tuple[int, int]) -> Array:
@@ -283,20 +286,3 @@ class MultiplierMethod:
 
 def _weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
     return weighted_loss(loss, y, weights, np.array([0, y.size]))
-
-
-def step_cost(m: int, n: int, entries: float, near: float) -> float:
-    """Return the cost of a step with `near` examples near a kink, in nanoseconds on a usual machine."""
-    squares = near * (entries / m) ** 2
-    return _PER_EXAMPLE * m + _PER_ENTRY * entries + _PER_SQUARE * squares + _PER_CUBE * n**3
-
-
-def has_multiplier_method(risk: LinearRisk) -> bool:
-    """Tell whether it suits a risk: an outline or smooth, one block, few features, rows to be read."""
-    rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
-    return bool(
-        offers(risk.loss, Capability.SECOND_DERIVATIVE)
-        and risk.n_blocks == 1
-        and risk.X.shape[1] <= _MOST_FEATURES
-        and rows
-    )

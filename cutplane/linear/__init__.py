@@ -1,0 +1,8 @@
+"""Fast moves for linear predictors, each a method, and the portfolio that composes them with cuts."""
+
+from cutplane.linear.coordinate_ascent import CoordinateAscent
+from cutplane.linear.linear_system import LinearSystem
+from cutplane.linear.newton import SemismoothNewton
+from cutplane.linear.portfolio import Move, MoveState, Portfolio
+
+__all__ = ["CoordinateAscent", "LinearSystem", "Move", "MoveState", "Portfolio", "SemismoothNewton"]

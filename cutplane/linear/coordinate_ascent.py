@@ -1,0 +1,276 @@
+"""Dual coordinate ascent for linear predictors: multipliers that give a cut, a bound and a centre."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.linear.costs import cost_of_pass
+from cutplane.linear.predictor import Regularized, require_regularized
+from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+    from cutplane.linear.predictor import LinearPredictor
+    from cutplane.losses.compiling import Compiled
+
+_SEED = 0x9E3779B97F4A7C15
+_PER_ENTRY, _PER_VISIT = 2.4, 28.0
+"""Nanoseconds, on a usual machine, of an entry of the data and of an example in an epoch."""
+_SAMPLE = 2048
+"""Examples that tell the factor of given multipliers, to the percent or so that it is worth."""
+_FIRST, _GROWTH = 4, 1.5
+"""Epochs of the first batch, and by what factor a batch may be longer than the last one."""
+_BEYOND = 1.2
+"""A batch expected to close the gap is made so much longer: one more costs a pass over the data."""
+
+
+@dataclass(frozen=True)
+class CoordinateAscent(Method):
+    """Epochs of dual coordinate ascent, each batch with a cut, a lower bound and a line search.
+
+    With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i
+    is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound,
+    and the objective is searched along the line from the best point through x. The fastest method where there
+    are more features than examples.
+
+    It takes a risk of linear predictions (`LinearRisk` with CSR or C-ordered data, one block, a loss with a
+    conjugate and a second derivative) and `L2` with equal weights, but for a bias, without a feasible set.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form; `Portfolio` does without it then.
+
+    References
+    ----------
+    .. [1] C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual coordinate descent
+       method for large-scale linear SVM", ICML 2008, doi:10.1145/1390156.1390208.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+    >>> print(round(problem.solve(cut.linear.CoordinateAscent(), tol=1e-9).objective, 6))
+    0.125
+    """
+
+    turn = 1
+    memory = 0.0
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless the problem has the form, and its examples can be read one by one."""
+        found = require_regularized(problem, self.name)
+        if np.ptp(found.quadratic.weights[: found.n_features]) > 0.0 or not can_ascend(found.risk):
+            raise MissingCapabilityError(
+                f"{self.name} needs equal weights in {problem.regularizer!r}, one block, rows that can be "
+                "read one by one (CSR or C-ordered) and a loss with a second derivative, got "
+                f"{found.risk!r}. Use Portfolio()."
+            )
+
+    def usual_rate(self, problem: Declaration) -> float:
+        """Return inf, to be tried first, or 0, never, where cuts and Newton steps have few coordinates."""
+        m, n, entries = require_regularized(problem, self.name).size
+        return 0.0 if entries == m * n and m >= n else math.inf
+
+    def start(self, run: Run) -> Batches:
+        """Return the epochs to come, from known multipliers."""
+        return Batches(require_regularized(run.problem, self.name), run)
+
+    def step(self, run: Run, state: Batches) -> Step:
+        """Do a batch of epochs, add its cut, and search the line from the best point through x."""
+        if state.ascent is None:
+            return Step("none", state, "the loss cannot be compiled; use OCAS()")
+        start, epochs = run.best, int(state.planned)
+        state.cost += run.timed(state.ascent.run, epochs)
+        bound = run.add_dual_cut(state.ascent.multipliers)
+        target = run.evaluate(state.ascent.x.copy())
+        if start is not None and target.feasible:
+            run.line_search(start, target)
+        state.learn(run, epochs, bound)
+        useless = math.isinf(state.remaining)
+        return Step(
+            f"ascent {epochs}", state, "the multipliers give no bound; use OCAS()" if useless else None
+        )
+
+
+class Batches:
+    """The state of `CoordinateAscent`: multipliers, their own gap, and how many epochs come next.
+
+    Attributes
+    ----------
+    remaining : float
+        The gap of the epochs alone, which may lag behind what cuts have proved.
+    cost : float
+        Nanoseconds so far, on a usual machine: counted, not measured, so that a run can be repeated.
+    """
+
+    def __init__(self, form: Regularized, run: Run):
+        from cutplane.losses.compiling import compiled
+
+        known = run.known_multipliers()
+        code = compiled(form.risk.loss, form.risk.y)
+        self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known)
+        self.remaining = math.inf if known is not None else run.upper - run.lower
+        self.cost = 0.0
+        self.planned = float(_FIRST)
+        self._pass = cost_of_pass(form.size)
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that the epochs have to close."""
+        return self.remaining
+
+    def learn(self, run: Run, epochs: int, bound: float) -> None:
+        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one."""
+        before, self.remaining = self.remaining, run.upper - bound
+        self.cost += self._pass
+        tolerance, needed = run.tolerance(run.upper), math.inf
+        if self.remaining < before < math.inf and self.remaining > 0.0:
+            to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
+            needed = _BEYOND * epochs * to_go / math.log(before / self.remaining) + 1.0
+        self.planned = max(1.0, min(_GROWTH * self.planned, needed))
+
+
+class DualAscent:
+    """Coordinate ascent on the dual of min over x of f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2.
+
+    With the multipliers u_i, slopes of the losses, ``x = centre - (c_i u_i x_i summed) / weights``; a step on
+    one u_i is a proximal step of the loss [1]_. The examples come in random order, the same in every run;
+    those whose multiplier is at a bound and whose prediction is far from a kink are left out until the next
+    call. A bias without a weight is given one, around a centre that follows it, so that the sum of the c_i
+    u_i tends to zero.
+
+    Parameters
+    ----------
+    code : Compiled
+        The loss of the risk.
+    risk : LinearPredictor
+        One that `can_ascend` accepts.
+    quadratic : DiagonalQuadratic
+        Equal positive weights, but for that of a bias.
+    multipliers : ndarray of shape (m,), optional
+        Where to start, within the domain of the conjugates.
+
+    References
+    ----------
+    .. [1] C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual coordinate descent
+       method for large-scale linear SVM", ICML 2008, doi:10.1145/1390156.1390208.
+    """
+
+    def __init__(
+        self,
+        code: Compiled,
+        risk: LinearPredictor,
+        quadratic: DiagonalQuadratic,
+        multipliers: Array | None = None,
+    ):
+        from cutplane.linear.epochs import csr_epochs, dense_epochs
+
+        self.risk = risk
+        self._numbers = code.numbers
+        self._epochs = code.loop(csr_epochs if sparse.issparse(risk.X) else dense_epochs)
+        m, n = risk.X.shape
+        self._weight = float(quadratic.weights[0])
+        self._centre = quadratic.centre.copy()
+        norms = risk.data.squared_norms()
+        self._rates = risk.weights / self._weight
+        self._bias_rates = np.empty(0)
+        if risk.intercept:
+            own = float(quadratic.weights[n])
+            self._follows = own == 0.0
+            self._bias_weight = own or self._weight / max(float(norms.mean()), 1e-300)
+            self._bias_rates = risk.weights / self._bias_weight
+        self._curvatures = self._rates * norms
+        if risk.intercept:
+            self._curvatures += self._bias_rates
+        self._order = np.arange(m)
+        self._count = m
+        self._reach = math.inf
+        self._seed = np.uint64(_SEED)
+        self._u = np.zeros(m) if multipliers is None else multipliers.copy()
+        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or without weight
+        if multipliers is None and fixed.size:
+            self._u[fixed] = risk.loss.derivative(np.zeros(fixed.size), risk.y[fixed])
+        self.x = self._point()
+        if multipliers is not None:
+            self._rescale()
+
+    @property
+    def multipliers(self) -> Array:
+        """The multipliers u, shape (m,)."""
+        return self._u.copy()
+
+    def run(self, epochs: int) -> float:
+        """Do some epochs; return what they cost, in nanoseconds on a usual machine."""
+        if self._count < 0.1 * self._order.size or self._reach == math.inf:
+            self._count = self._order.size
+        X = self.risk.X
+        rest = (
+            self.risk.y, self._rates, self._bias_rates, self._curvatures, self._numbers,
+            self._u, self.x, self._order, self._count, self._reach, epochs, self._seed,
+        )  # fmt: skip
+        if sparse.issparse(X):
+            indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
+            answer = self._epochs(X.data, indices, X.indptr, *rest)
+        else:
+            answer = self._epochs(X, *rest)
+        self._count, self._reach, entries, visits, seed = answer
+        self._seed = np.uint64(seed)
+        if self.risk.intercept and self._follows:
+            self._centre[-1] = self.x[-1]
+        return _PER_ENTRY * entries + _PER_VISIT * visits
+
+    def resume(self) -> None:
+        """Take every example in again, and compute the point anew."""
+        self._count, self._reach = self._order.size, math.inf
+        self.x = self._point()
+
+    def _rescale(self) -> None:
+        """Scale the multipliers by the best factor in [0, 1]: they may be those of another weight of g."""
+        step = self.x - self._centre
+        weights = np.full(step.size, self._weight)
+        if self.risk.intercept:
+            weights[-1] = self._bias_weight
+        rise, bend = -float((weights * step) @ self._centre), float((weights * step) @ step)
+        rows = slice(None, None, max(1, self._u.size // _SAMPLE))
+        u, y, c = self._u[rows], self.risk.y[rows], self.risk.weights[rows]
+        u, y, c = (part[c > 0.0] for part in (u, y, c))
+        c = c * (self.risk.weights.sum() / max(float(c.sum()), 1e-300))
+
+        def loss(t: float) -> float:
+            return 0.5 * t * t * bend - t * rise + float(c @ self.risk.loss.conjugate(t * u, y))
+
+        from scipy.optimize import minimize_scalar
+
+        best = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
+        if best.fun < loss(1.0):
+            self._u *= best.x
+            self.x = self._centre + best.x * step
+
+    def _point(self) -> Array:
+        u = self.risk.weights * self._u
+        x = self._centre.copy()
+        if not u.any():
+            return x
+        if self.risk.intercept:
+            x[:-1] -= self.risk.data.transposed_times(u) / self._weight
+            x[-1] -= u.sum() / self._bias_weight
+        else:
+            x -= self.risk.data.transposed_times(u) / self._weight
+        return x
+
+
+def can_ascend(risk: LinearPredictor) -> bool:
+    """Tell whether dual coordinate ascent suits a risk: an outline or smooth, one block, rows to be read."""
+    rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.X.flags.c_contiguous
+    return bool(rows) and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE)

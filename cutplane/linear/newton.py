@@ -1,0 +1,168 @@
+"""Semismooth Newton steps of the method of multipliers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.linear.costs import cost_of_newton
+from cutplane.linear.predictor import require_regularized
+from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.evaluator import Point
+    from cutplane.engine.run import Run
+    from cutplane.linear.multiplier_method import MultiplierMethod
+    from cutplane.linear.predictor import LinearPredictor
+
+_MOST_FEATURES = 2000
+"""A Hessian of 32 MB, whose factor takes about half a second."""
+_CLOSE = 0.1
+"""A cut next to free coordinates costs a reduced problem: only where the step is a tenth of the gap away."""
+_FAR = 10.0
+"""A step so much longer than the Newton step loses a digit of the image, which is then computed anew."""
+_USUAL_SHARE, _USUAL_STEPS, _USUAL_FALL = 0.1, 12, math.log(1e3)
+"""Before the first turn: a tenth of the examples near a kink, and 12 steps for a gap of 1e-3."""
+
+
+@dataclass(frozen=True)
+class SemismoothNewton(Method):
+    """Newton steps on a problem whose losses are smoothed by their Moreau envelopes, shifted by multipliers.
+
+    The slopes of the envelopes are multipliers of the examples, which give a cut and a lower bound; close to
+    the minimiser of the smoothed problem they become the next shifts: the method of multipliers [1]_. A step
+    costs a pass over the data, the Gram matrix of the examples near a kink, and a Cholesky factor. At its
+    best with few features, small weights and small tolerances.
+
+    It takes a risk of linear predictions (`LinearRisk` with up to 2000 features, one block, a loss with a
+    conjugate and a second derivative) and a diagonal quadratic such as `L2`, without a feasible set.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form; `Portfolio` does without it then.
+
+    References
+    ----------
+    .. [1] X. Li, D. Sun, K.-C. Toh, "A highly efficient semismooth Newton augmented Lagrangian method for
+       solving Lasso problems", SIAM J. Optim. 28, 2018, doi:10.1137/16M1097572.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+    >>> print(round(problem.solve(cut.linear.SemismoothNewton(), tol=1e-9).objective, 6))
+    0.125
+    """
+
+    turn = 12
+    memory = 0.5
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless the problem has the form, and not too many features."""
+        found = require_regularized(problem, self.name)
+        if not suits(found.risk):
+            raise MissingCapabilityError(
+                f"{self.name} needs one block, at most 2000 features, rows that can be read one by one and a "
+                f"loss with a second derivative, got {found.risk!r}. Use Portfolio() or OCAS()."
+            )
+
+    def usual_rate(self, problem: Declaration) -> float:
+        """Return by how much the logarithm of the gap usually falls per nanosecond."""
+        size = require_regularized(problem, self.name).size
+        return _USUAL_FALL / (_USUAL_STEPS * cost_of_newton(size, _USUAL_SHARE * size[0]))
+
+    def start(self, run: Run) -> NewtonSteps:
+        """Return the steps to come, from known multipliers and the best point."""
+        from cutplane.linear.multiplier_method import MultiplierMethod
+
+        assert run.best is not None
+        form = require_regularized(run.problem, self.name)
+        point, gap = run.best, run.best.objective - run.lower
+        size = gap if math.isfinite(gap) else abs(point.objective)
+        method = MultiplierMethod(
+            form.risk, form.quadratic, run.known_multipliers(), np.asarray(point.image), size
+        )
+        return NewtonSteps(method, point)
+
+    def step(self, run: Run, state: NewtonSteps) -> Step:
+        """Do a Newton step."""
+        done = state.step(run)
+        return Step("Newton", state, None if done else "rounding errors leave no Newton step")
+
+
+class NewtonSteps:
+    """A sequence of points of its own, which starts from the best one of the run.
+
+    Every point is offered to the run, and multipliers whose cut raises the lower bound are added to it.
+
+    Attributes
+    ----------
+    cost : float
+        Nanoseconds so far, on a usual machine: counted, not measured, so that a run can be repeated.
+    """
+
+    def __init__(self, method: MultiplierMethod, point: Point):
+        self.method = method
+        self.point = point
+        self.cost = 0.0
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that the steps have to close."""
+        return run.upper - run.lower
+
+    def step(self, run: Run) -> bool:
+        """Do one step; return False if rounding errors leave none."""
+        method, point = self.method, self.point
+        z = np.asarray(point.image)
+        distance, error = run.timed(method.look, point.x, z, float(point.values.sum()), queries=1)
+        self._add_cut(run, distance <= max(error, _CLOSE * (run.upper - run.lower)))
+        self.cost += method.cost
+        if run.closed:
+            return True
+        run.timed(method.advance, z)
+        step = run.timed(method.direction, point.x)
+        if step is None:
+            return False
+        target = run.evaluate(point.x + step)
+        t = run.timed(method.step_length, point.x, step, z, np.asarray(target.image))
+        if t == 0.0:
+            return False
+        if t > _FAR:
+            self.point = run.evaluate(point.x + t * step)
+        else:
+            self.point = run.between(point, target, t) if t != 1.0 else target
+        run.proceed()
+        return True
+
+    def _add_cut(self, run: Run, close: bool) -> None:
+        method = self.method
+        if not np.isfinite(method.offset):
+            return
+        free = not method.quadratic.weights.all()
+        if close if free else self._bound(method.slopes, method.offset) > run.lower:
+            run.add_dual_cut(method.multipliers, (method.slopes[np.newaxis], np.array([method.offset])))
+
+    def _bound(self, slopes: Array, offset: float) -> float:
+        weights, centre = self.method.quadratic.weights, self.method.quadratic.centre
+        return offset + float(slopes @ centre) - 0.5 * float(slopes @ (slopes / weights))
+
+
+def suits(risk: LinearPredictor) -> bool:
+    """Tell whether Newton steps suit a risk: bends of its loss, one block, few features, rows to be read."""
+    rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
+    return bool(
+        offers(risk.loss, Capability.SECOND_DERIVATIVE)
+        and risk.n_blocks == 1
+        and risk.X.shape[1] <= _MOST_FEATURES
+        and rows
+    )

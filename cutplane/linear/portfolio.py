@@ -1,0 +1,288 @@
+"""A portfolio: cuts, and moves that are methods themselves, whichever closes the gap fastest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.linear.coordinate_ascent import CoordinateAscent
+from cutplane.linear.costs import cost_of_cut
+from cutplane.linear.linear_system import LinearSystem
+from cutplane.linear.newton import SemismoothNewton
+from cutplane.linear.predictor import predictor_of, regularized
+from cutplane.methods.base import Method, Step
+from cutplane.methods.ocas import OCAS
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+
+MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton())
+"""The moves that are tried by default, where the problem has the form they need."""
+
+_NEAR, _FAR = 0.1, 0.3
+"""Where OCAS cuts: as published, and with more features than examples, where its models are poor for long."""
+_TURN = 10
+"""Iterations of cuts before their rate is known: the gap of a bundle falls in steps."""
+_USUAL_FALL, _USUAL_CUTS, _USUAL_IF_WIDE = math.log(1e3), 30, 300
+"""Iterations of cuts for a gap of 1e-3, before the first turn; with more features than examples."""
+
+
+@runtime_checkable
+class Move(Protocol):
+    """What a method says beside its steps to take part in a portfolio; its state is a `MoveState`.
+
+    Attributes
+    ----------
+    turn : int
+        Iterations after which its rate is measured.
+    memory : float
+        What is kept of an earlier rate at least, in [0, 1]: more than 0 where the gap falls in leaps.
+    """
+
+    turn: int
+    memory: float
+
+    def usual_rate(self, problem: Declaration) -> float:
+        """Return the fall of log(gap) per nanosecond before it had a turn; inf: first of all, 0: never."""
+        ...
+
+
+class MoveState(Protocol):
+    """The state of a `Move`.
+
+    Attributes
+    ----------
+    cost : float
+        Nanoseconds so far: counted, so that runs can be repeated, or measured.
+    """
+
+    cost: float
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that it has to close; ``run.upper - run.lower`` for most."""
+        ...
+
+
+@dataclass(frozen=True)
+class Portfolio(Method):
+    """Cuts by `OCAS`, and moves for problems of special form, as their gap closed per second decides.
+
+    Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, or one of your own that is
+    a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS` with a second cut
+    just beside the best point, which costs a part of a pass where the risk is piecewise linear. A linear
+    system is solved first of all. Then cuts and moves have turns: the next turn goes to the one that is
+    expected to close the gap first at the rate of its last turn, or at a usual one before it had any. Rates
+    are falls of log(gap) per nanosecond of work. What an iteration did is in the history, and
+    ``result.method`` counts the moves.
+
+    Parameters
+    ----------
+    cuts : Method, optional
+        The method that adds cuts. By default `OCAS` with a second cut, and `theta` of 0.1, or 0.3 if a linear
+        risk has more features than examples.
+    moves : tuple of Method, default (LinearSystem(), CoordinateAscent(), SemismoothNewton())
+        Each a `Move`, but for `LinearSystem`, which has one turn. An empty tuple leaves cuts alone.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem lacks what `cuts` needs.
+    InvalidInputError
+        If a move is no method, or not a `Move`.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
+    >>> print(round(problem.solve(cut.Portfolio(), tol=1e-9).objective, 6))
+    0.125
+    """
+
+    cuts: Method | None = None
+    moves: tuple[Method, ...] = MOVES
+
+    def __post_init__(self) -> None:
+        if self.cuts is not None and not isinstance(self.cuts, Method):
+            raise InvalidInputError(f"Portfolio.cuts must be a method such as OCAS(), got {self.cuts!r}.")
+        object.__setattr__(self, "moves", tuple(self.moves))
+        for move in self.moves:
+            if not (isinstance(move, Method) and (isinstance(move, Move) or move == LinearSystem())):
+                raise InvalidInputError(
+                    "Portfolio.moves must be methods with turn, memory and usual_rate(problem), got "
+                    f"{move!r}."
+                )
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless cuts can be added."""
+        self._cuts(problem).check(problem)
+
+    def start(self, run: Run) -> Schedule:
+        """Return what is known of the speed of the moves, and of cuts."""
+        problem = run.problem
+        return Schedule(self._cuts(problem), tuple(move for move in self.moves if _suits(move, problem)), run)
+
+    def step(self, run: Run, state: Schedule) -> Step:
+        """Do an iteration of the move whose turn it is."""
+        return Step(state.step(run).kind, state)
+
+    def told(self, state: Schedule) -> str:
+        """Return which moves ran, and how often."""
+        return f"{self!r}: {', '.join(f'{count} x {name}' for name, count in state.counts.items()) or 'none'}"
+
+    def _cuts(self, problem: Declaration) -> Method:
+        if self.cuts is not None:
+            return self.cuts
+        predictor = predictor_of(problem)
+        wide = predictor is not None and predictor.X.shape[1] > predictor.X.shape[0]
+        return OCAS(_FAR if wide else _NEAR, second_cut=True)
+
+
+def _suits(move: Method, problem: Declaration) -> bool:
+    try:
+        move.check(problem)
+    except MissingCapabilityError:
+        return False
+    return True
+
+
+@dataclass(eq=False)
+class _Track:
+    """A move with its state, the rate of its last turn, and where this turn began."""
+
+    method: Method
+    rate: float
+    turn: int
+    memory: float = 0.0
+    state: Any = None
+    began: tuple[float, float] = field(default=(0.0, math.inf))
+
+
+class Schedule:
+    """Chooses what the next iteration does, by the cost and the gap of the last ones."""
+
+    def __init__(self, cuts: Method, moves: tuple[Method, ...], run: Run):
+        self.counts: dict[str, int] = {}
+        self._system = [move for move in moves if not isinstance(move, Move)]
+        self._tracks = [
+            _Track(move, move.usual_rate(run.problem), move.turn, move.memory)
+            for move in moves
+            if isinstance(move, Move)
+        ]
+        form = regularized(run.problem)
+        self._cuts = _Track(cuts, 0.0, _TURN)
+        self._cuts.state = _Cuts(cuts, run, None if form is None else form.size)
+        self._current: _Track | None = None
+        self._left = 0
+
+    def step(self, run: Run) -> Step:
+        """Do an iteration; a move that finds that it cannot go on is left out from then on."""
+        while self._system:
+            system = self._system.pop()
+            step = system.step(run, system.start(run))
+            if step.finished is None:
+                return self._count(system, step)
+        while True:
+            track = self._choose(run)
+            self._left -= 1
+            if track is self._cuts:
+                step = self._cut(run)
+            else:
+                step = track.method.step(run, track.state)
+                track.state = step.state
+            if step.finished is not None and track is not self._cuts:
+                self._tracks.remove(track)
+                self._left = 0
+                continue
+            if self._left == 0:
+                self._measure(run, track)
+            return self._count(track.method, step)
+
+    @property
+    def _probing(self) -> bool:
+        """Whether a move comes next in any case, so that cuts would be of little use."""
+        return any(track.rate == math.inf for track in self._tracks)
+
+    def _cut(self, run: Run) -> Step:
+        """Add cuts; while a move waits for its first turn, search the line alone."""
+        cuts = self._cuts.state
+        if not self._probing or run.best is None:
+            step = self._cuts.method.step(run, cuts.own)
+            cuts.own = step.state
+            cuts.cost += cost_of_cut(cuts.size, run.n_cuts) if cuts.size else 0.0
+            return step
+        start, target = run.best, run.evaluate(run.reduced().x)
+        best = run.line_search(start, target)
+        return Step("serious" if best.objective < start.objective else "null")
+
+    def _choose(self, run: Run) -> _Track:
+        if self._current is None:
+            return self._first(run)
+        if self._left == 0:
+            track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
+            if track.state is None:
+                track.state = track.method.start(run)
+            return self._begin(run, track, track.turn)
+        return self._current
+
+    def _begin(self, run: Run, track: _Track, turn: int) -> _Track:
+        self._current, self._left = track, turn
+        track.began = track.state.cost, track.state.gap(run)
+        return track
+
+    def _first(self, run: Run) -> _Track:
+        """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one."""
+        size, turn, cold = self._cuts.state.size, 1, run.queries <= 1
+        if size is not None:
+            m, n, entries = size
+            usual = _USUAL_CUTS if m >= n else _USUAL_IF_WIDE
+            self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
+            turn = _TURN if cold and entries == m * n and m >= n else 1
+        self._begin(run, self._cuts, turn)
+        if cold:
+            self._cuts.began = 0.0, math.inf
+        return self._cuts
+
+    def _measure(self, run: Run, track: _Track) -> None:
+        """Take the rate of the turn, unless there was no gap before."""
+        if track is self._cuts and self._probing:
+            return
+        cost, before = track.began
+        fall = _fall(before, track.state.gap(run))
+        if fall < math.inf and track.state.cost > cost:
+            track.rate = max(fall / (track.state.cost - cost), track.memory * track.rate)
+
+    def _to_go(self, run: Run, track: _Track) -> float:
+        """Return what it is expected to cost until the gap is closed by one of the moves."""
+        if track.rate in (0.0, math.inf):
+            return math.inf if track.rate == 0.0 else 0.0
+        gap = run.upper - run.lower if track.state is None else track.state.gap(run)
+        tolerance = run.tolerance(run.upper)
+        return math.log(gap / tolerance) / track.rate if gap > tolerance > 0.0 else 0.0
+
+    def _count(self, method: Method, step: Step) -> Step:
+        self.counts[method.name] = self.counts.get(method.name, 0) + 1
+        return step
+
+
+class _Cuts:
+    """The state of cuts in a portfolio: their cost, and the state of the method."""
+
+    def __init__(self, method: Method, run: Run, size: tuple[int, int, float] | None):
+        self.own = method.start(run)
+        self.size = size
+        self.cost = 0.0
+
+    def gap(self, run: Run) -> float:
+        """Return the gap of the run."""
+        return run.upper - run.lower
+
+
+def _fall(before: float, after: float) -> float:
+    """Return by how much the logarithm of a gap fell; inf if there was none before."""
+    if before == math.inf:
+        return math.inf
+    return math.log(before / after) if after > 0.0 else 0.0

@@ -1,0 +1,109 @@
+"""What the moves for linear predictors ask of a problem: examples, their losses, a diagonal quadratic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.losses.base import ScalarLoss
+    from cutplane.risks.data import Data
+
+
+class LinearPredictor(Protocol):
+    """sum_i c_i l(<x_i, w> + b, y_i): what ``risk.linear_predictor()`` returns, as `LinearRisk` is itself.
+
+    Attributes
+    ----------
+    X : ndarray or sparse array of shape (m, n)
+    y, weights : ndarray of shape (m,)
+    loss : ScalarLoss
+    intercept : bool
+        Whether the last coordinate of the risk is b.
+    data : Data
+        The passes over X.
+    dim, n_blocks : int
+    """
+
+    X: Any
+    y: Array
+    weights: Array
+    loss: ScalarLoss
+    intercept: bool
+    dim: int
+    n_blocks: int
+
+    @property
+    def data(self) -> Data:
+        """The passes over X."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Regularized:
+    """A risk of linear predictions with a diagonal quadratic, and nothing beside them.
+
+    Attributes
+    ----------
+    risk : LinearPredictor
+    quadratic : DiagonalQuadratic
+        Its weights are positive, but for that of a bias.
+    """
+
+    risk: LinearPredictor
+    quadratic: DiagonalQuadratic
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, without a bias."""
+        return self.risk.X.shape[1]
+
+    @property
+    def size(self) -> tuple[int, int, float]:
+        """The numbers of examples, of features, and of entries stored."""
+        m, n = self.risk.X.shape
+        return m, n, m * self.risk.data.row_entries
+
+
+def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
+    """Return the regularizer, if it is a diagonal quadratic and all there is beside the risk."""
+    regularizer = problem.active_regularizer
+    if not (problem.is_unconstrained and offers(regularizer, Capability.QUADRATIC)):
+        return None
+    return getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
+
+
+def predictor_of(problem: Declaration) -> LinearPredictor | None:
+    """Return the examples of the risk, if it is one of linear predictions."""
+    if not offers(problem.risk, Capability.LINEAR_PREDICTOR):
+        return None
+    return getattr(problem.risk, Capability.LINEAR_PREDICTOR.value)()
+
+
+def regularized(problem: Declaration) -> Regularized | None:
+    """Return the problem in the form the moves need, where multipliers of the examples give cuts, or None."""
+    predictor, quadratic = predictor_of(problem), quadratic_of(problem)
+    if predictor is None or quadratic is None or not offers(problem.risk, Capability.DUAL_CUT):
+        return None
+    n = predictor.X.shape[1]
+    return Regularized(predictor, quadratic) if n and quadratic.weights[:n].all() else None
+
+
+def require_regularized(problem: Declaration, method: str) -> Regularized:
+    """Return the problem in the form the moves need; raise `MissingCapabilityError` if it has another."""
+    remedy = "Use LinearRisk, with a loss that has a conjugate, or Portfolio()."
+    for capability in (Capability.LINEAR_PREDICTOR, Capability.DUAL_CUT):
+        require(problem.risk, capability, method, remedy)
+    found = regularized(problem)
+    if found is None:
+        raise MissingCapabilityError(
+            f"{method} needs a diagonal quadratic with positive weights on all features, such as L2(0.1), "
+            f"and no feasible set; got {problem.regularizer!r} over {problem.simple_set!r}. Use Portfolio()."
+        )
+    return found
