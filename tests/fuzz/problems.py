@@ -104,7 +104,9 @@ def from_pieces(rng: Rng, slow: bool, smooth: bool) -> Known:
     targets = [target - sum(parts, np.zeros(n)), *parts]
     anchored = chance(rng, 0.4)
     blocks = [pieces.block(rng, x, part, sx, sf, smooth, anchored) for part in targets]
+    lost = 0.0
     if chance(rng, 0.06):
+        lost = sum(abs(piece(sx * x)[0]) for piece in blocks)  # whose last bits are in b
         blocks = [replace(piece, b=piece.b - piece(sx * x)[0]) for piece in blocks]
         blocks[0] = replace(blocks[0], b=blocks[0].b - sf * penalty.value(x))
     risk, form = pieces.as_risk(rng, blocks, slow)
@@ -113,7 +115,7 @@ def from_pieces(rng: Rng, slow: bool, smooth: bool) -> Known:
         return sum(piece(z)[0] for piece in blocks)
 
     def terms(z: Array) -> float:
-        return sum(piece.terms(z) for piece in blocks)
+        return sum(piece.terms(z) for piece in blocks) + lost
 
     return known(form, x, sx, sf, region, penalty, risk, value, terms, slow, smooth)
 
