@@ -41,7 +41,8 @@ class CoordinateAscent(Method):
     With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i
     is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound,
     and the objective is searched along the line from the best point through x. The fastest method where there
-    are more features than examples.
+    are more features than examples. Next to a bias without a weight such a cut proves nothing alone: the cut
+    of the best point is added, and `Portfolio` with more cuts proves the last digits.
 
     It takes a risk of linear predictions (`LinearRisk` with CSR or C-ordered data, one block, a loss with a
     conjugate and a second derivative) and `L2` with equal weights, but for a bias, without a feasible set.
@@ -96,7 +97,9 @@ class CoordinateAscent(Method):
         bound = run.add_dual_cut(state.ascent.multipliers)
         target = run.evaluate(state.ascent.x.copy())
         if start is not None and target.feasible:
-            run.line_search(start, target)
+            target = run.line_search(start, target)
+        if state.free and not run.closed:
+            run.add_cut(target)
         state.learn(run, epochs, bound)
         useless = math.isinf(state.remaining)
         return Step(
@@ -123,6 +126,7 @@ class Batches:
         self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known)
         self.remaining = math.inf if known is not None else run.upper - run.lower
         self.cost = 0.0
+        self.free = not form.quadratic.weights.all()
         self.planned = float(_FIRST)
         self._pass = cost_of_pass(form.size)
 
@@ -133,7 +137,7 @@ class Batches:
     def learn(self, run: Run, epochs: int, bound: float) -> None:
         """Plan the next batch: as long as it takes at the rate of this one, or longer than this one."""
         before, self.remaining = self.remaining, run.upper - bound
-        self.cost += self._pass
+        self.cost += 2.0 * self._pass if self.free else self._pass
         tolerance, needed = run.tolerance(run.upper), math.inf
         if self.remaining < before < math.inf and self.remaining > 0.0:
             to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
