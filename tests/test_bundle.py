@@ -449,3 +449,12 @@ def test_slopes_become_sparse_and_stay_known():
     assert bundle.slopes.toarray().tolist() == [[0.0, 1.0], [1.0, 1.0], [0.0, 2.0]]
     assert bundle.block_models(np.ones(2)).tolist() == [8.0]
     assert bundle.steepest == 2.0
+
+
+def test_the_weight_of_a_half_space_is_small_beside_half_spaces_alone():
+    """Cuts weigh 1, half-spaces as little as the slopes of cuts: both stay in the proof."""
+    bundle = Bundle(1, 1)
+    bundle.add(0, np.zeros(1), np.array([[1e-17]]), np.zeros(1), [0])
+    bundle.add(1, np.ones(1), np.array([[1.0], [0.5]]), -np.array([1.0, 1.0]), [HALF_SPACE, HALF_SPACE])
+    bases = bundle.bases(np.arange(3), np.array([1.0, 1e-17, 1e-33]))
+    assert bases == {0: 1.0, 1: 1e-17}

@@ -299,13 +299,18 @@ class Bundle:
 
     def bases(self, rows: Array, weights: Array) -> dict[int, float]:
         """Return the ids of the rows that came from queries, and their weights in a sum of these rows."""
-        found: dict[int, float] = {}
+        found: dict[int, dict[int, float]] = {}
         for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
-            own = int(self._ids[row])
+            own, block = int(self._ids[row]), found.setdefault(int(self.blocks[row]), {})
             for base, share in self._members.get(own, {own: 1.0}).items():
-                found[base] = found.get(base, 0.0) + share * weight
-        least = _FADED * max(found.values(), default=0.0)
-        return {base: weight for base, weight in found.items() if weight >= least}
+                block[base] = block.get(base, 0.0) + share * weight
+        least = {name: _FADED * max(block.values()) for name, block in found.items()}
+        return {
+            base: weight
+            for name, block in found.items()
+            for base, weight in block.items()
+            if weight >= least[name]
+        }
 
     def _retire(self, keep: Array) -> None:
         """Keep a copy of the rows that are dropped, since aggregates may hold them."""
