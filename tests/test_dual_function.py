@@ -261,3 +261,9 @@ def test_a_quadratic_form_is_a_closed_form(feasible):
         rows = slopes, np.zeros(1), np.zeros(1, dtype=int), np.ones(1), np.inf
         assert mine(*rows).value == ours(*rows).value
         assert not mine.calls_solver
+
+
+def test_half_spaces_may_weigh_little_beside_cuts():
+    blocks = np.array([0, 0, HALF_SPACE, HALF_SPACE])
+    weights = normalise(np.array([0.5, 1e-30, 1e-18, 1e-40]), blocks, 1)
+    np.testing.assert_allclose(weights, [1.0, 0.0, 2e-18, 0.0], rtol=1e-14)

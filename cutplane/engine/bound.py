@@ -203,11 +203,14 @@ def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
         largest = weights.max(initial=0.0)
     if largest > 1.0:
         weights /= largest
-    weights[weights < _NEGLIGIBLE * min(largest, 1.0)] = 0.0
     if n_blocks == 1 and blocks.min() != HALF_SPACE:
+        weights[weights < _NEGLIGIBLE * min(largest, 1.0)] = 0.0
         total = weights.sum()
         return weights / total if total > 0.0 else None
     cuts = blocks != HALF_SPACE
+    for kind in (cuts, ~cuts):  # where slopes are small, so are the weights of half-spaces
+        least = _NEGLIGIBLE * min(weights[kind].max(initial=0.0), 1.0)
+        weights[kind & (weights < least)] = 0.0
     sums = np.bincount(blocks[cuts], weights=weights[cuts], minlength=n_blocks)
     if not (sums > 0.0).all():
         return None
