@@ -13,12 +13,12 @@ from users_master import UsersMaster
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterSolution, MasterStatus, ReducedProblem
-from cutplane.masters.conic import InnerMinimum
-from cutplane.masters.cvxpy import CvxpyMaster
-from cutplane.masters.entropy_dual import EntropyMaster
-from cutplane.masters.highs import HighsMaster
-from cutplane.masters.simplex_qp import SimplexQP
-from cutplane.masters.slots import Slots
+from cutplane.masters.conic.certificates import InnerMinimum
+from cutplane.masters.conic.cvxpy import CvxpyMaster
+from cutplane.masters.conic.slots import Slots
+from cutplane.masters.entropy.dual import EntropyMaster
+from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.regularizers import L1, L2, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, Simplex, WholeSpace
 

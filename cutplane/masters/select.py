@@ -9,7 +9,7 @@ from typing import Any
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
-from cutplane.masters.cvxpy_refusal import refusal as cvxpy_refusal
+from cutplane.masters.conic.cvxpy_refusal import refusal as cvxpy_refusal
 from cutplane.masters.registry import Backend, as_backend, is_exact
 from cutplane.pieces.capabilities import Capability, offers
 
@@ -46,7 +46,7 @@ def candidates(
 
     def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
         def build() -> Master:
-            from cutplane.masters.cvxpy import CvxpyMaster
+            from cutplane.masters.conic.cvxpy import CvxpyMaster
 
             return CvxpyMaster(reduced, name, dict(options))
 

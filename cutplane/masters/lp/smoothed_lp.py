@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from cutplane.masters.base import Level, MasterSolution, Prox, ReducedProblem, Rows, Stabilization
-from cutplane.masters.entropy_dual import EntropyMaster
-from cutplane.masters.highs import HighsMaster
+from cutplane.masters.entropy.dual import EntropyMaster
+from cutplane.masters.lp.highs import HighsMaster
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.sets.simplex import CappedSimplex
 
@@ -34,7 +34,7 @@ class SmoothedLP:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.smoothed_lp import SmoothedLP
+    >>> from cutplane.masters.lp.smoothed_lp import SmoothedLP
     >>> from cutplane.regularizers import NoRegularizer
     >>> from cutplane.sets import CappedSimplex
     >>> signs = np.where(np.arange(4000) < 1000, -1.0, 1.0)

@@ -18,11 +18,11 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import is_finite
-from cutplane.masters.cvxpy_call import EXACT, SLOPE_SIZES, call
-from cutplane.masters.cvxpy_dual import DualForm
-from cutplane.masters.cvxpy_primal import PrimalForm
-from cutplane.masters.cvxpy_refusal import refusal
+from cutplane.masters.conic.cvxpy_call import EXACT, SLOPE_SIZES, call
+from cutplane.masters.conic.cvxpy_dual import DualForm
+from cutplane.masters.conic.cvxpy_primal import PrimalForm
+from cutplane.masters.conic.cvxpy_refusal import refusal
+from cutplane.masters.rows import is_finite
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
@@ -56,7 +56,7 @@ class CvxpyMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.cvxpy import CvxpyMaster
+    >>> from cutplane.masters.conic.cvxpy import CvxpyMaster
     >>> from cutplane.regularizers import L2
     >>> from cutplane.sets import WholeSpace
     >>> master = CvxpyMaster(ReducedProblem(1, 1, L2(1.0), WholeSpace(1)), "clarabel")

@@ -44,11 +44,11 @@ class SimplexQP:
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        from cutplane.masters.bounded_problem import BoundedProblem
-        from cutplane.masters.level_search import LevelSearch
-        from cutplane.masters.loose import LooseCoordinates
-        from cutplane.masters.prox_problem import ProxProblem
-        from cutplane.masters.set_rows import StackedRows
+        from cutplane.masters.qp.bounded_problem import BoundedProblem
+        from cutplane.masters.qp.free_coordinates import LooseCoordinates
+        from cutplane.masters.qp.level_search import LevelSearch
+        from cutplane.masters.qp.prox_problem import ProxProblem
+        from cutplane.masters.qp.set_rows import StackedRows
 
         quadratic = reduced.regularizer.quadratic(reduced.dim)  # type: ignore[attr-defined]
         form = reduced.simple_set.linear_form(reduced.dim)  # type: ignore[attr-defined]

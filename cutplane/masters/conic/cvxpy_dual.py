@@ -8,8 +8,8 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, ReducedProblem, Rows
-from cutplane.masters.changes import row_factors, survivors
-from cutplane.masters.gram import Gram
+from cutplane.masters.qp.gram import Gram
+from cutplane.masters.rows import row_factors, survivors
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 

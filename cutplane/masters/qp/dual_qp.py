@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from cutplane.masters import active_set
 from cutplane.masters.base import Rows
-from cutplane.masters.changes import survivors
-from cutplane.masters.gram import Gram, capacity_for, grown
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.gram import Gram, capacity_for, grown
+from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 
 _RENEW = 100

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.prox_problem import Answer, ProxProblem, violations
+from cutplane.masters.qp.prox_problem import Answer, ProxProblem, violations
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 

@@ -11,7 +11,7 @@ import cvxpy as cp
 from cvxpy.settings import USER_LIMIT
 
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.cvxpy_osqp import CarefulOSQP
+from cutplane.masters.conic.cvxpy_osqp import CarefulOSQP
 from cutplane.runtime.deadline import check_time, seconds_left
 
 ACCURATE: dict[str, dict[str, Any]] = {

@@ -9,9 +9,9 @@ import numpy as np
 
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
-from cutplane.masters.changes import row_sizes, scaled
-from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
-from cutplane.masters.cvxpy_call import call
+from cutplane.masters.conic.cvxpy_call import call
+from cutplane.masters.conic.solve import BACKENDS, FAR, try_conic
+from cutplane.masters.rows import row_sizes, scaled
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
@@ -25,7 +25,7 @@ class InnerMinimum:
 
     The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
     The value is a lower bound computed from the dual point, not the objective the backend printed:
-    `cutplane.masters.conic_solve.solve_conic` states what is proven.
+    `cutplane.masters.conic.solve.solve_conic` states what is proven.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class InnerMinimum:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.masters.conic import InnerMinimum
+    >>> from cutplane.masters.conic.certificates import InnerMinimum
     >>> from cutplane.regularizers import L2
     >>> from cutplane.sets import Polyhedron
     >>> inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [-2.0]), dim=2)
@@ -158,7 +158,7 @@ class ConicProjection:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.masters.conic import ConicProjection
+    >>> from cutplane.masters.conic.certificates import ConicProjection
     >>> from cutplane.sets import Polyhedron
     >>> ConicProjection(Polyhedron([[1.0, 1.0]], [1.0]), dim=2)(np.array([2.0, 1.0])).round(6).tolist()
     [1.0, -0.0]

@@ -10,8 +10,8 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 
-from cutplane.masters.cones import into_dual_cone
-from cutplane.masters.cvxpy_call import EXACT, timed
+from cutplane.masters.conic.cones import into_dual_cone
+from cutplane.masters.conic.cvxpy_call import EXACT, timed
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 

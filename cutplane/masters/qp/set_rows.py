@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.masters.active_set import EQUATION
 from cutplane.masters.base import HALF_SPACE, Rows
-from cutplane.masters.changes import survivors
-from cutplane.masters.gram import capacity_for, grown
+from cutplane.masters.qp.active_set import EQUATION
+from cutplane.masters.qp.gram import capacity_for, grown
+from cutplane.masters.rows import survivors
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 

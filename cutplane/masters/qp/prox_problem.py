@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.dual_qp import DualQP
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.dual_qp import DualQP
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time

@@ -17,8 +17,8 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import survivors
-from cutplane.masters.entropic_minimiser import EntropicMinimiser, refusal
+from cutplane.masters.entropy.minimiser import EntropicMinimiser, refusal
+from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -70,7 +70,7 @@ class EntropyMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.entropy_dual import EntropyMaster
+    >>> from cutplane.masters.entropy.dual import EntropyMaster
     >>> from cutplane.regularizers import NegativeEntropy
     >>> from cutplane.sets import Simplex
     >>> master = EntropyMaster(ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2)))
@@ -238,7 +238,7 @@ class EntropyMaster:
         self, H: Array, blocks: Array, heights: Array, a: Array, terms: Array, tol: float, lam: float
     ) -> Array:
         """Return the step to the maximiser of <heights, s> - 1/2 s'Hs for which a + s is feasible."""
-        from cutplane.masters import active_set
+        from cutplane.masters.qp import active_set
 
         count = a.size
         factor, sums = np.zeros((count, count)), np.zeros((count, self._n_blocks))

@@ -15,7 +15,11 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import (
+from cutplane.masters.lp.highs_columns import ColumnLayout
+from cutplane.masters.lp.highs_lone import LoneLayout
+from cutplane.masters.lp.highs_model import rerun
+from cutplane.masters.lp.highs_rows import RowLayout
+from cutplane.masters.rows import (
     is_finite,
     objective_scale,
     row_factors,
@@ -23,10 +27,6 @@ from cutplane.masters.changes import (
     scaled,
     survivors,
 )
-from cutplane.masters.highs_columns import ColumnLayout
-from cutplane.masters.highs_lone import LoneLayout
-from cutplane.masters.highs_model import rerun
-from cutplane.masters.highs_rows import RowLayout
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
@@ -57,7 +57,7 @@ class HighsMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.highs import HighsMaster
+    >>> from cutplane.masters.lp.highs import HighsMaster
     >>> from cutplane.regularizers import NoRegularizer
     >>> from cutplane.sets import Box
     >>> master = HighsMaster(ReducedProblem(1, 1, NoRegularizer(), Box(-2, 5)))

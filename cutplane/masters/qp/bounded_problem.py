@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.prox_problem import Answer, ProxProblem
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.prox_problem import Answer, ProxProblem
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time

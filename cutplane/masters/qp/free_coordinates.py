@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.dual_qp import DualQP
-from cutplane.masters.prox_problem import Answer, ProxProblem
+from cutplane.masters.qp.dual_qp import DualQP
+from cutplane.masters.qp.prox_problem import Answer, ProxProblem
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 

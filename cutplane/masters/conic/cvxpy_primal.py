@@ -18,8 +18,8 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import objective_scale, row_factors
-from cutplane.masters.slots import Slots
+from cutplane.masters.conic.slots import Slots
+from cutplane.masters.rows import objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.validation import Array
 

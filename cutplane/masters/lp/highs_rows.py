@@ -6,7 +6,7 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from cutplane.masters.highs_model import DUAL_SIMPLEX, entries, living_model
+from cutplane.masters.lp.highs_model import DUAL_SIMPLEX, entries, living_model
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 

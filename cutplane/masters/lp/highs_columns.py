@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from cutplane.masters.highs_model import PRIMAL_SIMPLEX, entries, living_model
+from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, entries, living_model
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 
