@@ -13,11 +13,11 @@ from cutplane.masters.lp import highs_model
 from cutplane.masters.lp.highs_model import (
     DUAL_SIMPLEX,
     PRIMAL_SIMPLEX,
-    entries,
     living_model,
     rerun,
     set_costs,
 )
+from cutplane.masters.lp.layouts import entries
 from cutplane.pieces.forms import LinearForm
 from cutplane.runtime.deadline import OutOfTime, limited_to
 
