@@ -22,14 +22,19 @@ from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_ROUNDS, _STAGE_ROUNDS, _LAST_ROUNDS = 40, 15, 100
-_STEPS = 4.0
-_EXACT = 1e-10
-_CREDIBLE = 1e-8
-_ROUNDING = 1e-16
-_FAR = 100.0
-_DRIFT = 1e-9
-_SHARE = 0.01
+_ROUNDS, _STAGE_ROUNDS, _LAST_ROUNDS = (
+    40,
+    15,
+    100,
+)  # Newton steps: first, per stage of the path, last
+_STEPS = 4.0  # the ratio of two weights on the path, between which Newton's method converges
+_STAGE_GAP = 0.01  # the gap at which a stage ends, relative to its weight: what x depends on
+_EXACT = 1e-10  # a gap this small, relative to the terms, is rounding: x(a) is sensitive to it by 1 / lam
+_CREDIBLE = 1e-8  # what is left of a gap in the worst case, relative to the terms
+_ROUNDING = 1e-16  # the same relative to the largest slope, for terms that cancel
+_FAR = 100.0  # how far to go along a ray, in units of lam
+_DRIFT = 1e-9  # a point this far from the simplices is corrected
+_SHARE = 0.01  # of the gap, to which a step is computed
 
 
 class EntropyMaster:
@@ -119,7 +124,7 @@ class EntropyMaster:
             self.gap = self._newton(rows, lam, accuracy, _ROUNDS)
             if not self._is_enough(self.gap, accuracy):
                 for stage in self._path(lam):
-                    self._newton(rows, stage, 0.01 * stage, _STAGE_ROUNDS)
+                    self._newton(rows, stage, _STAGE_GAP * stage, _STAGE_ROUNDS)
                 self.gap = self._newton(rows, lam, accuracy, _LAST_ROUNDS)
             if self._is_enough(self.gap, max(accuracy, _CREDIBLE * self._size)):
                 return MasterSolution(self._x.copy(), self._a.copy())
@@ -250,7 +255,7 @@ class EntropyMaster:
         active_set.factorise(H, blocks, sigma, factor, sums, free, where, support.size)
         status, n_free, *_ = active_set.maximise(
             H, terms, blocks, sigma, factor, sums, free, where, support.size,
-            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step, np.empty(4),
+            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step,
         )  # fmt: skip
         if status == active_set.UNBOUNDED:
             step[:] = 0.0

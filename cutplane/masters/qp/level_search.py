@@ -11,13 +11,14 @@ from cutplane.masters.qp.prox_problem import Answer, ProxProblem, violations
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_ROUNDS = 100
-_PATIENCE = 10
-_ROUNDING = 1e-14
-_FAR = 1e9
-_LEAP = 100.0
-_STILL = 1e-12
-_NEGLIGIBLE = 1e-14
+_ROUNDS = 100  # enough to bisect a bracket of the ratio 1e30 to the last digit
+_PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
+_ROUNDING = 1e-14  # a level is met up to this, relative to the terms
+_LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
+_FAR = 1e9  # a level missed so far away, relative to the distance, is below the model
+_STILL = 1e-12  # a speed this small, relative to the step's square, is rounding
+_NEGLIGIBLE = 1e-14  # a prox term this stiff leaves no step but rounding
+_BRACKET = 4e-16  # a bracket of neighbouring numbers
 
 
 class LevelSearch:
@@ -56,7 +57,7 @@ class LevelSearch:
                 return answer, 0.0
             distance = float(np.linalg.norm(answer.x - centre))
             excess, slope = self._excess(rows, answer.x, centre, tau, level)
-            if abs(excess) <= tolerance or high <= low * (1.0 + 4e-16):
+            if abs(excess) <= tolerance or high <= low * (1.0 + _BRACKET):
                 break
             trusted = slope < 0.0 and (low > 0.0 or excess > 0.0 or rounds < _PATIENCE)
             newton = tau - excess / slope if trusted else math.nan
