@@ -17,8 +17,8 @@ import numpy as np
 import cutplane as cut
 from cutplane.engine.bundle import Bundle
 from cutplane.masters.base import ReducedProblem
+from cutplane.masters.conic.call import ACCURATE
 from cutplane.masters.conic.cvxpy import CvxpyMaster
-from cutplane.masters.conic.cvxpy_call import ACCURATE
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
 

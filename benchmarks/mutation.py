@@ -35,7 +35,10 @@ ENGINE = "bound bounds repair safe proof oracle_checks recomputed pinned warm_st
 FILES = (
     "engine/certificate",
     *(f"engine/{name}" for name in ENGINE.split()),
-    *(f"masters/{name}" for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox_problem".split()),
+    *(
+        f"masters/{name}"
+        for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox*".split()
+    ),
     *(f"regularizers/{name}" for name in "closed_forms l2 l1 elastic_net entropy group quadratic".split()),
 )
 """Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""

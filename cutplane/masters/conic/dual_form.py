@@ -13,7 +13,7 @@ from cutplane.masters.rows import row_factors, survivors
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
-_STEP = 16
+_STEP = 16  # rows between two compilations: few of them, and few multipliers without a row
 
 
 class DualForm:
