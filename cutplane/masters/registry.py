@@ -70,12 +70,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class OwnMaster(Backend):
-    """A user's master, which is asked first; the others take over where it refuses or fails.
-
-    Parameters
-    ----------
-    kind : MasterKind
-    """
+    """A user's master, which is asked first; the others take over where it refuses or fails."""
 
     kind: Any = None
 

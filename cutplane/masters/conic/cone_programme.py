@@ -34,24 +34,16 @@ _LARGEST_EXPONENT = 700.0
 
 
 class Outcome(NamedTuple):
-    """What a backend found for a conic problem.
-
-    Attributes
-    ----------
-    status : str
-        cvxpy's.
-    x : ndarray or None
-        The value of the variable, if there is one.
-    value : float
-        The objective there, as the backend computes it; nan if there is none.
-    bound : float
-        A lower bound of the optimal value, from the backend's dual point.
-    """
+    """What a backend found for a conic problem."""
 
     status: str
+    """cvxpy's."""
     x: Array | None
+    """The value of the variable, if there is one."""
     value: float
+    """The objective there, as the backend computes it; nan if there is none."""
     bound: float
+    """A lower bound of the optimal value, from the backend's dual point."""
 
 
 def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
@@ -117,23 +109,12 @@ def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float =
 
 
 def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:
-    """Return a point of the dual cone close to z.
+    """Return a point of the dual cone close to z, a dual point of ``A x + s = b, s in K``.
 
-    Parameters
-    ----------
-    z : ndarray of shape (m,)
-        A dual point of ``A x + s = b, s in K``, K a product of cones in the order zero, nonnegative,
-        second-order, positive semidefinite (a triangle as a vector, off-diagonal entries times sqrt(2)),
-        exponential, power.
-    dims : cvxpy.reductions.dcp2cone.cone_matrix_stuffing.ConeDims
-        Their sizes.
-    upper : bool
-        Whether the triangles are upper ones (stacked by columns) or lower ones.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        z, projected on the nonnegative and semidefinite cones; in the others some coordinates are moved.
+    K is a product of cones in the order zero, nonnegative, second-order, positive semidefinite (a triangle as
+    a vector, off-diagonal entries times sqrt(2)), exponential, power; `dims` are cvxpy's `ConeDims`, and
+    `upper` tells whether the triangles are upper ones (stacked by columns) or lower ones. z is projected on
+    the nonnegative and semidefinite cones; in the others some coordinates are moved.
     """
     y = z.copy()
     start = dims.zero + dims.nonneg

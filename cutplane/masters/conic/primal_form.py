@@ -56,13 +56,8 @@ class Pool:
 class PrimalForm:
     """Keeps one cvxpy problem per kind of stabilisation; each is compiled once for a size of the pool.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-    call : callable
-        ``call(problem)`` solves a cvxpy problem and returns its status and a message.
-    size : float
-        To about what size the slopes are scaled.
+    ``call(problem)`` solves a cvxpy problem and returns its status and a message; `size` is the one to which
+    the slopes are scaled.
     """
 
     def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]], size: float):
@@ -178,24 +173,16 @@ class StabilisedProblem:
 
 
 class Placement(NamedTuple):
-    """Where the rows are.
-
-    Attributes
-    ----------
-    places : ndarray of shape (K,)
-        The place of each row.
-    new : ndarray of int
-        The rows that have just got their place; all of them if the pool has grown.
-    vacated : ndarray of int
-        The places that have lost their row, some of which may be taken again.
-    grown : bool
-        Whether the pool is larger than before, and every place anew.
-    """
+    """Where the rows are."""
 
     places: Array
+    """The place of each row."""
     new: Array
+    """The rows that have just got their place; all of them if the pool has grown."""
     vacated: Array
+    """The places that have lost their row, some of which may be taken again."""
     grown: bool
+    """Whether the pool is larger than before, and every place anew."""
 
 
 class Slots:
@@ -203,10 +190,6 @@ class Slots:
 
     The places of a block are consecutive, and all blocks have equally many; the last places are those of the
     half-spaces. So the block of a place never changes.
-
-    Parameters
-    ----------
-    n_blocks : int
     """
 
     def __init__(self, n_blocks: int):

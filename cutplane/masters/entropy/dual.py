@@ -22,16 +22,13 @@ from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_ROUNDS, _STAGE_ROUNDS, _LAST_ROUNDS = (
-    40,
-    15,
-    100,
-)  # Newton steps: first, per stage of the path, last
+_ROUNDS, _LAST_ROUNDS = 40, 100  # Newton steps before the path is taken, and at its end
+_STAGE_ROUNDS = 15  # Newton steps per stage of the path
 _STEPS = 4.0  # the ratio of two weights on the path, between which Newton's method converges
 _STAGE_GAP = 0.01  # the gap at which a stage ends, relative to its weight: what x depends on
-_EXACT = 1e-10  # a gap this small, relative to the terms, is rounding: x(a) is sensitive to it by 1 / lam
-_CREDIBLE = 1e-8  # what is left of a gap in the worst case, relative to the terms
-_ROUNDING = 1e-16  # the same relative to the largest slope, for terms that cancel
+_EXACT = 1e-10  # a gap this small, relative to the terms of its sum, is not worth another step
+_CREDIBLE = 1e-8  # an answer with this gap, relative to the terms, is not a failure
+_ROUNDING = 1e-16  # the resolution of a gap, relative to the largest slope
 _FAR = 100.0  # how far to go along a ray, in units of lam
 _DRIFT = 1e-9  # a point this far from the simplices is corrected
 _SHARE = 0.01  # of the gap, to which a step is computed

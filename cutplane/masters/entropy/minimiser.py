@@ -40,10 +40,7 @@ class EntropicMinimiser:
 
         inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-        One that `refusal` accepts.
+    The reduced problem is one that `refusal` accepts.
     """
 
     def __init__(self, reduced: ReducedProblem):

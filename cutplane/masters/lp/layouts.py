@@ -18,14 +18,8 @@ from cutplane.pieces.validation import Array
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
-    A new row leaves the last basis dual feasible, so the dual simplex method goes on from it.
-
-    Parameters
-    ----------
-    form : LinearForm
-        Of regularizer and simple set together.
-    dim : int
-    n_blocks : int
+    The form is that of regularizer and simple set together. A new row leaves the last basis dual feasible, so
+    the dual simplex method goes on from it.
     """
 
     def __init__(self, form: LinearForm, dim: int, n_blocks: int):
@@ -70,15 +64,7 @@ class SingleCutLayout(RowLayout):
     """min (cost + sum_k slope_k)'u subject to the form's constraints and the half-spaces as rows.
 
     This is the reduced problem while every block has exactly one cut, as a linear objective has for ever; no
-    row holds a cut, whose multiplier is 1.
-
-    Parameters
-    ----------
-    form : LinearForm
-        Of regularizer and simple set together.
-    dim : int
-    slope : ndarray of shape (dim,)
-        The sum of the cuts' slopes.
+    row holds a cut, whose multiplier is 1. `slope` is the sum of the cuts' slopes.
     """
 
     def __init__(self, form: LinearForm, dim: int, slope: Array):
@@ -112,13 +98,6 @@ class ColumnLayout:
     There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
     per block, by which the multipliers of its cuts sum to 1. A new column leaves the last basis primal
     feasible, so the primal simplex method goes on from it.
-
-    Parameters
-    ----------
-    form : LinearForm
-        Of regularizer and simple set together.
-    dim : int
-    n_blocks : int
     """
 
     def __init__(self, form: LinearForm, dim: int, n_blocks: int):

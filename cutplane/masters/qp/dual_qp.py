@@ -19,15 +19,8 @@ _RENEW = 100  # moves after which the errors of the factor's updates are worth a
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    Coordinates without weight enter H with a factor `kappa` of their own, which can be changed cheaply.
-
-    Parameters
-    ----------
-    n_blocks : int
-    metric : ndarray of shape (dim,) or None
-        None stands for ones.
-    unweighted : ndarray of shape (dim,) or None
-        1.0 on the coordinates without weight, where `metric` is 0; None if there are none.
+    A metric of None stands for ones. Coordinates without weight, where `unweighted` is 1 and `metric` is 0,
+    enter H with a factor `kappa` of their own, which can be changed cheaply.
     """
 
     def __init__(self, n_blocks: int, metric: Array | None, unweighted: Array | None):
@@ -168,24 +161,10 @@ class DualQP:
     # ------------------------------------------------------------------ solve
 
     def maximise(self, q: Array, size: Array, tol: float) -> tuple[int, float, float]:
-        """Solve for the linear term q, from the multipliers of the last solve.
+        """Solve for the linear term q, from the multipliers of the last solve, up to a duality gap of tol.
 
-        Parameters
-        ----------
-        q : ndarray of shape (K,)
-        size : ndarray of shape (K,)
-            What the rounding errors of q are relative to.
-        tol : float
-            Duality gap at which to stop.
-
-        Returns
-        -------
-        status : int
-            One of the statuses of `active_set`.
-        gap : float
-            The duality gap reached.
-        error : float
-            Rounding error of the gap.
+        The rounding errors of q are relative to `size`. Return one of the statuses of `active_set`, the gap
+        reached, and its rounding error.
         """
         self.begin(q)
         active_set.gradient(self.hessian, q, self.count, self._a, self._free, self._n_free, self._g)

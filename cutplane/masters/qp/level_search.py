@@ -27,10 +27,6 @@ class LevelSearch:
     For a given tau, the minimiser x(tau) is that of the reduced problem with a prox term of weight 1 / tau.
     The height of the model + g there decreases in tau; with g = 0 it is piecewise linear, so that Newton
     steps, kept inside a bracket, end after finitely many.
-
-    Parameters
-    ----------
-    problem : ProxProblem
     """
 
     def __init__(self, problem: ProxProblem):

@@ -43,14 +43,8 @@ class ProxProblem:
 
     The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix,
     so that a change of t alone costs nothing. Coordinates that g does not weigh, if it weighs others, are
-    `unweighted`.
-
-    Parameters
-    ----------
-    n_blocks : int
-    quadratic : DiagonalQuadratic
-    split : bool, default True
-        Whether coordinates without weight have a Gram matrix of their own, so that another weight is cheap.
+    `unweighted`; unless `split` is False, they have a Gram matrix of their own, so that another weight of
+    theirs is cheap.
     """
 
     def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, split: bool = True):
@@ -200,12 +194,6 @@ class BoundedProblem(ProxProblem):
     clipped coordinates fixed; an exact line search in the dual makes the iteration ascend, so that it ends
     after finitely many. Where M is so weak that steps become short, the solution is followed from that of a
     stiffer M.
-
-    Parameters
-    ----------
-    n_blocks : int
-    quadratic : DiagonalQuadratic
-    lower, upper : ndarray of shape (dim,)
     """
 
     def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, lower: Array, upper: Array):

@@ -37,10 +37,6 @@ class SimplexQP:
     bias) are given one around a centre that moves to the solution; bounds on x are handled by a Newton method
     whose steps are such solves, and the rows of a polyhedron are half-spaces. Answers are exact up to
     rounding, or up to the accuracy asked for; an answer that is neither is a failure.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
     """
 
     name = "simplex_qp"

@@ -24,11 +24,6 @@ class UnweightedCoordinates:
 
     They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope
     on them, which is the multiplier of the move, is then zero up to rounding.
-
-    Parameters
-    ----------
-    problem : ProxProblem
-    n_blocks : int
     """
 
     def __init__(self, problem: ProxProblem, n_blocks: int):
