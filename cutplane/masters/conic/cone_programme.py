@@ -12,13 +12,13 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 
-from cutplane.masters.conic.call import EXACT, timed
+from cutplane.masters.conic.call import ACCURATE, EXACT, timed
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
 BACKENDS: dict[str, dict[str, Any]] = {
     "CLARABEL": EXACT["CLARABEL"],
-    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
+    "SCS": ACCURATE["SCS"],
 }
 """The backends that bound a cone programme, the first choice first, with tight options."""
 

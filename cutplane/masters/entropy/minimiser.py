@@ -15,6 +15,7 @@ from cutplane.sets.box import box_corner
 _IDLE = 1e-6  # the share of the mean mass below which a coordinate adds nothing to a curvature that only
 # steps depend on
 _FLAT = 0.3  # the derivative that an inexact line search leaves, relative to that at its start
+_TINY = 1e-300  # keeps a quotient finite
 _TRIALS = 40  # bisections that leave 1e-12 of a step
 _CHUNK = 1024  # columns whose products stay in the cache
 
@@ -99,7 +100,7 @@ class EntropicMinimiser:
             if abs(rise) <= _FLAT * slope or (t == 1.0 and rise > 0.0):
                 break
             low, high = (t, high) if rise > 0.0 else (low, t)
-            newton = t + rise / max(self._bend(x, dv, lam), 1e-300)
+            newton = t + rise / max(self._bend(x, dv, lam), _TINY)
             t = newton if low < newton < high else 0.5 * (low + high)
         return t, x
 

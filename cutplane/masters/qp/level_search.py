@@ -15,6 +15,7 @@ _ROUNDS = 100  # enough to bisect a bracket of the ratio 1e30 to the last digit
 _PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
 _ROUNDING = 1e-14  # a level is met up to this, relative to the terms
 _LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
+_DROP = 0.01  # the same while there is no lower end
 _FAR = 1e9  # a level missed so far away, relative to the distance, is below the model
 _STILL = 1e-12  # a speed this small, relative to the step's square, is rounding
 _NEGLIGIBLE = 1e-14  # a prox term this stiff leaves no step but rounding
@@ -95,4 +96,4 @@ def _next(newton: float, tau: float, low: float, high: float) -> float:
         return newton
     if high == math.inf:
         return _LEAP * tau
-    return math.sqrt(low * high) if low > 0.0 else 0.01 * high
+    return math.sqrt(low * high) if low > 0.0 else _DROP * high

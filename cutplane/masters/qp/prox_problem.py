@@ -24,6 +24,8 @@ _FAR = 1e3  # half-spaces without a common point nearer than so many distances t
 _ROUNDS = 15  # Newton steps from the last active bounds, which mostly settle in two or three
 _LAST_ROUNDS = 60  # the same at the end of the path, after which there is no other way
 _PATH = tuple(10.0**k for k in range(6, 0, -1))  # how much stiffer the problems of the path are
+_ENDLESS = 1e100  # a line search that has come so far does not end
+_LEAP = 1e3  # the largest factor of a step without a bracket
 _SUMMED = 2e-14  # what rounding leaves of a sum of some hundred terms, relative to them
 _BRACKET = 2.0**-50  # a bracket of neighbouring numbers
 
@@ -340,8 +342,8 @@ def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
             s = newton
         elif high < np.inf:
             s = 0.5 * (low + high)
-        elif s > 1e100:
+        elif s > _ENDLESS:
             return np.inf
         else:
-            s = min(1e3 * s, newton)
+            s = min(_LEAP * s, newton)
     return low

@@ -12,6 +12,7 @@ from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 60  # proximal steps; a few do, unless the stiffness is wrong by orders of magnitude
 _STIFFNESS = 1e3  # the spread of the rows in the coordinates without weight, relative to that in the others
+_FALLING = 0.3  # a slope that falls to less of the last one falls fast enough
 _BOOST = 30.0  # the factor of the stiffness where the slope does not fall
 _ROUNDING = 1e-15  # a slope this small, relative to the slopes it is a mean of, is zero
 _ACCEPTED = 1e-12  # the same where it falls no further
@@ -65,7 +66,7 @@ class UnweightedCoordinates:
             last, residual = residual, _largest(slope, a @ sizes)
             if residual <= _ROUNDING:
                 break
-            if residual > 0.3 * last:
+            if residual > _FALLING * last:
                 if _largest(slope, largest) <= _ACCEPTED:
                     break
                 problem.dual.set_kappa(_BOOST * problem.dual.kappa)
