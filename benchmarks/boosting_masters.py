@@ -19,8 +19,8 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.masters.base import ReducedProblem
-from cutplane.masters.highs import HighsMaster
-from cutplane.masters.highs_model import DUAL_SIMPLEX
+from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.lp.highs_model import DUAL_SIMPLEX
 
 SAMPLES = (100, 200, 300)
 WINDOW = 10

@@ -37,7 +37,7 @@ FILES = (
     *(f"engine/{name}" for name in ENGINE.split()),
     *(
         f"masters/{name}"
-        for name in "conic_solve cones linear_minimum dual_qp prox_problem highs* cvxpy*".split()
+        for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox*".split()
     ),
     *(f"regularizers/{name}" for name in "closed_forms l2 l1 elastic_net entropy group quadratic".split()),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.simplex_qp import SimplexQP
+from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.sets.whole import WholeSpace

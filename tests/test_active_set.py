@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutplane.masters import active_set
-from cutplane.masters.gram import Gram
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.gram import Gram
 
 
 @settings(max_examples=40, deadline=None)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.cones import into_dual_cone
-from cutplane.masters.conic import ConicProjection, InnerMinimum, certify_infeasible
-from cutplane.masters.conic_solve import BACKENDS, solve_conic
+from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.conic.cone_programme import BACKENDS, into_dual_cone, solve_conic
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
 

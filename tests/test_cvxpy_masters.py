@@ -7,9 +7,9 @@ import pytest
 
 import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, Prox, ReducedProblem
-from cutplane.masters.cvxpy import CvxpyMaster, _respects_half_spaces
-from cutplane.masters.highs import HighsMaster
-from cutplane.masters.simplex_qp import SimplexQP
+from cutplane.masters.conic.cvxpy import CvxpyMaster, _respects_half_spaces
+from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.qp.simplex_qp import SimplexQP
 
 SLOPES = np.array([[1.0, -2.0, 0.5, 0.0, 1.0], [-1.0, 1.0, 0.0, 2.0, -0.5], [1.0, 1.0, 1.0, 1.0, 1.0]])
 ROWS = SimpleNamespace(

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.masters import highs_model
 from cutplane.masters.base import HALF_SPACE, MasterStatus
-from cutplane.masters.highs_model import (
+from cutplane.masters.lp import highs_model
+from cutplane.masters.lp.highs_model import (
     DUAL_SIMPLEX,
     PRIMAL_SIMPLEX,
-    entries,
     living_model,
     rerun,
     set_costs,
 )
+from cutplane.masters.lp.layouts import entries
 from cutplane.pieces.forms import LinearForm
 from cutplane.runtime.deadline import OutOfTime, limited_to
 

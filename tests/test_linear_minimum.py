@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.masters.linear_minimum import LinearMinimum
+from cutplane.masters.lp.linear_minimum import LinearMinimum
 from cutplane.pieces.forms import LinearForm
 
 INF = math.inf

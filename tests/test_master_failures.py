@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cutplane as cut
 from cutplane.engine import solver as engine
 from cutplane.masters.base import Level, MasterSolution, MasterStatus, Prox
-from cutplane.masters.highs import HighsMaster
+from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.select import Candidate
 
 EXCEPTIONS = (

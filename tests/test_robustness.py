@@ -172,7 +172,7 @@ class Broken:
     "kind, words", [("fails", "out of order"), ("nan", "not finite"), ("garbage", "above the objective")]
 )
 def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
-    import cutplane.masters.simplex_qp as module
+    import cutplane.masters.qp.simplex_qp as module
 
     monkeypatch.setattr(module.SimplexQP, "solve", Broken(kind).solve)
     result = cut.Problem(good_risk(), cut.L2(0.1)).solve(cut.BMRM())
@@ -182,8 +182,8 @@ def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
 
 
 def test_no_backend_left(monkeypatch):
-    import cutplane.masters.cvxpy as through_cvxpy
-    import cutplane.masters.simplex_qp as module
+    import cutplane.masters.conic.cvxpy as through_cvxpy
+    import cutplane.masters.qp.simplex_qp as module
 
     for master in (module.SimplexQP, through_cvxpy.CvxpyMaster):
         monkeypatch.setattr(master, "solve", Broken("fails").solve)

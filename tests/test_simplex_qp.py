@@ -25,7 +25,7 @@ from simplex_qp_checks import (
 )
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.simplex_qp import SimplexQP
+from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer

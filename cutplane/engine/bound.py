@@ -11,7 +11,7 @@ import numpy as np
 from cutplane.engine.repair import Balanced, balance
 from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.changes import row_sizes
+from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer
@@ -19,8 +19,8 @@ from cutplane.regularizers.closed_forms import minimise_quadratic
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.masters.conic import InnerMinimum
-    from cutplane.masters.linear_minimum import LinearMinimum
+    from cutplane.masters.conic.certificates import InnerMinimum
+    from cutplane.masters.lp.linear_minimum import LinearMinimum
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _NEGLIGIBLE = 1e-14
@@ -66,7 +66,7 @@ class DualFunction:
         regularizer, simple_set = (piece.linear_form(self.problem.dim) for piece in pieces)
         if regularizer is None or simple_set is None:
             return None
-        from cutplane.masters.linear_minimum import LinearMinimum
+        from cutplane.masters.lp.linear_minimum import LinearMinimum
 
         return LinearMinimum(regularizer.merge(simple_set, self.problem.dim))
 
@@ -159,7 +159,7 @@ class DualFunction:
             if minimum.value > -math.inf:
                 return minimum
         if self._inner is None:
-            from cutplane.masters.conic import InnerMinimum
+            from cutplane.masters.conic.certificates import InnerMinimum
 
             self._inner = InnerMinimum(problem.active_regularizer, problem.simple_set, problem.dim)
         return self._inner(v, budget, extent)

@@ -96,7 +96,7 @@ class Declaration:
 
     @cached_property
     def _projection(self) -> Any:
-        from cutplane.masters.conic import ConicProjection
+        from cutplane.masters.conic.certificates import ConicProjection
 
         return ConicProjection(self.simple_set, self.dim)
 

@@ -61,7 +61,7 @@ def pull_back(run: Run, outside: Array, inside: Array) -> Array:
 
 def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:
     """Return how a run ends whose reduced problem a master calls infeasible: what multipliers prove."""
-    from cutplane.masters.conic import certify_infeasible
+    from cutplane.masters.conic.certificates import certify_infeasible
 
     problem = run.problem
     if run.best is None and certify_infeasible(run.bundle, problem.simple_set, problem.dim):

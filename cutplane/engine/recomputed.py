@@ -10,7 +10,7 @@ from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import REACH, RECOMPUTED, ROUNDING
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.changes import row_sizes
+from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import size_of

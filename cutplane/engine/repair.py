@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import CANCELLED, FLAT
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.changes import row_sizes
+from cutplane.masters.rows import row_sizes
 from cutplane.pieces.validation import Array
 
 _NEGLIGIBLE = 1e-9

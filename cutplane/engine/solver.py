@@ -258,7 +258,7 @@ class ReducedSolver:
         if solution.status is MasterStatus.UNBOUNDED and (kind or self.reduced.simple_set.bounded):
             return "it calls a reduced problem unbounded that is not"
         if solution.status is MasterStatus.INFEASIBLE and not candidate.exact:
-            from cutplane.masters.conic import certify_infeasible
+            from cutplane.masters.conic.certificates import certify_infeasible
 
             rows = self._unit.of_rows(bundle)
             proven = certify_infeasible(rows, self._stated.simple_set, self.reduced.dim)

@@ -17,7 +17,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import scaled
+from cutplane.masters.rows import scaled
 from cutplane.masters.units import piece_in_unit
 
 _LARGE, _SMALL = 1e6, 1e-3

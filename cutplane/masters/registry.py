@@ -11,10 +11,10 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import MasterKind
 
 _OWN = {
-    "simplex_qp": "cutplane.masters.simplex_qp.SimplexQP",
-    "smoothed_lp": "cutplane.masters.smoothed_lp.SmoothedLP",
-    "highs": "cutplane.masters.highs.HighsMaster",
-    "entropy_dual": "cutplane.masters.entropy_dual.EntropyMaster",
+    "simplex_qp": "cutplane.masters.qp.simplex_qp.SimplexQP",
+    "smoothed_lp": "cutplane.masters.lp.smoothed_lp.SmoothedLP",
+    "highs": "cutplane.masters.lp.highs.HighsMaster",
+    "entropy_dual": "cutplane.masters.entropy.dual.EntropyMaster",
 }
 """Where the classes are, which are imported when they are asked for, in the order of preference."""
 
@@ -70,12 +70,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class OwnMaster(Backend):
-    """A user's master, which is asked first; the others take over where it refuses or fails.
-
-    Parameters
-    ----------
-    kind : MasterKind
-    """
+    """A user's master, which is asked first; the others take over where it refuses or fails."""
 
     kind: Any = None
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Master, Prox, ReducedProblem
-from cutplane.masters.cvxpy_refusal import refusal as cvxpy_refusal
 from cutplane.masters.registry import Backend, as_backend, is_exact
 from cutplane.pieces.capabilities import Capability, offers
 
@@ -46,7 +45,7 @@ def candidates(
 
     def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
         def build() -> Master:
-            from cutplane.masters.cvxpy import CvxpyMaster
+            from cutplane.masters.conic.cvxpy import CvxpyMaster
 
             return CvxpyMaster(reduced, name, dict(options))
 
@@ -54,7 +53,7 @@ def candidates(
 
     accepting = [kind for kind in backend.kinds if kind.refusal(reduced, stabilization) is None]
     found = [Candidate(kind.name, partial(kind, reduced), kind, is_exact(kind)) for kind in accepting]
-    if cvxpy_refusal(reduced, stabilization) is None:
+    if _cvxpy_refusal(reduced) is None:
         chosen = backend.solver
         if chosen and not any(kind.name == chosen for kind in accepting):
             if not _is_unsafe(chosen, reduced, stabilization):
@@ -84,6 +83,14 @@ def refusal_of(
     return _reasons(reduced, stabilization, backend)
 
 
+def _cvxpy_refusal(reduced: ReducedProblem) -> str | None:
+    """Return None if both pieces describe themselves to cvxpy, else why not; without importing it."""
+    for piece in (reduced.regularizer, reduced.simple_set):
+        if not offers(piece, Capability.CVXPY):
+            return f"{piece!r} has no cvxpy form"
+    return None
+
+
 def _describe(stabilization: type[Prox] | type[Level] | None) -> str:
     return "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
 
@@ -92,5 +99,5 @@ def _reasons(
     reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
 ) -> str:
     refusals = {kind.name: kind.refusal(reduced, stabilization) for kind in backend.kinds}
-    refusals["cvxpy"] = cvxpy_refusal(reduced, stabilization)
+    refusals["cvxpy"] = _cvxpy_refusal(reduced)
     return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."

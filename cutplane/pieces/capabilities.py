@@ -45,6 +45,11 @@ def offers(piece: Any, capability: Capability) -> bool:
     )
 
 
+def ask(piece: Any, capability: Capability, *arguments: Any) -> Any:
+    """Return the answer of the method that offers `capability`, or None if the piece does not offer it."""
+    return getattr(piece, capability.value)(*arguments) if offers(piece, capability) else None
+
+
 def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> None:
     """Raise `MissingCapabilityError` unless `piece` offers `capability`."""
     if not offers(piece, capability):

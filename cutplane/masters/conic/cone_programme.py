@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 
-from cutplane.masters.cones import into_dual_cone
-from cutplane.masters.cvxpy_call import EXACT, timed
+from cutplane.masters.conic.call import ACCURATE, EXACT, timed
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
 BACKENDS: dict[str, dict[str, Any]] = {
     "CLARABEL": EXACT["CLARABEL"],
-    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 20_000},
+    "SCS": ACCURATE["SCS"],
 }
 """The backends that bound a cone programme, the first choice first, with tight options."""
 
@@ -26,27 +27,23 @@ FAR = 1e6
 constraints."""
 
 _REACH = 10.0
+"""How much larger than the solution the box is in which a bound is proven: it costs the bound as much."""
+
+_LARGEST_EXPONENT = 700.0
+"""exp(709.8) is the largest number."""
 
 
 class Outcome(NamedTuple):
-    """What a backend found for a conic problem.
-
-    Attributes
-    ----------
-    status : str
-        cvxpy's.
-    x : ndarray or None
-        The value of the variable, if there is one.
-    value : float
-        The objective there, as the backend computes it; nan if there is none.
-    bound : float
-        A lower bound of the optimal value, from the backend's dual point.
-    """
+    """What a backend found for a conic problem."""
 
     status: str
+    """cvxpy's."""
     x: Array | None
+    """The value of the variable, if there is one."""
     value: float
+    """The objective there, as the backend computes it; nan if there is none."""
     bound: float
+    """A lower bound of the optimal value, from the backend's dual point."""
 
 
 def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
@@ -109,3 +106,70 @@ def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float =
         return solve_conic(problem, x, backend, extent)
     except (cp.SolverError, ValueError, ArithmeticError):
         return None
+
+
+def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:
+    """Return a point of the dual cone close to z, a dual point of ``A x + s = b, s in K``.
+
+    K is a product of cones in the order zero, nonnegative, second-order, positive semidefinite (a triangle as
+    a vector, off-diagonal entries times sqrt(2)), exponential, power; `dims` are cvxpy's `ConeDims`, and
+    `upper` tells whether the triangles are upper ones (stacked by columns) or lower ones. z is projected on
+    the nonnegative and semidefinite cones; in the others some coordinates are moved.
+    """
+    y = z.copy()
+    start = dims.zero + dims.nonneg
+    y[dims.zero : start] = np.maximum(y[dims.zero : start], 0.0)
+    moves: list[tuple[int, Callable[[Array], None]]] = [
+        *((size, _second_order) for size in dims.soc),
+        *((size * (size + 1) // 2, partial(_semidefinite, upper=upper)) for size in dims.psd),
+        *((3, _exponential) for _ in range(dims.exp)),
+        *((3, partial(_power, alphas=np.array([alpha, 1.0 - alpha]))) for alpha in dims.p3d),
+        *((len(alphas) + 1, partial(_power, alphas=np.asarray(alphas))) for alphas in dims.pnd),
+    ]
+    for size, move in moves:
+        move(y[start : start + size])
+        start += size
+    return y
+
+
+def _second_order(y: Array) -> None:
+    y[0] = max(y[0], float(np.linalg.norm(y[1:])))
+
+
+def _semidefinite(y: Array, upper: bool) -> None:
+    size = math.isqrt(2 * y.size)
+    columns, rows = np.tril_indices(size) if upper else np.triu_indices(size)
+    scaling = np.where(rows == columns, 1.0, math.sqrt(2.0))
+    matrix = np.zeros((size, size))
+    matrix[rows, columns] = matrix[columns, rows] = y / scaling
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    if eigenvalues[0] < 0.0:
+        matrix = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        y[:] = matrix[rows, columns] * scaling
+
+
+def _exponential(y: Array) -> None:
+    """Dual of s_2 exp(s_1 / s_2) <= s_3, s_2 > 0: -u exp(v / u - 1) <= w, u < 0, or u = 0, v >= 0, w >= 0."""
+    y[2] = max(y[2], 0.0)
+    u, v, w = (float(entry) for entry in y)
+    if u >= 0.0:
+        y[:] = 0.0, max(v, 0.0), w
+        return
+    exponent = min(v / u - 1.0, _LARGEST_EXPONENT)
+    lifted_w = -u * math.exp(exponent)
+    if lifted_w <= w:
+        return
+    lifted_v = u * (1.0 + math.log(w / -u)) if w > 0.0 else math.inf
+    if lifted_v - v < lifted_w - w:
+        y[1] = lifted_v
+    elif exponent < _LARGEST_EXPONENT:
+        y[2] = lifted_w
+    else:
+        y[:] = 0.0, max(v, 0.0), w
+
+
+def _power(y: Array, alphas: Array) -> None:
+    """Dual of {prod_i s_i^alpha_i >= |s_last|}: {prod_i (u_i / alpha_i)^alpha_i >= |w|, u >= 0}."""
+    y[:-1] = np.maximum(y[:-1], 0.0)
+    most = float(np.prod((y[:-1] / alphas) ** alphas))
+    y[-1] = np.clip(y[-1], -most, most)

@@ -9,15 +9,18 @@ import numpy as np
 
 from cutplane.exceptions import BackendError, InvalidInputError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
-from cutplane.masters.changes import row_sizes, scaled
-from cutplane.masters.conic_solve import BACKENDS, FAR, try_conic
-from cutplane.masters.cvxpy_call import call
+from cutplane.masters.conic.call import call
+from cutplane.masters.conic.cone_programme import BACKENDS, FAR, try_conic
+from cutplane.masters.rows import row_sizes, scaled
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
-from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
+
+_ENOUGH = 1e-6  # a gap this small, relative to the value, is not worth a second backend
+_ROUNDING = 1e-12  # a proof of infeasibility exceeds this, relative to the terms of its sum
 
 
 class InnerMinimum:
@@ -25,7 +28,7 @@ class InnerMinimum:
 
     The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
     The value is a lower bound computed from the dual point, not the objective the backend printed:
-    `cutplane.masters.conic_solve.solve_conic` states what is proven.
+    `cutplane.masters.conic.cone_programme.solve_conic` states what is proven.
 
     Parameters
     ----------
@@ -43,7 +46,7 @@ class InnerMinimum:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.masters.conic import InnerMinimum
+    >>> from cutplane.masters.conic.certificates import InnerMinimum
     >>> from cutplane.regularizers import L2
     >>> from cutplane.sets import Polyhedron
     >>> inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [-2.0]), dim=2)
@@ -136,7 +139,7 @@ class InnerMinimum:
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
                 self.doubt = max(0.0, outcome.value - outcome.bound)
-            if abs(outcome.value - outcome.bound) <= 1e-6 * (1.0 + abs(outcome.value)):
+            if abs(outcome.value - outcome.bound) <= _ENOUGH * (1.0 + abs(outcome.value)):
                 break
         return best
 
@@ -158,7 +161,7 @@ class ConicProjection:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.masters.conic import ConicProjection
+    >>> from cutplane.masters.conic.certificates import ConicProjection
     >>> from cutplane.sets import Polyhedron
     >>> ConicProjection(Polyhedron([[1.0, 1.0]], [1.0]), dim=2)(np.array([2.0, 1.0])).round(6).tolist()
     [1.0, -0.0]
@@ -234,15 +237,16 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     bool
         False if there is a common point, and also if there is no proof, as for a set without a cvxpy form.
     """
-    if not offers(simple_set, Capability.CVXPY):
+    x, worst = cp.Variable(dim), cp.Variable()
+    inside = ask(simple_set, Capability.CVXPY, x)
+    if inside is None:
         return False
     mine = rows.blocks == HALF_SPACE
     sizes = row_sizes(rows.slopes[mine])
     sizes[sizes == 0.0] = 1.0
     slopes, offsets = scaled(rows.slopes[mine], 1.0 / sizes), rows.offsets[mine] / sizes
-    x, worst = cp.Variable(dim), cp.Variable()
     violation = slopes @ x + offsets <= worst
-    constraints = [worst >= -1.0, *getattr(simple_set, "cvxpy_form")(x)]  # noqa: B009
+    constraints = [worst >= -1.0, *inside]
     problem = cp.Problem(cp.Minimize(worst), [violation, *constraints] if offsets.size else constraints)
     status, _ = call(problem, "CLARABEL", {})
     if status is MasterStatus.INFEASIBLE:
@@ -253,7 +257,7 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     mu = np.maximum(violation.dual_value, 0.0)
     far = FAR * max(1.0, float(np.abs(offsets).max()))
     least = _least_over(simple_set, mu @ slopes, far)
-    return bool(offsets @ mu + least > 1e-12 * (np.abs(offsets) @ mu))
+    return bool(offsets @ mu + least > _ROUNDING * (np.abs(offsets) @ mu))
 
 
 def _least_over(simple_set: FeasibleSet, v: Array, far: float) -> float:

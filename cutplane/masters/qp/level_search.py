@@ -7,17 +7,19 @@ import math
 import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.prox_problem import Answer, ProxProblem, violations
+from cutplane.masters.qp.prox_problem import Answer, ProxProblem, violations
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_ROUNDS = 100
-_PATIENCE = 10
-_ROUNDING = 1e-14
-_FAR = 1e9
-_LEAP = 100.0
-_STILL = 1e-12
-_NEGLIGIBLE = 1e-14
+_ROUNDS = 100  # enough to bisect a bracket of the ratio 1e30 to the last digit
+_PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
+_ROUNDING = 1e-14  # a level is met up to this, relative to the terms
+_LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
+_DROP = 0.01  # the same while there is no lower end
+_FAR = 1e9  # a level missed so far away, relative to the distance, is below the model
+_STILL = 1e-12  # a speed this small, relative to the step's square, is rounding
+_NEGLIGIBLE = 1e-14  # a prox term this stiff leaves no step but rounding
+_BRACKET = 4e-16  # a bracket of neighbouring numbers
 
 
 class LevelSearch:
@@ -26,10 +28,6 @@ class LevelSearch:
     For a given tau, the minimiser x(tau) is that of the reduced problem with a prox term of weight 1 / tau.
     The height of the model + g there decreases in tau; with g = 0 it is piecewise linear, so that Newton
     steps, kept inside a bracket, end after finitely many.
-
-    Parameters
-    ----------
-    problem : ProxProblem
     """
 
     def __init__(self, problem: ProxProblem):
@@ -56,7 +54,7 @@ class LevelSearch:
                 return answer, 0.0
             distance = float(np.linalg.norm(answer.x - centre))
             excess, slope = self._excess(rows, answer.x, centre, tau, level)
-            if abs(excess) <= tolerance or high <= low * (1.0 + 4e-16):
+            if abs(excess) <= tolerance or high <= low * (1.0 + _BRACKET):
                 break
             trusted = slope < 0.0 and (low > 0.0 or excess > 0.0 or rounds < _PATIENCE)
             newton = tau - excess / slope if trusted else math.nan
@@ -98,4 +96,4 @@ def _next(newton: float, tau: float, low: float, high: float) -> float:
         return newton
     if high == math.inf:
         return _LEAP * tau
-    return math.sqrt(low * high) if low > 0.0 else 0.01 * high
+    return math.sqrt(low * high) if low > 0.0 else _DROP * high

@@ -6,34 +6,28 @@ import math
 
 import numpy as np
 
-from cutplane.masters import active_set
 from cutplane.masters.base import Rows
-from cutplane.masters.changes import survivors
-from cutplane.masters.gram import Gram, capacity_for, grown
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.gram import Gram, capacity_for, grown
+from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
 
-_RENEW = 100
+_RENEW = 100  # moves after which the errors of the factor's updates are worth a new one
 
 
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    Coordinates marked `loose` enter H with a factor `kappa` of their own, which can be changed cheaply.
-
-    Parameters
-    ----------
-    n_blocks : int
-    metric : ndarray of shape (dim,) or None
-        None stands for ones.
-    loose : ndarray of shape (dim,) or None
-        1.0 on the loose coordinates, where `metric` is 0; None if there are none.
+    A metric of None stands for ones. Coordinates without weight, where `unweighted` is 1 and `metric` is 0,
+    enter H with a factor `kappa` of their own, which can be changed cheaply.
     """
 
-    def __init__(self, n_blocks: int, metric: Array | None, loose: Array | None):
+    def __init__(self, n_blocks: int, metric: Array | None, unweighted: Array | None):
         self.n_blocks = n_blocks
         self.count = 0
         self.gram = Gram(metric)
-        self.loose = None if loose is None else Gram(loose)
+        self.unweighted = None if unweighted is None else Gram(unweighted)
         self.kappa = 1.0
         self.finite = True
         """Whether every entry of H is."""
@@ -47,12 +41,11 @@ class DualQP:
         self._g = np.zeros(16)
         self._ray = np.zeros(16)
         self._moved = np.zeros(16)
-        self._course = np.zeros(4)
         self._free = np.zeros(16, np.int64)
         self._where = np.full(16, -1)
         self._factor = np.zeros((16, 16))
         self._sums = np.zeros((16, n_blocks))
-        self._mixed = np.zeros((0, 0)) if loose is None else np.zeros((16, 16))
+        self._mixed = np.zeros((0, 0)) if unweighted is None else np.zeros((16, 16))
         self._n_free = 0
         self._sigma = 0.0
         self._moves = 0
@@ -60,7 +53,7 @@ class DualQP:
     @property
     def hessian(self) -> Array:
         """H, shape (capacity, capacity)."""
-        return self.gram.matrix if self.loose is None else self._mixed
+        return self.gram.matrix if self.unweighted is None else self._mixed
 
     @property
     def multipliers(self) -> Array:
@@ -104,8 +97,8 @@ class DualQP:
         self._a[new] = 0.0
         self._where[new] = -1
         self.gram.extend(rows.slopes, known)
-        if self.loose is not None:
-            self.loose.extend(rows.slopes, known)
+        if self.unweighted is not None:
+            self.unweighted.extend(rows.slopes, known)
             self._mix(known, count)
         self.count = count
         self.finite = bool(np.isfinite(self.hessian.diagonal()[:count]).all())
@@ -118,7 +111,7 @@ class DualQP:
         for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_free", "_where", "_sums"):
             setattr(self, name, grown(getattr(self, name), capacity))
         self._factor = grown(self._factor, capacity, square=True)
-        if self.loose is not None:
+        if self.unweighted is not None:
             self._mixed = grown(self._mixed, capacity, square=True)
 
     def _keep(self, stays: Array) -> None:
@@ -137,14 +130,14 @@ class DualQP:
         self._where[:] = -1
         self._where[free] = np.arange(self._n_free)
         self.gram.keep(kept)
-        if self.loose is not None:
-            self.loose.keep(kept)
+        if self.unweighted is not None:
+            self.unweighted.keep(kept)
             self._mix(0, count)
 
     # ----------------------------------------------------------------- metric
 
     def set_kappa(self, kappa: float) -> None:
-        """Change the weight of the loose coordinates; O(K^2)."""
+        """Change `kappa`; O(K^2)."""
         if kappa != self.kappa:
             self.kappa = kappa
             self._mix(0, self.count)
@@ -154,38 +147,24 @@ class DualQP:
         """Change the metric of the other coordinates; O(K^2 dim), or less if few of them change."""
         if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
             self.gram.change(metric, slopes[: self.count])
-            if self.loose is not None:
+            if self.unweighted is not None:
                 self._mix(0, self.count)
             self._moves = _RENEW
 
     def _mix(self, known: int, count: int) -> None:
-        assert self.loose is not None
+        assert self.unweighted is not None
         new, all_rows = slice(known, count), slice(count)
-        mixed = self.gram.matrix[all_rows, new] + self.kappa * self.loose.matrix[all_rows, new]
+        mixed = self.gram.matrix[all_rows, new] + self.kappa * self.unweighted.matrix[all_rows, new]
         self._mixed[all_rows, new] = mixed
         self._mixed[new, all_rows] = mixed.T
 
     # ------------------------------------------------------------------ solve
 
     def maximise(self, q: Array, size: Array, tol: float) -> tuple[int, float, float]:
-        """Solve for the linear term q, from the multipliers of the last solve.
+        """Solve for the linear term q, from the multipliers of the last solve, up to a duality gap of tol.
 
-        Parameters
-        ----------
-        q : ndarray of shape (K,)
-        size : ndarray of shape (K,)
-            What the rounding errors of q are relative to.
-        tol : float
-            Duality gap at which to stop.
-
-        Returns
-        -------
-        status : int
-            One of the statuses of `active_set`.
-        gap : float
-            The duality gap reached.
-        error : float
-            Rounding error of the gap.
+        The rounding errors of q are relative to `size`. Return one of the statuses of `active_set`, the gap
+        reached, and its rounding error.
         """
         self.begin(q)
         active_set.gradient(self.hessian, q, self.count, self._a, self._free, self._n_free, self._g)
@@ -232,7 +211,7 @@ class DualQP:
     def _improve(self, base: Array, tol: float, reach: float) -> tuple[int, float, float]:
         status, self._n_free, gap, error, moves = active_set.maximise(
             self.hessian, base, self._group, self._sigma, *self._state, self._n_free,
-            self._a, self._g, self.count, reach, tol, self._ray, self._moved, self._course,
+            self._a, self._g, self.count, reach, tol, self._ray, self._moved,
         )  # fmt: skip
         self._moves += moves
         return status, gap, error
@@ -257,19 +236,19 @@ class DualQP:
         """Return A'weights, for weights that vanish outside the support."""
         if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
             total = np.empty(slopes.shape[1])
-            active_set.combine(slopes, weights, self._free, self._n_free, total)
+            combine(slopes, weights, self._free, self._n_free, total)
         else:
             total = weights[self.support] @ slopes[self.support]
         return total
 
     def in_metric(self, v: Array) -> Array:
         """Return diag(metric) v."""
-        metric, loose = self.gram.metric, self.loose
+        metric, unweighted = self.gram.metric, self.unweighted
         if metric is None:
             return v
-        if loose is None or loose.metric is None:
+        if unweighted is None or unweighted.metric is None:
             return metric * v
-        return (metric + self.kappa * loose.metric) * v
+        return (metric + self.kappa * unweighted.metric) * v
 
     # ------------------------------------------------------------------- size
 
@@ -294,3 +273,15 @@ class DualQP:
         """Return bounds of the entries of Ha, shape (K,)."""
         lengths = np.sqrt(self.hessian.diagonal()[: self.count])
         return lengths * float(np.abs(self._a[: self.count]) @ lengths)
+
+
+@routine(fastmath=SUMS)
+def combine(rows, weights, free, n_free, out):
+    """Set out to the sum of the free rows times their weights."""
+    out[:] = 0.0
+    for p in range(n_free):
+        i = free[p]
+        t = weights[i]
+        row = rows[i]
+        for j in range(out.shape[0]):
+            out[j] += t * row[j]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cutplane.masters.base import (
+    HALF_SPACE,
     Level,
     MasterSolution,
     MasterStatus,
@@ -15,9 +14,13 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.masters.qp.gram import capacity_for, grown
+from cutplane.masters.rows import survivors
+from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
 
-_MANY = 200
+_MANY = 200  # rows of a set: each is a row of the dense Gram matrix in every solve
 
 
 class SimplexQP:
@@ -34,40 +37,34 @@ class SimplexQP:
     bias) are given one around a centre that moves to the solution; bounds on x are handled by a Newton method
     whose steps are such solves, and the rows of a polyhedron are half-spaces. Answers are exact up to
     rounding, or up to the accuracy asked for; an answer that is neither is a failure.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
     """
 
     name = "simplex_qp"
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        from cutplane.masters.bounded_problem import BoundedProblem
-        from cutplane.masters.level_search import LevelSearch
-        from cutplane.masters.loose import LooseCoordinates
-        from cutplane.masters.prox_problem import ProxProblem
-        from cutplane.masters.set_rows import StackedRows
+        from cutplane.masters.qp.level_search import LevelSearch
+        from cutplane.masters.qp.prox_problem import BoundedProblem, ProxProblem
+        from cutplane.masters.qp.unweighted import UnweightedCoordinates
 
-        quadratic = reduced.regularizer.quadratic(reduced.dim)  # type: ignore[attr-defined]
-        form = reduced.simple_set.linear_form(reduced.dim)  # type: ignore[attr-defined]
+        quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         self._own = StackedRows(form) if form.rows.shape[0] else None
         if self._own is None and np.isinf(form.lower).all() and np.isinf(form.upper).all():
             self._problem = ProxProblem(reduced.n_blocks, quadratic)
         else:
             self._problem = BoundedProblem(reduced.n_blocks, quadratic, form.lower, form.upper)
-        self._loose = LooseCoordinates(self._problem, reduced.n_blocks)
+        self._unweighted = UnweightedCoordinates(self._problem, reduced.n_blocks)
         self._levels = LevelSearch(self._problem)
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
-        weights = _part(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
-        if weights is None:
+        quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+        if quadratic is None:
             return "the regularizer is not a diagonal quadratic"
-        weights = weights.weights
-        form = _part(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
+        weights = quadratic.weights
+        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         if form is None or form.n_columns > reduced.dim or form.rows.shape[0] > _MANY:
             return f"the feasible set is not a polyhedron with at most {_MANY} rows"
         if stabilization is None and not weights.any():
@@ -92,7 +89,7 @@ class SimplexQP:
         with np.errstate(all="ignore"):
             if dual.sync(rows):
                 problem.forget_values()
-                self._loose.forget()
+                self._unweighted.forget()
             if not dual.complete:
                 return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
             if not dual.finite:
@@ -101,8 +98,8 @@ class SimplexQP:
                 answer, factor = self._levels.solve(rows, stabilization.centre, stabilization.level)
             elif stabilization is not None and stabilization.weight > 0.0:
                 answer = problem.with_prox(rows, stabilization.centre, stabilization.weight, accuracy)
-            elif problem.loose.size:
-                answer = self._loose.solve(rows, accuracy)
+            elif problem.unweighted.size:
+                answer = self._unweighted.solve(rows, accuracy)
             else:
                 answer = problem.plain(rows, accuracy)
         if answer.x is None:
@@ -110,5 +107,63 @@ class SimplexQP:
         return MasterSolution(answer.x, factor * dual.multipliers[own:])
 
 
-def _part(piece: Any, capability: Capability, dim: int) -> Any:
-    return getattr(piece, capability.value)(dim) if offers(piece, capability) else None
+class StackedRows:
+    """The half-spaces of a linear form without auxiliaries, then the rows of a pool.
+
+    Parameters
+    ----------
+    form : LinearForm
+        Each finite row bound becomes a half-space, a row with equal bounds becomes an equation.
+    """
+
+    def __init__(self, form: LinearForm):
+        from cutplane.masters.qp.active_set import EQUATION
+
+        rows = form.rows.toarray()
+        equal = form.row_lower == form.row_upper
+        above, below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
+        self.own = int(above.sum() + below.sum())
+        self._count = self.own
+        self._slopes = np.vstack([rows[above], -rows[below]])
+        self._offsets = np.concatenate([-form.row_upper[above], form.row_lower[below]])
+        self._blocks = np.full(self.own, HALF_SPACE)
+        self._blocks[: equal[above].size][equal[above]] = EQUATION
+        self._ids = np.arange(self.own) - self.own
+
+    def take(self, rows: Rows) -> None:
+        """Copy what is new in the pool, and forget what has left it."""
+        ids, known = rows.ids, self._count - self.own
+        if known and (ids.shape[0] < known or ids[known - 1] != self._ids[self._count - 1]):
+            kept = np.flatnonzero(survivors(self._ids[self.own : self._count], ids))
+            known = kept.shape[0]
+            for array in (self._slopes, self._offsets, self._blocks, self._ids):
+                array[self.own : self.own + known] = array[self.own + kept]
+        self._count = self.own + ids.shape[0]
+        if self._count > self._ids.shape[0]:
+            for name in ("_slopes", "_offsets", "_blocks", "_ids"):
+                setattr(self, name, grown(getattr(self, name), capacity_for(self._count)))
+        new = slice(self.own + known, self._count)
+        self._slopes[new] = rows.slopes[known:]
+        self._offsets[new] = rows.offsets[known:]
+        self._blocks[new] = rows.blocks[known:]
+        self._ids[new] = ids[known:]
+
+    @property
+    def slopes(self) -> Array:
+        """Shape (K, dim)."""
+        return self._slopes[: self._count]
+
+    @property
+    def offsets(self) -> Array:
+        """Shape (K,)."""
+        return self._offsets[: self._count]
+
+    @property
+    def blocks(self) -> Array:
+        """Shape (K,)."""
+        return self._blocks[: self._count]
+
+    @property
+    def ids(self) -> Array:
+        """Shape (K,); negative for the rows of the form."""
+        return self._ids[: self._count]

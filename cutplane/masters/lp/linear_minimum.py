@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
 from cutplane.masters.units import unit_of
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
@@ -39,7 +39,7 @@ class LinearMinimum:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.masters.linear_minimum import LinearMinimum
+    >>> from cutplane.masters.lp.linear_minimum import LinearMinimum
     >>> from cutplane.sets import Box, Polyhedron
     >>> corner = Polyhedron([[-1.0, -1.0]], [-1.0]) & Box(0, 1, dim=2)
     >>> LinearMinimum(corner.linear_form(2))(np.array([2.0, 1.0])).value

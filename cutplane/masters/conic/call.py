@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
+import osqp
+from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 from cvxpy.settings import USER_LIMIT
 
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.cvxpy_osqp import CarefulOSQP
 from cutplane.runtime.deadline import check_time, seconds_left
 
 ACCURATE: dict[str, dict[str, Any]] = {
@@ -45,10 +47,7 @@ TIME_LIMITS = {
 }
 """What a backend calls its limit of seconds; others (ECOS) stop at their limit of iterations only."""
 
-_SOLVERS = {"OSQP": CarefulOSQP()}
-"""Solvers in the place of cvxpy's own."""
-
-_RASH = ("HIGHS",)
+_UNTRUSTED = ("HIGHS",)
 """Backends that may call a bounded quadratic programme unbounded."""
 
 _STATUSES = {
@@ -112,7 +111,7 @@ def _attempt(
     status = _STATUSES.get(problem.status, MasterStatus.FAILED)
     if status is not MasterStatus.SOLVED:
         check_time()
-    if status is MasterStatus.UNBOUNDED and backend in _RASH and not problem.objective.expr.is_pwl():
+    if status is MasterStatus.UNBOUNDED and backend in _UNTRUSTED and not problem.objective.expr.is_pwl():
         return MasterStatus.FAILED, f"{backend}: {problem.status}, which is not to be trusted here"
     return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"
 
@@ -123,3 +122,34 @@ def timed(backend: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     if name is None or seconds == math.inf:
         return dict(settings)
     return {**settings, name: min(seconds, settings.get(name, math.inf))}
+
+
+class CarefulOSQP(OSQP):
+    """cvxpy's interface to OSQP, except that a warm start passes on both sides of the constraints.
+
+    cvxpy passes on the side that changed. OSQP compares it with the other one, which it has scaled and
+    rounded since, and may find an equation whose lower side is larger than the upper one by a rounding error.
+    Then it rejects the update and solves the old problem, and cvxpy does not notice. Nor does it notice that
+    OSQP has caught a Ctrl-C.
+    """
+
+    def name(self) -> str:
+        """Return a name of its own, as cvxpy asks of custom solvers."""
+        return "CAREFUL_OSQP"
+
+    def solve_via_data(
+        self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
+    ) -> Any:
+        """Solve, having made cvxpy forget the sides it passed on last time."""
+        if solver_cache and self.name() in solver_cache:
+            _, last, _ = solver_cache[self.name()]
+            for side in ("l", "u"):
+                last[side] = np.full_like(last[side], np.nan)
+        results = super().solve_via_data(data, warm_start, verbose, solver_opts, solver_cache)
+        if results.info.status_val == osqp.SolverStatus.OSQP_SIGINT:  # pyright: ignore[reportAttributeAccessIssue]
+            raise KeyboardInterrupt
+        return results
+
+
+_SOLVERS = {"OSQP": CarefulOSQP()}
+"""Solvers in the place of cvxpy's own."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import highspy
 import numpy as np
-from scipy import sparse
 
-from cutplane.masters.base import HALF_SPACE, MasterStatus
+from cutplane.masters.base import MasterStatus
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time, seconds_left
 
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 
-_TIGHT, _LOOSE = 1e-9, 1e-7
+_TIGHT, _LOOSE = 1e-9, 1e-7  # tolerances of the first attempts, and of the last: HiGHS's own default
 _SLICE = 1.0  # seconds between two looks at the clock and at the keyboard; each costs a new factorisation,
 _FEW = 10  # so a slice with fewer iterations than this is followed by a longer one
 _CYCLING = 10  # from scratch a simplex method may take so many times the iterations that a warm start may
@@ -35,7 +34,7 @@ def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
         "presolve": "off",
         "solver": "simplex",
         "simplex_strategy": strategy,
-        "small_matrix_value": 1e-12,
+        "small_matrix_value": 1e-12,  # the least that HiGHS takes
     }
     for name, value in options.items():
         model.setOptionValue(name, value)
@@ -71,7 +70,7 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     OutOfTime
         If the deadline passes.
     """
-    limit = 1000 + 20 * (model.getNumRow() + model.getNumCol())
+    limit = _usual_iterations(model)
     _configure(model, _TIGHT, perturbation=0.0)
     _run(model, limit)
     if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
@@ -91,42 +90,19 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     return verdict or MasterStatus.FAILED, message
 
 
+def _usual_iterations(model: highspy.Highs) -> int:
+    """Return a limit that a warm start which makes progress keeps: it takes fewer, by experience."""
+    return 1000 + 20 * (model.getNumRow() + model.getNumCol())
+
+
 def _without_costs(model: highspy.Highs) -> MasterStatus | None:
     """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
     cost = np.array(model.getLp().col_cost_)
     set_costs(model, np.zeros_like(cost))
-    _run(model, _CYCLING * (1000 + 20 * (model.getNumRow() + model.getNumCol())))
+    _run(model, _CYCLING * _usual_iterations(model))
     verdict = _VERDICTS.get(model.getModelStatus())
     set_costs(model, cost)
     return MasterStatus.UNBOUNDED if verdict is MasterStatus.SOLVED else verdict
-
-
-class Entries(NamedTuple):
-    """Compressed sparse rows (or columns) as HiGHS takes them: where each starts, indices and values."""
-
-    starts: Array
-    indices: Array
-    values: Array
-
-
-def entries(slopes: Any, blocks: Array, n_columns: int) -> Entries:
-    """Return <slope, x> - xi_k for cuts, <slope, x> for half-spaces; xi_k has the index n_columns + k."""
-    if sparse.issparse(slopes):
-        if (blocks != HALF_SPACE).any():
-            width = n_columns + int(blocks.max()) + 1
-            cuts = np.flatnonzero(blocks != HALF_SPACE)
-            marks = np.full(cuts.size, -1.0), (cuts, n_columns + blocks[cuts])
-            slopes = sparse.csr_array((slopes.data, slopes.indices, slopes.indptr), (blocks.size, width))
-            slopes = sparse.csr_array(slopes + sparse.csr_array(marks, shape=slopes.shape))
-        return Entries(slopes.indptr[:-1].astype(np.int32), slopes.indices.astype(np.int32), slopes.data)
-    numbers, indices = np.nonzero(slopes)
-    cuts = np.flatnonzero(blocks != HALF_SPACE)
-    numbers, indices = np.concatenate([numbers, cuts]), np.concatenate([indices, n_columns + blocks[cuts]])
-    values = np.concatenate([slopes[slopes != 0.0], np.full(cuts.size, -1.0)])
-    order = np.argsort(numbers, kind="stable")
-    counts = np.bincount(numbers, minlength=blocks.size)
-    starts = np.cumsum(counts) - counts
-    return Entries(starts.astype(np.int32), indices[order].astype(np.int32), values[order])
 
 
 def set_costs(model: highspy.Highs, cost: Array) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
 from cutplane.masters.base import (
+    HALF_SPACE,
     Level,
     MasterSolution,
     MasterStatus,
@@ -18,12 +19,13 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import objective_scale, row_factors
-from cutplane.masters.slots import Slots
+from cutplane.masters.rows import objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.validation import Array
 
-_FEW_VARIABLES = 300
+_FEW_VARIABLES = 300  # up to which size * dim^2 is a few millions for a pool of some dozens
+_FREE = -1  # the id of no row
+_FIRST = 16  # places of the first pool
 
 
 class Pool:
@@ -54,13 +56,8 @@ class Pool:
 class PrimalForm:
     """Keeps one cvxpy problem per kind of stabilisation; each is compiled once for a size of the pool.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-    call : callable
-        ``call(problem)`` solves a cvxpy problem and returns its status and a message.
-    size : float
-        To about what size the slopes are scaled.
+    ``call(problem)`` solves a cvxpy problem and returns its status and a message; `size` is the one to which
+    the slopes are scaled.
     """
 
     def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]], size: float):
@@ -173,3 +170,74 @@ class StabilisedProblem:
         elif isinstance(stabilization, Level):
             self._level.value = self._scale * stabilization.level
             self._linear.value = stabilization.centre / self._unit
+
+
+class Placement(NamedTuple):
+    """Where the rows are."""
+
+    places: Array
+    """The place of each row."""
+    new: Array
+    """The rows that have just got their place; all of them if the pool has grown."""
+    vacated: Array
+    """The places that have lost their row, some of which may be taken again."""
+    grown: bool
+    """Whether the pool is larger than before, and every place anew."""
+
+
+class Slots:
+    """Gives each row a place that it keeps until it is removed, or until the pool grows.
+
+    The places of a block are consecutive, and all blocks have equally many; the last places are those of the
+    half-spaces. So the block of a place never changes.
+    """
+
+    def __init__(self, n_blocks: int):
+        self.n_blocks = n_blocks
+        self.per_block = 0
+        self.half_spaces = 0
+        self._ids = np.empty(0, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return self._ids.shape[0]
+
+    @property
+    def blocks(self) -> Array:
+        """The block of each place."""
+        blocks = np.repeat(np.arange(self.n_blocks), self.per_block)
+        return np.concatenate([blocks, np.full(self.half_spaces, HALF_SPACE)])
+
+    def place(self, ids: Array, blocks: Array) -> Placement:
+        """Free the places of the rows that are gone and give the new rows theirs; grow if it is full."""
+        groups = np.where(blocks == HALF_SPACE, self.n_blocks, blocks)
+        counts = np.bincount(groups, minlength=self.n_blocks + 1)
+        grown = self._grow(int(counts[:-1].max(initial=1)), int(counts[-1]))
+        vacated = np.flatnonzero((self._ids != _FREE) & ~np.isin(self._ids, ids))
+        self._ids[vacated] = _FREE
+        new = np.flatnonzero(~np.isin(ids, self._ids))
+        for group in np.unique(groups[new]):
+            members = new[groups[new] == group]
+            start = group * self.per_block
+            stop = start + self.per_block if group < self.n_blocks else self.size
+            free = start + np.flatnonzero(self._ids[start:stop] == _FREE)
+            self._ids[free[: members.size]] = ids[members]
+        order = np.argsort(self._ids)
+        places = order[np.searchsorted(self._ids, ids, sorter=order)]
+        return Placement(places, new, vacated, grown)
+
+    def _grow(self, per_block: int, half_spaces: int) -> bool:
+        if per_block <= self.per_block and half_spaces <= self.half_spaces:
+            return False
+        self.per_block = _doubled(max(self.per_block, _FIRST // self.n_blocks, 1), per_block)
+        if half_spaces:
+            self.half_spaces = _doubled(max(self.half_spaces, _FIRST), half_spaces)
+        self._ids = np.full(self.n_blocks * self.per_block + self.half_spaces, _FREE, dtype=np.int64)
+        return True
+
+
+def _doubled(size: int, needed: int) -> int:
+    while size < needed:
+        size *= 2
+    return size

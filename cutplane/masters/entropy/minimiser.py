@@ -7,14 +7,17 @@ import math
 import numpy as np
 
 from cutplane.masters.base import ReducedProblem
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.sets.box import box_corner
 
-_IDLE = 1e-6
-_FLAT = 0.3
-_TRIALS = 40
-_CHUNK = 1024
+_IDLE = 1e-6  # the share of the mean mass below which a coordinate adds nothing to a curvature that only
+# steps depend on
+_FLAT = 0.3  # the derivative that an inexact line search leaves, relative to that at its start
+_TINY = 1e-300  # keeps a quotient finite
+_TRIALS = 40  # bisections that leave 1e-12 of a step
+_CHUNK = 1024  # columns whose products stay in the cache
 
 
 def refusal(reduced: ReducedProblem) -> str | None:
@@ -25,8 +28,7 @@ def refusal(reduced: ReducedProblem) -> str | None:
     bounds = simple_set.bounds(dim)
     if bounds is not None:
         return None if (bounds[1] >= 0.0).all() else "the box has no point where the entropy is finite"
-    needed = (Capability.ENTROPIC_MINIMISATION, Capability.LINEAR_MINIMISATION)
-    if not all(offers(simple_set, capability) for capability in needed) or not _is_capped(simple_set, dim):
+    if capped_form(simple_set, dim) is None:
         return "the feasible set is neither a box nor a (capped) simplex"
     return None
 
@@ -39,35 +41,32 @@ class EntropicMinimiser:
 
         inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-        One that `refusal` accepts.
+    The reduced problem is one that `refusal` accepts.
     """
 
     def __init__(self, reduced: ReducedProblem):
         self.lam = reduced.regularizer.lam
-        self._log_reference = reduced.regularizer.log_reference(reduced.dim)  # type: ignore[attr-defined]
+        self._log_reference = ask(reduced.regularizer, Capability.ENTROPY, reduced.dim)
         self._set = reduced.simple_set
         bounds = self._set.bounds(reduced.dim)
         self._is_box = bounds is not None
         if bounds is not None:
             self._lower, self._upper = np.maximum(bounds[0], 0.0), bounds[1]
         else:
-            form = self._set.linear_form(reduced.dim)  # type: ignore[attr-defined]
+            form = ask(self._set, Capability.LINEAR_FORM, reduced.dim)
             self._lower, self._upper = np.zeros(reduced.dim), form.upper
 
     def __call__(self, v: Array, lam: float) -> Array:
         """Return x(v)."""
         if not self._is_box:
-            return self._set.minimise_entropy(v / lam, self._log_reference)  # type: ignore[attr-defined]
+            return ask(self._set, Capability.ENTROPIC_MINIMISATION, v / lam, self._log_reference)
         return np.clip(np.exp(self._log_reference - v / lam - 1.0), self._lower, self._upper)
 
     def least(self, v: Array) -> float:
         """Return the minimum of <v, x> over X0."""
         if self._is_box:
             return float(v @ box_corner(v, self._lower, self._upper))
-        return float(v @ self._set.minimise_linear(v))  # type: ignore[attr-defined]
+        return float(v @ ask(self._set, Capability.LINEAR_MINIMISATION, v))
 
     def curvature(self, slopes: Array, x: Array, lam: float) -> Array:
         """Return A (-dx/dv) A' for rows A; coordinates with a negligible share of it are left out."""
@@ -101,7 +100,7 @@ class EntropicMinimiser:
             if abs(rise) <= _FLAT * slope or (t == 1.0 and rise > 0.0):
                 break
             low, high = (t, high) if rise > 0.0 else (low, t)
-            newton = t + rise / max(self._bend(x, dv, lam), 1e-300)
+            newton = t + rise / max(self._bend(x, dv, lam), _TINY)
             t = newton if low < newton < high else 0.5 * (low + high)
         return t, x
 
@@ -119,16 +118,18 @@ class EntropicMinimiser:
         return np.where((x > self._lower) & (x < self._upper), x, 0.0)
 
 
-def _is_capped(simple_set: object, dim: int) -> bool:
-    """Tell whether a set is {0 <= x <= upper, sum x = total}."""
-    if not offers(simple_set, Capability.LINEAR_FORM):
-        return False
-    form = getattr(simple_set, Capability.LINEAR_FORM.value)(dim)
-    return (
+def capped_form(simple_set: object, dim: int) -> LinearForm | None:
+    """Return the linear form of {0 <= x <= upper, sum x = total} with an entropic minimiser, or None."""
+    needed = (Capability.ENTROPIC_MINIMISATION, Capability.LINEAR_MINIMISATION)
+    form = ask(simple_set, Capability.LINEAR_FORM, dim)
+    is_one = (
         form is not None
+        and all(offers(simple_set, capability) for capability in needed)
         and form.n_columns == dim
         and form.rows.shape[0] == 1
-        and bool((form.rows.toarray() == 1.0).all() and not form.lower.any())
+        and (form.rows.toarray() == 1.0).all()
+        and not form.lower.any()
         and form.row_lower[0] == form.row_upper[0]
         and math.isfinite(form.row_upper[0])
     )
+    return form if is_one else None

@@ -15,7 +15,9 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import (
+from cutplane.masters.lp.highs_model import rerun
+from cutplane.masters.lp.layouts import ColumnLayout, RowLayout, SingleCutLayout
+from cutplane.masters.rows import (
     is_finite,
     objective_scale,
     row_factors,
@@ -23,16 +25,11 @@ from cutplane.masters.changes import (
     scaled,
     survivors,
 )
-from cutplane.masters.highs_columns import ColumnLayout
-from cutplane.masters.highs_lone import LoneLayout
-from cutplane.masters.highs_model import rerun
-from cutplane.masters.highs_rows import RowLayout
-from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array
 
 _ORIENTATIONS = ("auto", "rows", "columns")
-_FEW_VARIABLES = 100
+_FEW_VARIABLES = 100  # where columns were faster than rows in runs of cutting planes
 
 
 class HighsMaster:
@@ -57,7 +54,7 @@ class HighsMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.highs import HighsMaster
+    >>> from cutplane.masters.lp.highs import HighsMaster
     >>> from cutplane.regularizers import NoRegularizer
     >>> from cutplane.sets import Box
     >>> master = HighsMaster(ReducedProblem(1, 1, NoRegularizer(), Box(-2, 5)))
@@ -79,9 +76,11 @@ class HighsMaster:
             raise MissingCapabilityError(f"HighsMaster cannot solve this reduced problem: {reason}.")
         if orientation not in _ORIENTATIONS:
             raise InvalidInputError(f"orientation must be 'auto', 'rows' or 'columns', got {orientation!r}.")
-        form = _form(reduced.regularizer, reduced.dim).merge(
-            _form(reduced.simple_set, reduced.dim), reduced.dim
+        regularizer, simple_set = (
+            ask(piece, Capability.LINEAR_FORM, reduced.dim)
+            for piece in (reduced.regularizer, reduced.simple_set)
         )
+        form = regularizer.merge(simple_set, reduced.dim)
         if orientation == "auto":
             orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
@@ -95,7 +94,7 @@ class HighsMaster:
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"
         for piece in (reduced.regularizer, reduced.simple_set):
-            if not offers(piece, Capability.LINEAR_FORM) or _form(piece, reduced.dim) is None:
+            if ask(piece, Capability.LINEAR_FORM, reduced.dim) is None:
                 return f"{piece!r} has no linear form"
         return None
 
@@ -119,9 +118,9 @@ class HighsMaster:
 
     def _follow(self, rows: Rows) -> bool:
         """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
-        lone = self._lone(rows)
-        if not self._settled or not np.array_equal(lone, self._lone_ids):
-            self._restart(rows, lone)
+        single = self._single_cuts(rows)
+        if not self._settled or not np.array_equal(single, self._only_cuts):
+            self._restart(rows, single)
         kept = survivors(self._known, rows.ids)
         if not kept.all():
             self._layout.remove(self.model, np.flatnonzero(~kept))
@@ -134,7 +133,7 @@ class HighsMaster:
             self.model, scaled(slopes, factors), offsets * factors, blocks
         )
 
-    def _lone(self, rows: Rows) -> Array:
+    def _single_cuts(self, rows: Rows) -> Array:
         """Return the ids of the cuts if every block has exactly one, else nothing."""
         cuts = rows.blocks != HALF_SPACE
         if self.orientation == "columns" or cuts.sum() != self.reduced.n_blocks:
@@ -142,23 +141,19 @@ class HighsMaster:
         each = np.unique(rows.blocks[cuts]).size == self.reduced.n_blocks
         return rows.ids[cuts] if each else np.empty(0, dtype=np.int64)
 
-    def _restart(self, rows: Rows, lone: Array) -> None:
+    def _restart(self, rows: Rows, single: Array) -> None:
         """Begin a new model, in the layout and the scale that the rows ask for."""
         form, dim, n_blocks = self._form, self.reduced.dim, self.reduced.n_blocks
         cuts = rows.slopes[rows.blocks != HALF_SPACE]
-        self._layout: LoneLayout | ColumnLayout | RowLayout
-        if lone.size:
-            self._layout = LoneLayout(form, dim, np.ravel(cuts.sum(axis=0)))
+        self._layout: ColumnLayout | RowLayout
+        if single.size:
+            self._layout = SingleCutLayout(form, dim, np.ravel(cuts.sum(axis=0)))
         else:
             kind = ColumnLayout if self.orientation == "columns" else RowLayout
             self._layout = kind(form, dim, n_blocks)
         self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
         self._settled = bool(row_sizes(cuts).any())
-        self._lone_ids = lone.copy()
+        self._only_cuts = single.copy()
         self._known = np.empty(0, dtype=np.int64)
         self._factors = np.empty(0)
         self.model = self._layout.build(self._scale)
-
-
-def _form(piece: object, dim: int) -> LinearForm:
-    return getattr(piece, "linear_form")(dim)  # noqa: B009

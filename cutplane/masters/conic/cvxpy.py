@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import (
     HALF_SPACE,
     Level,
@@ -18,15 +18,15 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import is_finite
-from cutplane.masters.cvxpy_call import EXACT, SLOPE_SIZES, call
-from cutplane.masters.cvxpy_dual import DualForm
-from cutplane.masters.cvxpy_primal import PrimalForm
-from cutplane.masters.cvxpy_refusal import refusal
+from cutplane.masters.conic.call import EXACT, SLOPE_SIZES, call
+from cutplane.masters.conic.dual_form import DualForm
+from cutplane.masters.conic.primal_form import PrimalForm
+from cutplane.masters.rows import is_finite
+from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
-_FEASIBLE = 1e-4
+_FEASIBLE = 1e-4  # what an inaccurate backend violates, relative to the terms, in a problem that is feasible
 
 
 class CvxpyMaster:
@@ -56,7 +56,7 @@ class CvxpyMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.cvxpy import CvxpyMaster
+    >>> from cutplane.masters.conic.cvxpy import CvxpyMaster
     >>> from cutplane.regularizers import L2
     >>> from cutplane.sets import WholeSpace
     >>> master = CvxpyMaster(ReducedProblem(1, 1, L2(1.0), WholeSpace(1)), "clarabel")
@@ -73,16 +73,13 @@ class CvxpyMaster:
         if not installed:
             names = sorted(name.lower() for name in cp.installed_solvers())
             raise InvalidInputError(f"The backend {backend!r} is not installed; choose one of {names}.")
-        reason = self.refusal(reduced, None)
-        if reason is not None:
-            raise MissingCapabilityError(f"CvxpyMaster cannot solve this reduced problem: {reason}.")
+        for piece in (reduced.regularizer, reduced.simple_set):
+            require(piece, Capability.CVXPY, "CvxpyMaster", "Give it a method cvxpy_form(x).")
         self.reduced = reduced
         self.name = installed[0].lower()
         self._backend, self._options, self._exact = installed[0], dict(options or {}), False
         self.primal = PrimalForm(reduced, self._call, SLOPE_SIZES.get(installed[0], 1.0))
         self.dual = DualForm(reduced, self._call)
-
-    refusal = staticmethod(refusal)
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve, with tighter tolerances if `accuracy` is 0, which is asked for when nothing else helps.
@@ -112,8 +109,7 @@ class CvxpyMaster:
         bounds = reduced.simple_set.bounds(reduced.dim)
         if isinstance(stabilization, Level) or bounds is None or np.isfinite(bounds).any():
             return None
-        quadratic = getattr(reduced.regularizer, "quadratic", None)
-        form: DiagonalQuadratic | None = quadratic(reduced.dim) if quadratic else None
+        form: DiagonalQuadratic | None = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
         if form is None or stabilization is None:
             return form if form is not None and (form.weights > 0.0).all() else None
         weights = form.weights + stabilization.weight

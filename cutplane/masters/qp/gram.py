@@ -6,18 +6,9 @@ import numpy as np
 
 from cutplane.pieces.validation import Array
 
-
-def grown(array: Array, capacity: int, square: bool = False) -> Array:
-    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
-    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
-    larger = np.zeros(shape, array.dtype)
-    larger[tuple(slice(size) for size in array.shape)] = array
-    return larger
-
-
-_FEW = 4
-_UPDATES = 20
-_CANCELLED = 0.5
+_FEW = 4  # an update is faster if less than a fourth of the coordinates change
+_UPDATES = 20  # in a row, each of which adds its rounding
+_CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
 
 
 class Gram:
@@ -84,3 +75,11 @@ class Gram:
 def capacity_for(count: int) -> int:
     """Return the power of two that holds `count` rows."""
     return max(16, 1 << (count - 1).bit_length())
+
+
+def grown(array: Array, capacity: int, square: bool = False) -> Array:
+    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
+    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger

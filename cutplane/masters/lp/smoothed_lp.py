@@ -7,14 +7,15 @@ import math
 import numpy as np
 
 from cutplane.masters.base import Level, MasterSolution, Prox, ReducedProblem, Rows, Stabilization
-from cutplane.masters.entropy_dual import EntropyMaster
-from cutplane.masters.highs import HighsMaster
+from cutplane.masters.entropy.dual import EntropyMaster
+from cutplane.masters.entropy.minimiser import capped_form
+from cutplane.masters.lp.highs import HighsMaster
 from cutplane.regularizers.entropy import RelativeEntropy
-from cutplane.sets.simplex import CappedSimplex
 
-_MANY = 2000
-_SHARE = 10.0
-_FINE = 0.5
+_MANY = 2000  # coordinates from which it was faster than HiGHS in runs of boosting
+_SHARE = 10.0  # what the entropy may cost, in units of the accuracy asked for
+_FINE = 0.5  # the least cost of the entropy for which Newton's method pays, in units of max |slope| / dim
+_ROUNDING = 1e-9  # caps that sum to 1 up to this leave one point
 
 
 class SmoothedLP:
@@ -34,7 +35,7 @@ class SmoothedLP:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.smoothed_lp import SmoothedLP
+    >>> from cutplane.masters.lp.smoothed_lp import SmoothedLP
     >>> from cutplane.regularizers import NoRegularizer
     >>> from cutplane.sets import CappedSimplex
     >>> signs = np.where(np.arange(4000) < 1000, -1.0, 1.0)
@@ -56,8 +57,7 @@ class SmoothedLP:
         self._smooth = EntropyMaster(
             ReducedProblem(reduced.dim, reduced.n_blocks, uniform, reduced.simple_set)
         )
-        cap: float = getattr(reduced.simple_set, "cap")  # noqa: B009
-        self._entropy = math.log(min(cap, 1.0) * reduced.dim)
+        self._entropy = math.log(min(_cap(reduced), 1.0) * reduced.dim)
         self._exact: HighsMaster | None = None
 
     @staticmethod
@@ -66,10 +66,10 @@ class SmoothedLP:
         reason = HighsMaster.refusal(reduced, stabilization)
         if reason is not None:
             return reason
-        simple = reduced.simple_set
-        if reduced.regularizer.lam > 0.0 or not isinstance(simple, CappedSimplex) or np.ndim(simple.cap):
+        cap = _cap(reduced)
+        if reduced.regularizer.lam > 0.0 or not math.isfinite(cap):
             return "it is not linear over a capped simplex with one cap"
-        if reduced.dim < _MANY or not simple.cap * reduced.dim > 1.0 + 1e-9:
+        if reduced.dim < _MANY or not cap * reduced.dim > 1.0 + _ROUNDING:
             return f"the capped simplex has fewer than {_MANY} coordinates, or one point"
         return None
 
@@ -84,3 +84,11 @@ class SmoothedLP:
         if self._exact is None:
             self._exact = HighsMaster(self._reduced)
         return self._exact.solve(rows, stabilization)
+
+
+def _cap(reduced: ReducedProblem) -> float:
+    """Return the cap of a set {0 <= x_j <= cap, sum x = 1}; inf if it is another set."""
+    form = capped_form(reduced.simple_set, reduced.dim)
+    if form is None or form.row_upper[0] != 1.0 or (form.upper != form.upper[0]).any():
+        return math.inf
+    return float(form.upper[0])

@@ -1,4 +1,4 @@
-"""Kernels of a primal active-set method for the dual of the reduced problem.
+"""Routines of a primal active-set method for the dual of the reduced problem.
 
     maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
 
@@ -29,11 +29,12 @@ SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
 EQUATION = -2
 
 _EPS = 2.0**-52
-_RIDGE = 1e-13
-_NOISE = 8.0 * _EPS
-_FLAT = 2e-14
-_TINY = 1e-300
-_IDLE = 20
+_RIDGE = 1e-13  # relative to the diagonal; some hundred times its rounding
+_NOISE = 8.0 * _EPS  # the rounding error of a gradient, relative to its terms
+_FLAT = 2e-14  # a curvature this small, relative to the lengths it comes from, is rounding
+_TINY = 1e-300  # keeps quotients of zeros finite
+_IDLE = 20  # moves without a gain beyond rounding, after which no more is to be had
+_SETTLED = 1e-3  # the score of a free variable that leaves the factor's errors aside, relative to the best
 _SLICE = 1e7  # operations between two looks at the clock and at the keyboard: a hundredth of a second
 
 
@@ -158,18 +159,6 @@ def newton(R, Z, n_free, d):
 
 
 @routine(fastmath=SUMS)
-def combine(rows, weights, free, n_free, out):
-    """Set out to the sum of the free rows times their weights."""
-    out[:] = 0.0
-    for p in range(n_free):
-        i = free[p]
-        t = weights[i]
-        row = rows[i]
-        for j in range(out.shape[0]):
-            out[j] += t * row[j]
-
-
-@routine(fastmath=SUMS)
 def gradient(H, q, n, a, free, n_free, g):
     """Set g to q - Ha."""
     for i in range(n):
@@ -218,20 +207,18 @@ def set_means(group, free, n_free, a, g, nu):
         if group[i] >= 0:
             nu[group[i]] += a[i] * g[i]
             mass[group[i]] += a[i]
-    for k in range(nu.shape[0]):
-        nu[k] /= mass[k]
+    nu /= mass
 
 
 @routine(fastmath=SUMS)
-def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
+def assess(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
 
     Returns the slack of the ungrouped variables, sum_i a_i |g_i|, the rounding error of a'g, and that of the
     largest g of a free variable.
     """
     set_means(group, free, n_free, a, g, nu)
-    slack = 0.0
-    spread = 0.0
+    slack = spread = 0.0
     for p in range(n_free):
         i = free[p]
         spread += abs(a[i]) * math.sqrt(H[i, i])
@@ -239,8 +226,7 @@ def weigh(H, base, group, free, n_free, a, g, n, reach, nu, noise):
             slack += abs(a[i] * g[i])
     if reach > 0.0:
         spread = reach
-    common = 0.0
-    total = 0.0
+    common = total = 0.0
     for i in range(n):
         noise[i] = _TINY + _NOISE * (abs(base[i]) + math.sqrt(H[i, i]) * spread)
         total += abs(a[i]) * noise[i]
@@ -262,8 +248,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
     Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the steps that are left,
     and SOLVED; or UNBOUNDED if the objective grows for ever along d, or PAUSED if no step was left.
     """
-    gain = 0.0
-    travel = 0.0
+    gain = travel = 0.0
     w = np.empty(n)
     sums = np.empty(nu.shape[0])
     while n_free > 0:
@@ -289,10 +274,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
             t = d[p]
             for i in range(n):
                 w[i] += t * row[i]
-        slope = 0.0
-        curvature = 0.0
-        size = 0.0
-        doubt = 0.0
+        slope = curvature = size = doubt = 0.0
         for p in range(n_free):
             i = free[p]
             slope += d[p] * (g[i] - nu[group[i]] if group[i] >= 0 else g[i])
@@ -301,8 +283,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
             doubt += abs(d[p]) * noise[i]
         if not slope > 0.0:
             break
-        flat = curvature <= _FLAT * size * size
-        step = np.inf if flat else slope / curvature
+        step = np.inf if curvature <= _FLAT * size * size else slope / curvature
         blocked = np.int64(-1)
         for p in range(n_free):
             if d[p] < 0.0 and a[free[p]] < -d[p] * step and group[free[p]] != EQUATION:
@@ -333,25 +314,20 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps):
     """Do so many steps of `maximise`; PAUSED if more are needed.
 
-    `course` is what has to be known to go on: the moves made (-1 before the first slice), those without a
-    gain, the gain of a move that is not complete (-1 if the last one is), and the growth of `reach`.
+    `course` is what has to be known to go on: the moves made, those without a gain, the gain of a move that
+    is not complete (-1 if the last one is), and the growth of `reach`.
     """
-    if course[0] < 0.0:
-        course[:] = 0.0
-        course[2] = -1.0
-        moved[:n] = 0.0
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
     noise = np.empty(n)
-    moves = int(course[0])
     renewed = False
     while True:
-        spread = reach + course[3] if reach > 0.0 else 0.0
-        gap, rounding, error = weigh(H, base, group, free, n_free, a, g, n, spread, nu, noise)
+        moves, idle, pending, growth = course
+        spread = reach + growth if reach > 0.0 else 0.0
+        gap, rounding, error = assess(H, base, group, free, n_free, a, g, n, spread, nu, noise)
         top[:] = 0.0
         entering = np.int64(-1)
-        best = 0.0
-        unsettled = 0.0
+        best = unsettled = 0.0
         violated = False
         for i in range(n):
             k = group[i]
@@ -371,116 +347,50 @@ def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol,
         for k in range(top.shape[0]):
             gap += top[k]
         if not gap < np.inf:
-            return NOT_FINITE, n_free, gap, error, moves
+            return NOT_FINITE, n_free, gap, error, course
         if violated:
             gap = np.inf
         if gap <= tol:
-            return SOLVED, n_free, gap, error, moves
-        if course[1] > _IDLE or moves > 20 * n + 100:
-            return STALLED, n_free, gap, error, moves
-        if course[2] < 0.0:
-            if moves > 0 or unsettled <= 1e-3 * best:
+            return SOLVED, n_free, gap, error, course
+        if idle > _IDLE or moves > 20 * n + 100:
+            return STALLED, n_free, gap, error, course
+        if pending < 0.0:
+            if moves > 0 or unsettled <= _SETTLED * best:
                 if entering >= 0:
                     n_free = append(H, group, sigma, R, Z, free, where, n_free, entering)
                 elif unsettled == 0.0 or renewed:
                     status = STALLED if violated or unsettled > 0.0 else SOLVED
-                    return status, n_free, gap, error, moves
+                    return status, n_free, gap, error, course
                 else:
                     renewed = True
                     factorise(H, group, sigma, R, Z, free, where, n_free)
-            course[2] = 0.0
+            pending = 0.0
         n_free, gain, travel, steps, status = ascend(
             H, group, R, Z, free, where, n_free, a, g, n, nu, noise, ray, moved, steps
         )
-        course[2] += gain
-        course[3] += travel
+        pending += gain
+        growth += travel
         if status != SOLVED:
-            return status, n_free, gap, error, moves
-        moves += 1
-        course[0] = moves
-        course[1] = 0.0 if course[2] > rounding else course[1] + 1.0
-        course[2] = -1.0
+            return status, n_free, gap, error, (moves, idle, pending, growth)
+        course = moves + 1, 0 if pending > rounding else idle + 1, -1.0, growth
 
 
-def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course):
+def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
     """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
 
-    Parameters
-    ----------
-    base, reach : ndarray of shape (n,), float
-        The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base
-        is q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for.
-    tol : float
-        Duality gap at which to stop; rounding stops earlier.
-    ray : ndarray of shape (capacity,)
-        Its first entries are overwritten by the last direction on the free variables.
-    moved : ndarray of shape (capacity,)
-        Overwritten by the change of a, more exact than the difference of its old and new values.
-    course : ndarray of shape (4,)
-        Overwritten; see `go_on`.
-
-    Returns
-    -------
-    status, n_free, gap, error, moves
-
-    Raises
-    ------
-    OutOfTime
-        If the deadline passes between two slices of work.
+    The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base is
+    q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for. The solve stops at a duality gap of tol,
+    or at rounding. `ray` becomes the last direction on the free variables, and `moved` the change of a, more
+    exact than the difference of its values. Return the status, the number of free variables, the gap, its
+    rounding error, and the number of moves; raise `OutOfTime` if the deadline passes between two slices.
     """
-    course[0] = -1.0
+    moved[:n] = 0.0
+    course = 0, 0, -1.0, 0.0
     steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     while True:
-        status, n_free, gap, error, moves = go_on(
+        status, n_free, gap, error, course = go_on(
             H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
         )
         if status != PAUSED:
-            return status, n_free, gap, error, moves
+            return status, n_free, gap, error, course[0]
         check_time()
-
-
-@routine(fastmath=SUMS)
-def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
-    """Maximise over s in [0, limit] the concave function whose derivative is
-
-        constant + <dv, clip(middle - scale (v + s dv), lower, upper)>,
-
-    piecewise linear, by Newton's method on the derivative inside a bracket; inf if it grows for ever.
-    """
-    low = 0.0
-    high = limit
-    s = min(1.0, limit)
-    for _ in range(200):
-        value = constant
-        descent = 0.0
-        size = abs(constant)
-        for j in range(v.shape[0]):
-            x = middle[j] - scale[j] * (v[j] + s * dv[j])
-            if x < lower[j]:
-                x = lower[j]
-            elif x > upper[j]:
-                x = upper[j]
-            else:
-                descent += scale[j] * dv[j] * dv[j]
-            value += dv[j] * x
-            size += abs(dv[j] * x)
-        if s == limit and value >= 0.0:
-            return s
-        if abs(value) <= _FLAT * size:
-            return s
-        if value > 0.0:
-            low = s
-        else:
-            high = s
-        if high <= low * (1.0 + 4.0 * _EPS):
-            return low
-        newton = s + value / descent if descent > 0.0 else np.inf
-        if low < newton < high:
-            s = newton
-        elif high < np.inf:
-            s = 0.5 * (low + high)
-        elif s > 1e100:
-            return np.inf
-        else:
-            s = min(1e3 * s, newton)
-    return low

@@ -8,12 +8,12 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, ReducedProblem, Rows
-from cutplane.masters.changes import row_factors, survivors
-from cutplane.masters.gram import Gram
+from cutplane.masters.qp.gram import Gram
+from cutplane.masters.rows import row_factors, survivors
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
-_STEP = 16
+_STEP = 16  # rows between two compilations: few of them, and few multipliers without a row
 
 
 class DualForm:
@@ -22,12 +22,7 @@ class DualForm:
     With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r
     = b + A c, and the minimiser is x = c - A'm / w. H grows with the rows; the problem is built anew every 16
     rows. H itself is the parameter, which costs much less to compile than a parametrised factor of it.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
-    call : callable
-        ``call(problem)`` solves a cvxpy problem and returns its status and a message.
+    ``call(problem)`` solves a cvxpy problem and returns its status and a message.
     """
 
     def __init__(self, reduced: ReducedProblem, call: Callable[..., tuple[MasterStatus, str]]):

@@ -17,19 +17,21 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.changes import survivors
-from cutplane.masters.entropic_minimiser import EntropicMinimiser, refusal
+from cutplane.masters.entropy.minimiser import EntropicMinimiser, refusal
+from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_ROUNDS, _STAGE_ROUNDS, _LAST_ROUNDS = 40, 15, 100
-_STEPS = 4.0
-_EXACT = 1e-10
-_CREDIBLE = 1e-8
-_ROUNDING = 1e-16
-_FAR = 100.0
-_DRIFT = 1e-9
-_SHARE = 0.01
+_ROUNDS, _LAST_ROUNDS = 40, 100  # Newton steps before the path is taken, and at its end
+_STAGE_ROUNDS = 15  # Newton steps per stage of the path
+_STEPS = 4.0  # the ratio of two weights on the path, between which Newton's method converges
+_STAGE_GAP = 0.01  # the gap at which a stage ends, relative to its weight: what x depends on
+_EXACT = 1e-10  # a gap this small, relative to the terms of its sum, is not worth another step
+_CREDIBLE = 1e-8  # an answer with this gap, relative to the terms, is not a failure
+_ROUNDING = 1e-16  # the resolution of a gap, relative to the largest slope
+_FAR = 100.0  # how far to go along a ray, in units of lam
+_DRIFT = 1e-9  # a point this far from the simplices is corrected
+_SHARE = 0.01  # of the gap, to which a step is computed
 
 
 class EntropyMaster:
@@ -70,7 +72,7 @@ class EntropyMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.entropy_dual import EntropyMaster
+    >>> from cutplane.masters.entropy.dual import EntropyMaster
     >>> from cutplane.regularizers import NegativeEntropy
     >>> from cutplane.sets import Simplex
     >>> master = EntropyMaster(ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2)))
@@ -119,7 +121,7 @@ class EntropyMaster:
             self.gap = self._newton(rows, lam, accuracy, _ROUNDS)
             if not self._is_enough(self.gap, accuracy):
                 for stage in self._path(lam):
-                    self._newton(rows, stage, 0.01 * stage, _STAGE_ROUNDS)
+                    self._newton(rows, stage, _STAGE_GAP * stage, _STAGE_ROUNDS)
                 self.gap = self._newton(rows, lam, accuracy, _LAST_ROUNDS)
             if self._is_enough(self.gap, max(accuracy, _CREDIBLE * self._size)):
                 return MasterSolution(self._x.copy(), self._a.copy())
@@ -238,7 +240,7 @@ class EntropyMaster:
         self, H: Array, blocks: Array, heights: Array, a: Array, terms: Array, tol: float, lam: float
     ) -> Array:
         """Return the step to the maximiser of <heights, s> - 1/2 s'Hs for which a + s is feasible."""
-        from cutplane.masters import active_set
+        from cutplane.masters.qp import active_set
 
         count = a.size
         factor, sums = np.zeros((count, count)), np.zeros((count, self._n_blocks))
@@ -250,7 +252,7 @@ class EntropyMaster:
         active_set.factorise(H, blocks, sigma, factor, sums, free, where, support.size)
         status, n_free, *_ = active_set.maximise(
             H, terms, blocks, sigma, factor, sums, free, where, support.size,
-            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step, np.empty(4),
+            a.copy(), heights.copy(), count, np.finfo(float).tiny, tol, ray, step,
         )  # fmt: skip
         if status == active_set.UNBOUNDED:
             step[:] = 0.0

@@ -1,0 +1,1 @@
+"""What cvxpy's solvers do for us: reduced problems of any kind, and cone programmes with certified bounds."""

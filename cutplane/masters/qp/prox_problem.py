@@ -1,0 +1,349 @@
+"""The reduced problem with a diagonal quadratic g and a prox term, solved through its dual."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.masters.base import MasterStatus, Rows
+from cutplane.masters.qp import active_set
+from cutplane.masters.qp.dual_qp import DualQP
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
+from cutplane.runtime.deadline import check_time
+
+_REFINEMENTS = 50  # solves from exact gradients; each but the last gains digits
+_EXACT = 1e-13  # a gap this small, relative to the terms of the objective, is rounding
+_ROUNDING = 1e-12  # the same of a constraint, relative to the terms it is the sum of
+_CREDIBLE = 1e-7  # a gap at which rounding stopped is an answer up to this, relative to the terms
+_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where the active bounds are settled
+_RESOLUTION = 1e-16  # of a number, relative to itself
+_FAR = 1e3  # half-spaces without a common point nearer than so many distances to them are infeasible
+_ROUNDS = 15  # Newton steps from the last active bounds, which mostly settle in two or three
+_LAST_ROUNDS = 60  # the same at the end of the path, after which there is no other way
+_PATH = tuple(10.0**k for k in range(6, 0, -1))  # how much stiffer the problems of the path are
+_ENDLESS = 1e100  # a line search that has come so far does not end
+_LEAP = 1e3  # the largest factor of a step without a bracket
+_SUMMED = 2e-14  # what rounding leaves of a sum of some hundred terms, relative to them
+_BRACKET = 2.0**-50  # a bracket of neighbouring numbers
+
+
+class Answer(NamedTuple):
+    """How a solve ended, and the minimiser."""
+
+    status: MasterStatus
+    x: Array | None = None
+    message: str = ""
+    ray: Array | None = None
+    """Multipliers of half-spaces that exclude each other, if that is why there is no minimiser."""
+
+
+class ProxProblem:
+    """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
+
+    The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix,
+    so that a change of t alone costs nothing. Coordinates that g does not weigh, if it weighs others, are
+    `unweighted`; unless `split` is False, they have a Gram matrix of their own, so that another weight of
+    theirs is cheap.
+    """
+
+    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, split: bool = True):
+        self.quadratic = quadratic
+        weighted = quadratic.weights > 0.0
+        positive = quadratic.weights[weighted]
+        self.weight = float(positive[0]) if positive.size else 0.0
+        equal = bool((positive == self.weight).all())
+        self.uniform = equal and (split or positive.size in (0, weighted.size))
+        self.unweighted = np.flatnonzero(~weighted) if positive.size and split else np.empty(0, np.int64)
+        pattern = weighted.astype(np.float64) if self.unweighted.size else None
+        self.dual = DualQP(n_blocks, pattern, None if pattern is None else 1.0 - pattern)
+        self._known: tuple[Array, Array] | None = None
+        self._metric_of: float | None = None
+
+    def forget_values(self) -> None:
+        """Forget what is known per row, because rows were deleted."""
+        self._known = None
+
+    def values(self, rows: Rows, x: Array) -> Array:
+        """Return the value of every row at x; if x is that of the last call, only new rows are multiplied."""
+        if not x.any():
+            return rows.offsets
+        slopes, known = rows.slopes, 0
+        if self._known is None or not np.array_equal(x, self._known[0]):
+            products = slopes @ x
+        else:
+            known = self._known[1].shape[0]
+            products = np.concatenate([self._known[1], slopes[known:] @ x])
+        if known < products.shape[0]:
+            self._known = (x.copy(), products)
+        return products + rows.offsets
+
+    def contains(self, x: Array) -> bool:
+        """Tell whether x is in the domain, whatever the half-spaces."""
+        return True
+
+    def free_part(self, step: Array) -> Array:
+        """Return the part of a step in x that the domain leaves free, at the last solution."""
+        return step
+
+    def step_size(self, rows: Rows, weight: float) -> float:
+        """Set the metric to the weights of g + `weight`, and return t."""
+        if self.uniform:
+            t = 1.0 / (self.weight + weight)
+        else:
+            t = 1.0
+            if weight != self._metric_of:
+                metric = 1.0 / (self.quadratic.weights + weight)
+                metric[self.unweighted] = 0.0
+                self.dual.set_metric(metric, rows.slopes)
+                self._metric_of = weight
+        if self.unweighted.size and weight > 0.0:
+            self.dual.set_kappa(1.0 / (t * weight))
+        return t
+
+    def plain(self, rows: Rows, accuracy: float) -> Answer:
+        """Solve without a prox term; g has no zero weight."""
+        return self.minimise(rows, self.quadratic.centre, self.step_size(rows, 0.0), accuracy)
+
+    def with_prox(self, rows: Rows, centre: Array, weight: float, accuracy: float) -> Answer:
+        """Solve with a prox term of positive weight."""
+        t = self.step_size(rows, weight)
+        if self.weight == 0.0:
+            return self.minimise(rows, centre, t, accuracy)
+        weights = self.quadratic.weights
+        middle = (weights * self.quadratic.centre + weight * centre) / (weights + weight)
+        return self.minimise(rows, middle, t, accuracy)
+
+    def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
+        """Minimise the model + 1/2 ||x - middle||_M^2."""
+        return self.minimise_from(rows, middle, self.values(rows, middle), t, accuracy)
+
+    def minimise_from(self, rows: Rows, middle: Array, values: Array, t: float, accuracy: float) -> Answer:
+        """Minimise the model + 1/2 ||x - middle||_M^2, given the values of the rows at `middle`."""
+        dual = self.dual
+        q, tol = values / t, accuracy / t
+        if not np.isfinite(q.sum()):
+            return Answer(MasterStatus.FAILED, message="an offset or the prox centre is not finite")
+        size = np.abs(q) + np.abs(rows.offsets) / t
+        status, gap, error = dual.maximise(q, size, tol)
+        if status == active_set.UNBOUNDED:
+            return self._infeasible(rows, q)
+        x = middle - t * dual.in_metric(dual.aggregate(dual.multipliers, rows.slopes))
+        exact = error <= tol or error <= _EXACT * dual.size(rows.offsets / t)
+        if status != active_set.SOLVED or not exact or self.outside(rows, x, _ROUNDING):
+            base = np.abs(rows.offsets) / t + _RESOLUTION * (size + dual.curvatures())
+            status, gap, x = self._refine(rows, x, base, t, tol)
+            tol = max(tol, _CREDIBLE * dual.size(base))
+        if status == active_set.NOT_FINITE or not np.isfinite(x.sum()):
+            dual.restart()
+            return Answer(MasterStatus.FAILED, message="the answer is not finite")
+        if status != active_set.SOLVED and not gap <= tol:
+            dual.restart()
+            return Answer(MasterStatus.FAILED, message=f"the active set stopped at a gap of {t * gap:.2g}")
+        return Answer(MasterStatus.SOLVED, x)
+
+    def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
+        """Tell whether x violates a half-space or an equation, relative to the terms it is the sum of."""
+        chosen = self.dual.constraints
+        if not chosen.size:
+            return False
+        slopes, offsets = rows.slopes[chosen], rows.offsets[chosen]
+        sizes = np.abs(slopes) @ np.abs(x) + np.abs(offsets)
+        return bool(np.any(violations(rows.blocks[chosen], slopes @ x + offsets) > tolerance * sizes))
+
+    def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
+        """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
+        dual = self.dual
+        status, gap = active_set.STALLED, np.inf
+        for _ in range(_REFINEMENTS):
+            check_time()
+            gradient = (rows.slopes @ x + rows.offsets) / t
+            status, gap, _ = dual.refine(gradient, base, dual.length(x) / t, tol)
+            changed = np.flatnonzero(dual.moved)
+            if not changed.size:
+                return status, gap, x
+            x = x - t * dual.in_metric(dual.moved[changed] @ rows.slopes[changed])
+        return active_set.STALLED, gap, x
+
+    def _infeasible(self, rows: Rows, q: Array) -> Answer:
+        """Check that the half-spaces of the ray, combined, exclude every point that is not very far away."""
+        dual = self.dual
+        free = dual.support
+        ray = np.zeros(dual.count)
+        ray[free] = np.where(rows.blocks[free] == active_set.EQUATION, dual.ray, np.maximum(dual.ray, 0.0))
+        ray /= np.abs(ray).max()
+        normal = np.linalg.norm(dual.in_metric(dual.aggregate(ray, rows.slopes)))
+        lengths = np.sqrt(dual.hessian.diagonal()[free])
+        distance = float(np.max(np.abs(q[free]) / lengths, initial=0.0, where=lengths > 0.0))
+        if float(ray[free] @ q[free]) > _FAR * distance * normal:
+            return Answer(MasterStatus.INFEASIBLE, None, "the half-spaces have no common point", ray)
+        return Answer(MasterStatus.FAILED, None, "the half-spaces are too close to infeasible", ray)
+
+
+def violations(blocks: Array, heights: Array) -> Array:
+    """Return how far each half-space or equation is violated, given the rows' heights; -inf for cuts."""
+    outside = np.where(blocks == active_set.EQUATION, np.abs(heights), heights)
+    return np.where(blocks < 0, outside, -np.inf)
+
+
+class BoundedProblem(ProxProblem):
+    """`ProxProblem` over lower <= x <= upper; every weight of g + prox is positive.
+
+    For multipliers a the minimiser is x(a) = clip(middle - inv(M) A'a, lower, upper), and the dual is
+    concave, once differentiable and piecewise quadratic. A Newton step solves it by the active set with the
+    clipped coordinates fixed; an exact line search in the dual makes the iteration ascend, so that it ends
+    after finitely many. Where M is so weak that steps become short, the solution is followed from that of a
+    stiffer M.
+    """
+
+    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, lower: Array, upper: Array):
+        super().__init__(n_blocks, quadratic, split=False)
+        self._lower, self._upper = lower, upper
+        self._pattern = np.ones_like(lower)
+        self._side: Array | None = None
+        """1 where x is fixed at its lower bound, -1 where at its upper bound, else 0."""
+        self.dual.gram.metric = self._pattern
+
+    def contains(self, x: Array) -> bool:
+        """Tell whether x lies in the box."""
+        return bool(np.all(x >= self._lower) and np.all(x <= self._upper))
+
+    def free_part(self, step: Array) -> Array:
+        """Return the step without the coordinates that are at a bound."""
+        return step if self._side is None else np.where(self._side == 0.0, step, 0.0)
+
+    def step_size(self, rows: Rows, weight: float) -> float:
+        """Return t, and set the pattern so that the metric is the pattern over t."""
+        if self.uniform:
+            return 1.0 / (self.weight + weight)
+        self._pattern = 1.0 / (self.quadratic.weights + weight)
+        return 1.0
+
+    def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
+        """Minimise the model + 1/2 ||x - middle||_M^2 over the box."""
+        if not np.isfinite(middle.sum()):
+            return Answer(MasterStatus.FAILED, message="the centre of the prox term is not finite")
+        answer = self._newton(rows, middle, t, accuracy, _ROUNDS)
+        if answer.status is not MasterStatus.FAILED:
+            return answer
+        for stiffness in _PATH:
+            self._newton(rows, middle, t / stiffness, accuracy, _ROUNDS)
+        return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
+
+    def _newton(self, rows: Rows, middle: Array, t: float, accuracy: float, rounds: int) -> Answer:
+        """Maximise the dual, starting from the multipliers and the active bounds of the last solve."""
+        dual, slopes = self.dual, rows.slopes
+        scale = t * self._pattern
+        dual.begin(self.values(rows, middle) / t)
+        a = dual.multipliers
+        v = dual.aggregate(a, slopes)
+        x = None
+        for number in range(rounds):
+            check_time()
+            guessed = number == 0 and self._side is not None
+            side = self._side if number == 0 else None
+            if side is None:
+                side = self._clip(middle - scale * v)[1]
+            answer = self._with_fixed_bounds(rows, middle, side, t, accuracy)
+            if answer.x is None and answer.ray is None:
+                return answer
+            step = dual.multipliers - a if answer.ray is None else answer.ray
+            dv = step @ slopes
+            if answer.ray is not None:
+                dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
+            if answer.x is not None:
+                x, new_side = self._clip(np.where(side == 0.0, answer.x, middle - scale * (v + dv)))
+                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(side, new_side)):
+                    return Answer(MasterStatus.SOLVED, x)
+            limit = 1.0 if answer.ray is None else np.inf
+            length = 1.0
+            if not (guessed and answer.ray is None):
+                slope = float(step @ rows.offsets)
+                length = line_maximum(middle, scale, v, dv, self._lower, self._upper, slope, limit)
+            if length == np.inf:
+                return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
+            if length == 0.0 and not guessed:
+                break
+            a = a + length * step
+            v = v + length * dv
+            if length < limit:
+                dual.move_to(a)
+        if x is not None and self._is_solution(rows, x, dual.multipliers, accuracy, True):
+            return Answer(MasterStatus.SOLVED, x)
+        return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
+
+    def _clip(self, target: Array) -> tuple[Array, Array]:
+        x = np.clip(target, self._lower, self._upper)
+        return x, np.sign(x - target)
+
+    def _with_fixed_bounds(self, rows: Rows, middle: Array, side: Array, t: float, accuracy: float) -> Answer:
+        """Minimise over the coordinates that are not at a bound."""
+        self._side = side
+        at_bound = np.where(side > 0.0, self._lower, self._upper)
+        anchor = np.where(side == 0.0, middle, at_bound)
+        self.dual.set_metric(np.where(side == 0.0, self._pattern, 0.0), rows.slopes)
+        return self.minimise_from(rows, anchor, rows.slopes @ anchor + rows.offsets, t, accuracy)
+
+    def _is_solution(self, rows: Rows, x: Array, a: Array, accuracy: float, settled: bool) -> bool:
+        """Tell whether x = x(a) satisfies the constraints with a duality gap that is small enough.
+
+        If the active bounds are settled, nothing but rounding can be wrong, and more of it is forgiven.
+        """
+        heights = rows.slopes @ x + rows.offsets
+        gap = abs(self.dual.model(heights) - float(a @ heights))
+        size = float(np.abs(a) @ (np.abs(heights) + np.abs(rows.offsets)))
+        if gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, _ROUNDING):
+            return True
+        if not settled:
+            return False
+        size = float(np.abs(a) @ (np.abs(rows.slopes) @ np.abs(x) + np.abs(rows.offsets)))
+        return gap <= _CREDIBLE_IN_BOX * size and not self.outside(rows, x, _CREDIBLE_IN_BOX)
+
+
+@routine(fastmath=SUMS)
+def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
+    """Maximise over s in [0, limit] the concave function whose derivative is
+
+        constant + <dv, clip(middle - scale (v + s dv), lower, upper)>,
+
+    piecewise linear, by Newton's method on the derivative inside a bracket; inf if it grows for ever.
+    """
+    low = 0.0
+    high = limit
+    s = min(1.0, limit)
+    for _ in range(200):
+        value = constant
+        descent = 0.0
+        size = abs(constant)
+        for j in range(v.shape[0]):
+            x = middle[j] - scale[j] * (v[j] + s * dv[j])
+            if x < lower[j]:
+                x = lower[j]
+            elif x > upper[j]:
+                x = upper[j]
+            else:
+                descent += scale[j] * dv[j] * dv[j]
+            value += dv[j] * x
+            size += abs(dv[j] * x)
+        if s == limit and value >= 0.0:
+            return s
+        if abs(value) <= _SUMMED * size:
+            return s
+        if value > 0.0:
+            low = s
+        else:
+            high = s
+        if high <= low * (1.0 + _BRACKET):
+            return low
+        newton = s + value / descent if descent > 0.0 else np.inf
+        if low < newton < high:
+            s = newton
+        elif high < np.inf:
+            s = 0.5 * (low + high)
+        elif s > _ENDLESS:
+            return np.inf
+        else:
+            s = min(_LEAP * s, newton)
+    return low
