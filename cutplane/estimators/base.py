@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
@@ -22,20 +22,42 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CertifiedEstimator(BaseEstimator):
     """An estimator whose problems are solved with certificates; a pickle leaves their results out.
 
+    Parameters
+    ----------
+    tol : float, default 1e-3
+        Relative certified gap, (objective - lower bound) / objective, of each problem.
+    max_iter : int, default 10000
+        Most iterations for each problem.
+    time_limit : float, optional
+        Seconds for each problem.
+    verbose : int, default 0
+        Whether to print a line per iteration.
+
     Attributes
     ----------
+    gap_ : float
+        The largest relative gap of the problems.
+    n_iter_ : int
+        The most iterations of the problems.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If X has column names.
     """
 
-    results_: tuple[Any, ...]
-    n_features_in_: int
-    _formats: Any = MappingProxyType({"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)})
-    _target_checks: Any = MappingProxyType({})
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    time_limit: float | None = None
+    verbose: int = 0
+    results_: tuple[Any, ...] = field(init=False)
+    n_features_in_: int = field(init=False)
+    _formats: ClassVar[Any] = MappingProxyType(
+        {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
+    )
+    _target_checks: ClassVar[Any] = MappingProxyType({})
     _unpickled = ("results_",)
 
     @property
@@ -80,7 +102,8 @@ class CertifiedEstimator(BaseEstimator):
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the checked examples and targets."""
-        return validate_data(self, X, y, **self._formats, **self._target_checks)
+        checked: Any = validate_data(self, X, y, **self._formats, **self._target_checks)
+        return checked
 
     def _examples(self, X: Any) -> Any:
         """Return checked examples to predict for."""

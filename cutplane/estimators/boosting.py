@@ -42,16 +42,12 @@ class BoostingClassifier(Classification):
         Absolute gap of the soft margin; margins are in [-1, 1].
     max_iter : int, default 1000
         Most rounds for each ensemble.
-    time_limit : float, optional
-        Seconds for each ensemble.
     validation_fraction : float, optional
         In (0, 1): share of the examples set aside to stop when the error on them no longer falls.
     n_iter_no_change : int, default 20
         Rounds without a lower error there.
     random_state : int, RandomState instance or None, default None
         For the split, and passed on to `estimator` if it has such a parameter.
-    verbose : int, default 0
-        Whether to print a line per round.
 
     Attributes
     ----------
@@ -71,11 +67,9 @@ class BoostingClassifier(Classification):
     _: KW_ONLY
     tol: float = 0.01
     max_iter: int = 1000
-    time_limit: float | None = None
     validation_fraction: float | None = None
     n_iter_no_change: int = 20
     random_state: Any = None
-    verbose: int = 0
     ensembles_: tuple[Ensemble, ...] = field(init=False)
 
     def _fitted(self, X: Any, y: Any) -> list[BoostingResult]:

@@ -20,7 +20,7 @@ def documented(cls: _Class) -> _Class:
         for title in ("Parameters", "Attributes")
     )
     sections |= {
-        "Parameters": "".join(parameters[name] for name in inspect.signature(cls).parameters),
+        "Parameters": "".join(parameters.get(name, "") for name in inspect.signature(cls).parameters),
         "Attributes": "".join(attributes.values()),
     }
     order = ["Parameters", "Attributes", *sections]

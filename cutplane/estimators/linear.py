@@ -41,29 +41,17 @@ class LinearEstimator(CertifiedEstimator):
     regularize_intercept : bool, default False
         Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
         iterations.
-    tol : float, default 1e-3
-        Relative certified gap, (objective - lower bound) / objective, of each problem.
-    max_iter : int, default 10000
-        Most iterations for each problem.
-    time_limit : float, optional
-        Seconds for each problem.
     max_cuts : int, optional
         Most cuts kept for each problem; by default no limit.
     method : Method or "auto", default "auto"
         Such as ``cutplane.OCAS()``.
     backend : str or Backend, default "auto"
         Who solves the reduced problems.
-    verbose : int, default 0
-        Whether to print a line per iteration.
 
     Attributes
     ----------
     objective_, lower_bound_ : float
         The objective, summed over the problems, and what is certified to be below its optimum.
-    gap_ : float
-        The largest relative gap of the problems.
-    n_iter_ : int
-        The most iterations of the problems.
     results_ : tuple of Result
         One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``. They
         refer to the training data, and are left out when the estimator is pickled.
@@ -71,13 +59,9 @@ class LinearEstimator(CertifiedEstimator):
 
     fit_intercept: bool = True
     regularize_intercept: bool = False
-    tol: float = 1e-3
-    max_iter: int = 10_000
-    time_limit: float | None = None
     max_cuts: int | None = None
     method: Any = "auto"
     backend: Any = "auto"
-    verbose: int = 0
     coef_: Array = field(init=False)
     intercept_: Any = field(init=False)
     penalty = "l2"

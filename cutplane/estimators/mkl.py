@@ -64,17 +64,11 @@ class MKLEstimator(CertifiedEstimator):
         Whether there is a b.
     method : Method or "auto", default "auto"
         Such as ``cutplane.LevelBundle()``.
-    tol : float, default 1e-3
-        Relative certified gap, (objective - lower bound) / objective, of each problem.
-    max_iter : int, default 10000
-        Most iterations for each problem.
-    time_limit : float, optional
-        Seconds for each problem.
-    verbose : int, default 0
-        Whether to print a line per iteration.
 
     Attributes
     ----------
+    objective_, lower_bound_ : float
+        The objective, summed over the problems, and what is certified to be below its optimum.
     weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         One row for each class if there are more than two.
     kernel_names_ : ndarray of shape (n_kernels,)
@@ -82,12 +76,6 @@ class MKLEstimator(CertifiedEstimator):
         The kernels with weight in any of the problems, the largest sum first.
     dual_coef_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
     intercept_ : float or ndarray of shape (n_classes,)
-    objective_, lower_bound_ : float
-        The objective, summed over the problems, and what is certified to be below its optimum.
-    gap_ : float
-        The largest relative gap of the problems.
-    n_iter_ : int
-        The most iterations of the problems.
     results_ : tuple of MKLResult
         One for each problem: ``results_[0].certificate.verify()``. They keep all kernels, and are left out
         when the estimator is pickled.
@@ -101,10 +89,6 @@ class MKLEstimator(CertifiedEstimator):
     normalize: Any = "trace"
     fit_intercept: bool = True
     method: Any = "auto"
-    tol: float = 1e-3
-    max_iter: int = 10_000
-    time_limit: float | None = None
-    verbose: int = 0
     weights_: Array = field(init=False)
     dual_coef_: Array = field(init=False)
     intercept_: Any = field(init=False)

@@ -42,8 +42,6 @@ class PolynomialMKLRegressor(Regression):
         "uniform" gives all tuples the same probability: the baseline.
     tol : float, default 0.01
         Relative certified gap at which the steps end.
-    time_limit : float, optional
-        Seconds.
     random_state : int, RandomState instance or None, default None
         For the sampling.
     verbose : int, default 0
@@ -82,9 +80,7 @@ class PolynomialMKLRegressor(Regression):
     max_iter: int = 10_000
     sampling: Any = "importance"
     tol: float = 0.01
-    time_limit: float | None = None
     random_state: Any = None
-    verbose: int = 0
     _formats = MappingProxyType({"dtype": np.float64})
 
     def _fitted(self, X: Any, y: Any) -> list[PolynomialMKLResult]:
