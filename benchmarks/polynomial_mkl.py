@@ -18,7 +18,7 @@ import numpy as np
 from data import FOLDER
 from scipy.linalg import cho_factor, cho_solve
 
-from cutplane.mkl.polynomial.kernels import multisets
+from cutplane.mkl.polynomial.bases import multisets
 from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 SETS = {  # file, class against the rest, training and test examples

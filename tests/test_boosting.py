@@ -23,8 +23,8 @@ from cutplane.boosting import (
     Stump,
     plot_margins,
 )
+from cutplane.boosting.result import soft_margin
 from cutplane.boosting.risks import SmoothedMargin
-from cutplane.boosting.rounds import soft_margin
 from cutplane.exceptions import InvalidInputError, OracleError
 
 SMOOTHED = [

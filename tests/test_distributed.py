@@ -159,7 +159,7 @@ def test_few_round_trips_and_little_data(client, loss, m):
 
     def counting(which, request, points):
         answers = ask(which, request, points)
-        asked[request.method] += 1
+        asked[request.method.__name__] += 1
         sizes.append(len(pickle.dumps((request, points, answers))))
         return answers
 

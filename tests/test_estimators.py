@@ -1,6 +1,8 @@
 """The estimators keep scikit-learn's contract, and their own promises: memory, warm starts, errors."""
 
+import inspect
 import pickle
+import re
 import subprocess
 import sys
 
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cutplane import estimators
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
@@ -53,6 +56,15 @@ CHECKED = {
     LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
     LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
 }
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_every_parameter_is_documented_once_in_the_order_of_the_signature(name):
+    kind = getattr(estimators, name)
+    sections = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(kind.__doc__), flags=re.MULTILINE)
+    documented = re.findall(r"^(\w+) :", sections[sections.index("Parameters") + 1], flags=re.MULTILINE)
+    assert documented == list(inspect.signature(kind).parameters)
+    assert sections[1::2][:2] == ["Parameters", "Attributes"] and sections[-2] == "Examples"
 
 
 def expected_failures(estimator):

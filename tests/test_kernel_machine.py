@@ -13,10 +13,10 @@ from sklearn.svm import SVC, SVR
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import descent
+from cutplane.kernels.descent import active_coordinates, worth_leaving_out
 from cutplane.kernels.dual_form import dual_form
 from cutplane.kernels.machine import KernelMachine
-from cutplane.kernels.row_cache import as_rows
-from cutplane.kernels.shrinking import active_coordinates, worth_leaving_out
+from cutplane.kernels.rows import as_rows
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,

@@ -30,7 +30,7 @@ from cutplane.kernels import (
 )
 from cutplane.kernels import bank as bank_module
 from cutplane.kernels.factored import FactoredKernels
-from cutplane.kernels.low_rank import low_rank_factor
+from cutplane.kernels.forms import low_rank_factor
 from cutplane.kernels.panels import panel_ranges
 from cutplane.runtime.threads import get_threads, set_threads
 

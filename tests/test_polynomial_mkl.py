@@ -9,14 +9,11 @@ import pytest
 from scipy import sparse, stats
 
 import cutplane as cut
+from cutplane.mkl.polynomial.bases import GramBases, LinearBases, multisets
 from cutplane.mkl.polynomial.bound import FormNorm
-from cutplane.mkl.polynomial.descent import Descent
-from cutplane.mkl.polynomial.kernels import GramBases, LinearBases, multisets
+from cutplane.mkl.polynomial.descent import Descent, RidgeSystem, TupleWeights, sample_tuple
 from cutplane.mkl.polynomial.problem import PolynomialMKL
-from cutplane.mkl.polynomial.ridge import RidgeSystem
 from cutplane.mkl.polynomial.run import evaluate
-from cutplane.mkl.polynomial.sampler import sample_tuple
-from cutplane.mkl.polynomial.weights import TupleWeights
 from cutplane.status import Status
 
 RHO = np.array([2.0, 1.0, 0.7, 1.3, 1.1])

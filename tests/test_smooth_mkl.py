@@ -11,7 +11,7 @@ import pytest
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.methods.accelerated import AcceleratedGradient
-from cutplane.mkl.closed_form import ClosedFormWeights
+from cutplane.mkl.methods import ClosedFormWeights
 from cutplane.mkl.smooth import SmoothedDual
 from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.status import Status

@@ -4,8 +4,7 @@ from cutplane.boosting.early_stopping import EarlyStopping
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.hypothesis_matrix import Column, HypothesisMatrix
 from cutplane.boosting.methods import CorrectiveERLPBoost, ERLPBoost, LPBoost, MLPBoost
-from cutplane.boosting.plotting import plot_margins
-from cutplane.boosting.result import BoostingResult
+from cutplane.boosting.result import BoostingResult, plot_margins
 from cutplane.boosting.sklearn_learner import SklearnLearner
 from cutplane.boosting.soft_margin import SoftMargin
 from cutplane.boosting.stumps import DecisionStumps, Stump

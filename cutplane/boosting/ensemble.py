@@ -1,4 +1,4 @@
-"""A convex combination of hypotheses."""
+"""Convex combinations of hypotheses, and the columns of data that these look at."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
 
@@ -63,3 +64,14 @@ class Ensemble:
 def as_columns(X: Any) -> Any:
     """Return X as an ndarray or a CSC matrix, in which a column is found without a pass over all entries."""
     return X.tocsc() if sparse.issparse(X) else np.asarray(X)
+
+
+def column(X: Any, j: int) -> Array:
+    """Return column j of X, shape (m,), as a view if X is an ndarray."""
+    X = X if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] <= j:
+        raise InvalidInputError(f"X has shape {X.shape}; a hypothesis looks at column {j}: pass all columns.")
+    if not sparse.issparse(X):
+        return X[:, j]
+    X = X if X.format in ("csr", "csc") else X.tocsr()
+    return X[:, [j]].toarray().ravel()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.boosting.columns import column
+from cutplane.boosting.ensemble import column
 from cutplane.boosting.weak_learner import as_signs, first_within_tie
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_vector
@@ -68,20 +68,7 @@ class HypothesisMatrix:
     symmetric: bool = False
 
     def bind(self, X: Any, y: Array) -> BoundMatrix:
-        """Return the oracle of edges.
-
-        Parameters
-        ----------
-        X : ndarray, CSR or CSC of shape (m, n)
-            Entries in [-1, 1]; float32 and float64 are not copied.
-        y : ndarray of shape (m,)
-            Labels -1.0 and +1.0.
-
-        Raises
-        ------
-        InvalidInputError
-            If an entry of X is not in [-1, 1], or y holds other labels.
-        """
+        """Return the oracle of edges, for entries of X in [-1, 1]; float32 and float64 are not copied."""
         X = as_matrix(X)
         _check_range(X)
         return BoundMatrix(as_signs(y, X.shape[0]), make_data(X, np.array([0, X.shape[0]])), self.symmetric)
@@ -89,14 +76,7 @@ class HypothesisMatrix:
 
 @dataclass(frozen=True, eq=False)
 class BoundMatrix:
-    """The column with the largest edge on given examples.
-
-    Parameters
-    ----------
-    y : ndarray of shape (m,)
-    data : Data
-    symmetric : bool
-    """
+    """The column with the largest edge on given examples."""
 
     y: Array
     data: Data
@@ -104,13 +84,7 @@ class BoundMatrix:
     exact = True
 
     def best(self, d: Array) -> tuple[Column, Array]:
-        """Return the column with the largest edge, and its margins; the first one, and +1, among equals.
-
-        Parameters
-        ----------
-        d : ndarray of shape (m,)
-            Weights of the examples, of sum 1.
-        """
+        """Return the column with the largest edge, and its margins; the first one, and +1, among equals."""
         edges = self.data.transposed_times(as_vector("d", d, self.y.size) * self.y)
         sizes = np.abs(edges) if self.symmetric else edges
         largest = float(sizes.max())

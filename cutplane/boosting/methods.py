@@ -203,13 +203,6 @@ class LPCorrection:
     """The best ensemble of the known hypotheses, without entropy: the master of LPBoost.
 
     Its distribution is what the weak learner is asked about next where Frank-Wolfe finds nothing new.
-
-    Parameters
-    ----------
-    hull : HypothesisHull
-    nu : float
-    accuracy : float
-        Asked for of the linear programme.
     """
 
     def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):

@@ -13,12 +13,6 @@ from cutplane.pieces.validation import Array
 class Pool:
     """Asks a weak learner and remembers what it said.
 
-    Parameters
-    ----------
-    learner : EdgeOracle
-        A weak learner bound to m examples.
-    m : int
-
     Attributes
     ----------
     hypotheses : list

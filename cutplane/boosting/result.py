@@ -1,23 +1,31 @@
-"""What soft-margin boosting returns."""
+"""The result of soft-margin boosting, and its verification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.boosting.ensemble import Ensemble, as_columns
+from cutplane.boosting.weak_learner import margins_of
+from cutplane.engine.certificate import Verification
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
+from cutplane.report.plotting import as_axes
 from cutplane.result import BaseResult, SpecialCertificate
+from cutplane.sets.simplex import CappedSimplex
 from cutplane.status import Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cutplane.boosting.soft_margin import SoftMargin
-    from cutplane.engine.certificate import Verification
+
+
+_AGREEMENT = 1e-9
+"""Margins are in [-1, 1], and sums of numbers of sum 1: what rounding and ties between hypotheses leave."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,8 +120,6 @@ class BoostingResult(BaseResult):
         InvalidInputError
             If no problem is known.
         """
-        from cutplane.boosting.verification import verify
-
         return verify(self, problem or self.problem)
 
     def staged_ensembles(self) -> Iterator[Ensemble]:
@@ -139,8 +145,6 @@ class BoostingResult(BaseResult):
 
     def plot_margins(self, ax: Axes | None = None) -> Axes:
         """Plot the cumulative distribution of the margins and return the axes (needs the extra ``plot``)."""
-        from cutplane.boosting.plotting import plot_margins
-
         return plot_margins({"": self.margins}, self.soft_margin, ax=ax)
 
     def _facts(self) -> dict[str, Any]:
@@ -160,3 +164,85 @@ class BoostingResult(BaseResult):
         if self.status is Status.TARGET:
             return "Nothing if the ensemble is enough; an exact weak learner (DecisionStumps) proves it."
         return super()._remedy
+
+
+def plot_margins(margins: Mapping[str, Array], soft_margin: float | None = None, ax: Any = None) -> Axes:
+    """Plot the share of examples whose margin is at most a value, and return the axes.
+
+    Parameters
+    ----------
+    margins : mapping of str to ndarray of shape (m,)
+        A curve for each label.
+    soft_margin : float, optional
+        Drawn as a vertical line.
+    ax : matplotlib Axes, optional
+        Drawn into; new axes by default.
+    """
+    ax = as_axes(ax)
+    for label, values in margins.items():
+        ax.ecdf(np.asarray(values), label=label or None)
+    if soft_margin is not None:
+        ax.axvline(soft_margin, color="0.5", linestyle="--", linewidth=1.0, label="soft margin")
+    ax.set_xlabel("margin")
+    ax.set_ylabel("share of examples")
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend()
+    return ax
+
+
+def verify(result: BoostingResult, problem: SoftMargin | None) -> Verification:
+    """Do what `BoostingResult.verify` says."""
+    if problem is None:
+        raise InvalidInputError("This result was loaded from a file: call verify(problem).")
+    m = problem.y.size
+    if result.distribution.shape != (m,):
+        raise InvalidInputError(
+            f"The result is for {result.distribution.size} examples, {problem!r} has {m}."
+        )
+    problems: list[str] = []
+    if result.nu != problem.nu:
+        problems.append(f"nu is {problem.nu:g}, not {result.nu:g}")
+    lower = _soft_margin(result, problem, problems)
+    upper = _edge(result, problem, problems)
+    if lower - upper > _AGREEMENT:
+        problems.append(f"the soft margin {lower:.10g} is above the edge {upper:.10g}")
+    return Verification(not problems, lower, upper, len(result.hypotheses) + 1, tuple(problems))
+
+
+def _soft_margin(result: BoostingResult, problem: SoftMargin, problems: list[str]) -> float:
+    weights = result.ensemble.weights
+    if (weights < 0.0).any() or abs(float(weights.sum()) - 1.0) > _AGREEMENT:
+        problems.append("the weights of the ensemble are not those of a mean")
+    margins = problem.y * result.ensemble.decision_function(problem.X)
+    if np.abs(margins - result.margins).max() > _AGREEMENT:
+        i = int(np.abs(margins - result.margins).argmax())
+        problems.append(f"the margin of example {i} is {margins[i]:.10g}, not {result.margins[i]:.10g}")
+    value = soft_margin(margins, problem.nu)
+    if abs(value - result.soft_margin) > _AGREEMENT:
+        problems.append(f"the soft margin of the ensemble is {value:.10g}, not {result.soft_margin:.10g}")
+    return value
+
+
+def _edge(result: BoostingResult, problem: SoftMargin, problems: list[str]) -> float:
+    d, y = result.distribution, problem.y
+    feasible = CappedSimplex(1.0 / problem.nu, d.size).project(d)
+    outside = float(np.abs(d - feasible).sum())  # in the sum norm: by so much edges may be wrong
+    if outside > _AGREEMENT:
+        problems.append(f"the distribution is {outside:.3g} away from the capped simplex")
+    learner = problem.weak_learner.bind(problem.X, y)
+    _, margins = learner.best(d)
+    edges = [float(margins_of(hypothesis, problem.X, y) @ d) for hypothesis in result.hypotheses]
+    edge = max([float(margins @ d), *edges]) + outside
+    too_high = edge - result.edge > _AGREEMENT
+    if too_high or (learner.exact and result.edge - edge > _AGREEMENT):
+        problems.append(f"the largest edge is {edge:.10g}, not {result.edge:.10g}")
+    if result.is_global != learner.exact:
+        problems.append(f"is_global is {result.is_global}, but the weak learner says exact = {learner.exact}")
+    if result.status is Status.OPTIMAL and not learner.exact:
+        problems.append("OPTIMAL is claimed, but the weak learner is not exact")
+    return edge
+
+
+def soft_margin(margins: Array, nu: float) -> float:
+    """Return the mean of the nu least margins: min over d in the capped simplex of <d, margins>."""
+    return float(margins @ CappedSimplex(1.0 / nu, margins.size).minimise_linear(margins))

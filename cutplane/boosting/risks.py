@@ -17,14 +17,7 @@ from cutplane.sets.simplex import CappedSimplex
 
 
 class EdgeRisk(Risk):
-    """f(d) = max_h sum_i d_i y_i h(x_i), the edge of the best hypothesis at the distribution d.
-
-    Parameters
-    ----------
-    pool : Pool
-    m : int
-        Number of examples: the dimension.
-    """
+    """f(d) = max_h sum_i d_i y_i h(x_i), the edge of the best hypothesis at the distribution d."""
 
     black_box = False
 
@@ -57,17 +50,6 @@ class SmoothedMargin(ImagedRisk):
     Minus the soft margin of an ensemble with the margins theta, but for the entropy, which is at most ``lam
     ln(m / nu)``. The gradient is -d at the maximiser d, and has the Lipschitz constant 1/lam from the maximum
     norm to the sum norm.
-
-    Parameters
-    ----------
-    dim : int
-        m, the number of examples.
-    nu : float
-        The cap of D is 1/nu.
-    lam : float
-        Positive.
-    exact : bool, default True
-        Whether the weak learner is, which bounds this risk over the hull.
     """
 
     black_box = False
@@ -113,12 +95,6 @@ class SmoothedMargin(ImagedRisk):
 
 class HypothesisHull(FeasibleSet):
     """The convex hull of the margins of all hypotheses, known through a weak learner.
-
-    Parameters
-    ----------
-    pool : Pool
-    m : int
-        Number of examples: the dimension.
 
     Attributes
     ----------

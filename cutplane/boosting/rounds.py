@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.boosting.ensemble import Ensemble
-from cutplane.boosting.result import BoostingResult
+from cutplane.boosting.result import BoostingResult, soft_margin
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
 from cutplane.engine.state import State
 from cutplane.pieces.validation import Array
-from cutplane.sets.simplex import CappedSimplex
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule
 
@@ -24,22 +23,8 @@ if TYPE_CHECKING:
     from cutplane.boosting.soft_margin import SoftMargin
 
 
-def soft_margin(margins: Array, nu: float) -> float:
-    """Return the mean of the nu least margins: min over d in the capped simplex of <d, margins>."""
-    return float(margins @ CappedSimplex(1.0 / nu, margins.size).minimise_linear(margins))
-
-
 class Rounds:
-    """One iteration of a method each, and the soft margin of the ensemble that it gives.
-
-    Parameters
-    ----------
-    problem : SoftMargin
-    method : BoostingMethod
-    pool : Pool
-    tol : float
-    early_stopping : EarlyStopping or None
-    """
+    """One iteration of a method each, and the soft margin of the ensemble that it gives."""
 
     def __init__(
         self,

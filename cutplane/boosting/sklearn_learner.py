@@ -66,15 +66,7 @@ class SklearnLearner:
             raise InvalidInputError(f"{name} has no predict_proba(X); set confidence_rated=False.")
 
     def bind(self, X: Any, y: Array) -> BoundClassifier:
-        """Return the oracle of edges.
-
-        Parameters
-        ----------
-        X : any
-            What the classifier takes: one row per example.
-        y : ndarray of shape (m,)
-            Labels -1.0 and +1.0.
-        """
+        """Return the oracle of edges, for X as the classifier takes it: one row per example."""
         return BoundClassifier(self.estimator, self.confidence_rated, X, as_signs(y, len(y)))
 
 
@@ -89,13 +81,7 @@ class BoundClassifier:
     exact = False
 
     def best(self, d: Array) -> tuple[FittedClassifier, Array]:
-        """Return the classifier fitted to the examples with weights d, and its margins.
-
-        Parameters
-        ----------
-        d : ndarray of shape (m,)
-            Nonnegative weights of the examples, of sum 1.
-        """
+        """Return the classifier fitted to the examples with weights d, and its margins."""
         from sklearn.base import clone
 
         d = as_vector("d", d, self.y.size)
@@ -108,15 +94,7 @@ class BoundClassifier:
 
 @dataclass(frozen=True, eq=False)
 class FittedClassifier:
-    """The classes that a fitted classifier predicts, -1.0 and +1.0, or its confidence in +1.
-
-    Parameters
-    ----------
-    estimator : fitted classifier
-        Its classes are -1 and 1, or one of them.
-    confidence_rated : bool, default False
-        Whether `predict` returns 2 p - 1 with the probability p of +1.
-    """
+    """The classes that a fitted classifier predicts, -1.0 and +1.0, or its confidence in +1."""
 
     estimator: Any
     confidence_rated: bool = False

@@ -23,21 +23,7 @@ _MOST_EXAMPLES = 1 << 31
 
 @dataclass(frozen=True, eq=False)
 class SortedFeatures:
-    """The examples in the order of each feature.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or CSC of shape (m, n)
-    codes : ndarray of uint32
-        For each feature, the numbers of the examples whose value is not zero, in ascending order of it. The
-        bit LAST marks where the feature can be split.
-    starts : ndarray of int64 of shape (n + 1,)
-        The codes starts[j] to starts[j + 1] are those of feature j.
-    middles : ndarray of int64 of shape (n,)
-        A split at k < middles[j] is above the example codes[k], the last one of those with its value; other
-        splits are below theirs, the first one. Zeros are in the middle; a feature without any has its middle
-        where two sums of about the same length meet.
-    """
+    """The examples in the order of each feature."""
 
     X: Any
     codes: Array
@@ -78,11 +64,6 @@ def sort_features(X: Any) -> SortedFeatures:
 
     What is kept takes 4 bytes per entry that is not zero. A CSR matrix is transposed, and a CSC one that
     stores entries several times or zeros is copied, until all is sorted.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are more than 2^31 examples.
     """
     m, n = X.shape
     if m > _MOST_EXAMPLES:
@@ -134,17 +115,7 @@ def _entries(X: Any, low: int, high: int) -> tuple[Array, Array]:
 
 
 def _sort(examples: Array, values: Array, edges: Array, m: int) -> tuple[Array, Array]:
-    """Return the codes of some features, and how many of each are below its middle.
-
-    Parameters
-    ----------
-    examples, values : ndarray
-        Numbers of examples, and their values, feature after feature.
-    edges : ndarray of shape (n + 1,)
-        Where the features begin and end.
-    m : int
-        Number of all examples.
-    """
+    """Return the codes of some features, and how many of each are below its middle."""
     order = np.empty(values.size, dtype=np.int64)
     for start, stop in pairwise(edges.tolist()):
         order[start:stop] = values[start:stop].argsort()

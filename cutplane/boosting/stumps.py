@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.boosting.columns import column
+from cutplane.boosting.ensemble import column
 from cutplane.boosting.sorted_features import SortedFeatures, sort_features
 from cutplane.boosting.weak_learner import TIE, as_signs, first_within_tie
 from cutplane.exceptions import InvalidInputError
@@ -101,19 +101,7 @@ class DecisionStumps:
     """
 
     def bind(self, X: Any, y: Array) -> BoundStumps:
-        """Sort the features of X, and return the oracle of edges.
-
-        Parameters
-        ----------
-        X : ndarray, CSR or CSC of shape (m, n)
-        y : ndarray of shape (m,)
-            Labels -1.0 and +1.0.
-
-        Raises
-        ------
-        InvalidInputError
-            If X is not a matrix of finite numbers or has more than 2^31 rows, or y holds other labels.
-        """
+        """Sort the features of X, of at most 2^31 rows, and return the oracle of edges."""
         X = as_matrix(X)
         y = as_signs(y, X.shape[0])
         return BoundStumps(y, sort_features(X))
@@ -121,27 +109,15 @@ class DecisionStumps:
 
 @dataclass(frozen=True, eq=False)
 class BoundStumps:
-    """The stump with the largest edge on given examples.
-
-    Parameters
-    ----------
-    y : ndarray of shape (m,)
-    features : SortedFeatures
-    """
+    """The stump with the largest edge on given examples."""
 
     y: Array
     features: SortedFeatures
     exact = True
 
     def best(self, d: Array) -> tuple[Stump, Array]:
-        """Return the stump with the largest edge, and its margins.
-
-        Parameters
-        ----------
-        d : ndarray of shape (m,)
-            Weights of the examples, of sum 1.
-        """
-        from cutplane.boosting import stump_kernels
+        """Return the stump with the largest edge, and its margins."""
+        from cutplane.boosting import stump_passes as stump_kernels
 
         u = as_vector("d", d, self.y.size) * self.y
         total = float(u.sum())

@@ -1,4 +1,4 @@
-"""Weak learners: how boosting asks for a hypothesis, and who may answer.
+"""Weak learners: the interface by which boosting asks for a hypothesis, and what can be made into one.
 
 A weak learner is bound to the examples once; then it is asked, for one distribution of weights d on the
 examples after the other, for a hypothesis h with a large edge
@@ -74,22 +74,6 @@ class WeakLearner(Protocol):
 def as_weak_learner(learner: Any) -> WeakLearner:
     """Return `learner` as a weak learner.
 
-    Parameters
-    ----------
-    learner : WeakLearner, scikit-learn classifier, or callable
-        An object with ``bind(X, y)`` is itself one. A classifier, any object with
-        ``fit(X, y, sample_weight=...)`` and ``predict(X)``, is fitted anew for each d (`SklearnLearner`). A
-        function ``(X, y, d) -> hypothesis`` is called for each d; its hypothesis has ``predict(X)``.
-
-    Returns
-    -------
-    WeakLearner
-
-    Raises
-    ------
-    InvalidInputError
-        If it is none of them, or a class in the place of an object.
-
     Examples
     --------
     A function that picks the better one of two experts:
@@ -123,15 +107,7 @@ def as_weak_learner(learner: Any) -> WeakLearner:
 
 @dataclass(frozen=True)
 class FunctionLearner:
-    """A weak learner given by a function.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(X, y, d)`` returns a hypothesis with a large edge.
-    exact : bool, default False
-        Whether no other hypothesis has a larger one.
-    """
+    """A weak learner given by a function."""
 
     function: Callable[..., Any]
     exact: bool = False
@@ -163,13 +139,7 @@ def margins_of(hypothesis: Hypothesis, X: Any, y: Array) -> Array:
 
 
 def check_values(hypothesis: Hypothesis, values: Any, size: int) -> Array:
-    """Return what a hypothesis predicts, or its margins, as float64 of shape (size,); nothing is clipped.
-
-    Raises
-    ------
-    OracleError
-        If it has another shape, or a value is not in [-1, 1]; the message names the hypothesis.
-    """
+    """Return what a hypothesis predicts, or its margins, as float64 of shape (size,); nothing is clipped."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -30,14 +30,6 @@ class Cluster:
 
     What can be computed is left to Dask to compute anew when a worker is lost; what was sent from here is
     sent again.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    sources : sequence
-        For each partition a function without arguments, a Delayed or a Future that gives an ImagedRisk; or
-        an ImagedRisk for each.
-    weights : sequence of float
     """
 
     def __init__(self, client: Client, sources: Sequence[Any], weights: Sequence[float]):
@@ -58,16 +50,7 @@ class Cluster:
         return len(self._futures)
 
     def ask(self, which: Sequence[int], request: Request, points: Sequence[Array]) -> list[Any]:
-        """Return the answers of some shares, in their order: one task each.
-
-        Raises
-        ------
-        OracleError
-            If a partition raises an exception, kills its workers or is lost for good, if there has been no
-            worker for a minute, or if the client is closed.
-        OutOfTime
-            If the deadline passes.
-        """
+        """Return the answers of some shares, in their order: one task each."""
         for _ in range(_ATTEMPTS):
             self._check_open()
             tasks: list[Any] = []

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cutplane.distributed.risk import DistributedRisk
-from cutplane.distributed.rows import split_rows
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import as_count, as_scalar
 from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.runtime.extras import require_extra
+
+_NEEDED = {"X", "y", "sample_weight", "normalize"}
 
 
 def distribute(
@@ -119,3 +122,33 @@ def _as_weights(weights: Sequence[float], n_parts: int) -> list[float]:
         as_scalar(f"weights[{k}]", weight, low=0.0, low_open=True, high=np.inf, high_open=True)
         for k, weight in enumerate(weights)
     ]
+
+
+def split_rows(risk: Any, n_parts: int) -> list[ImagedRisk]:
+    """Return risks of contiguous rows of nearly equal number, whose sum is the risk; CSC data are copied."""
+    names = _parameters(risk)
+    if not names >= _NEEDED:
+        raise InvalidInputError(
+            f"{risk!r} is not made of rows that can be shared out, as a LinearRisk is; give a list of "
+            "partitions."
+        )
+    m = risk.X.shape[0]
+    if n_parts > m:
+        raise InvalidInputError(f"n_parts must be at most the number of examples, {m}, got {n_parts}.")
+    one_block = {"blocks": 1} if "blocks" in names else {}
+    edges = (np.arange(n_parts + 1) * m // n_parts).tolist()
+    return [
+        replace(
+            risk,
+            X=risk.X[start:end],
+            y=risk.y[start:end],
+            sample_weight=risk.weights[start:end],
+            normalize=False,
+            **one_block,
+        )
+        for start, end in pairwise(edges)
+    ]
+
+
+def _parameters(risk: Any) -> set[str]:
+    return {field.name for field in fields(risk) if field.init} if is_dataclass(risk) else set()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.distributed.images import Image
 from cutplane.distributed.search import search_pieces, search_probes
-from cutplane.distributed.share import Answer, Recipe, Request
+from cutplane.distributed.share import Answer, Recipe, Request, Share
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_vector
@@ -20,6 +20,26 @@ from cutplane.risks.base import ImagedRisk
 
 if TYPE_CHECKING:
     from cutplane.distributed.cluster import Cluster
+
+
+class Image:
+    """The client's end of an image that lies in pieces on the workers: its point, and how to make it.
+
+    The images that it is a combination of are kept alive until it is made, no longer.
+    """
+
+    def __init__(self, key: int, x: Array, parents: tuple[Image, Image, float] | None = None):
+        self.key = key
+        self.x = x
+        self.parents = parents
+        self.made = False
+        self.slope: Array | None = None
+
+    def plan(self) -> list[Image]:
+        """Return the images that must be made for this one, itself last."""
+        if self.made or self.parents is None:
+            return [self]
+        return [*self.parents[0].plan(), *self.parents[1].plan(), self]
 
 
 class DistributedRisk(ImagedRisk):
@@ -46,7 +66,7 @@ class DistributedRisk(ImagedRisk):
         self._keys = itertools.count()
         self._unused: list[int] = []
         self._piecewise = True
-        shares = cluster.ask(self._everyone, Request((), (), "describe"), ())
+        shares = cluster.ask(self._everyone, Request((), (), Share.describe), ())
         parts = sorted(part for share in shares for part in share)
         _, dim, _, self._first = parts[0]
         for number, other, _, name in parts:
@@ -82,24 +102,24 @@ class DistributedRisk(ImagedRisk):
         comes along.
         """
         if z.parents is None:
-            return float(sum(self._ask([z], "value", z.key)))
-        values, slopes = zip(*self._ask([z], "value_and_slope", z.key), strict=True)
+            return float(sum(self._ask([z], Share.value, z.key)))
+        values, slopes = zip(*self._ask([z], Share.value_and_slope, z.key), strict=True)
         z.slope = np.sum(slopes, axis=0)
         return float(sum(values))
 
     def slopes(self, z: Image) -> Array:
         """Return a subgradient, shape (dim,): one round trip and one pass over the data."""
         slope, z.slope = z.slope, None
-        return np.sum(self._ask([z], "slope", z.key), axis=0) if slope is None else slope
+        return np.sum(self._ask([z], Share.slope, z.key), axis=0) if slope is None else slope
 
     def line(self, z0: Image, z1: Image) -> Line:
         """Return the risk on the line; it brings a search of its own, a few round trips without data."""
 
-        def ask(method: str, *arguments: Any) -> list[Any]:
+        def ask(method: Callable[..., Any], *arguments: Any) -> list[Any]:
             return self._ask([z0, z1], method, z0.key, z1.key, *arguments)
 
         def sample(points: Array) -> Array:
-            return np.sum(ask("sample", points), axis=0)
+            return np.sum(ask(Share.sample, points), axis=0)
 
         def evaluate(t: float) -> tuple[float, float]:
             value, slope = sample(np.array([t]))[:, 0].tolist()
@@ -107,10 +127,10 @@ class DistributedRisk(ImagedRisk):
 
         def search(rest: Line, limit: float) -> float:
             if self._piecewise and rest.derivative is not None and rest.newton is None:
-                estimates = ask("estimate")
+                estimates = ask(Share.estimate)
                 self._piecewise = None not in estimates
                 if self._piecewise:
-                    return search_pieces(estimates, partial(ask, "pieces"), rest.derivative, limit)
+                    return search_pieces(estimates, partial(ask, Share.pieces), rest.derivative, limit)
             return search_probes(sample, rest, limit)
 
         return Line(evaluate, search=search)
@@ -120,7 +140,7 @@ class DistributedRisk(ImagedRisk):
         weakref.finalize(image, self._unused.append, image.key).atexit = False
         return image
 
-    def _ask(self, images: list[Image], method: str, *arguments: Any) -> list[Any]:
+    def _ask(self, images: list[Image], method: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Ask every share; one that was made anew in the meantime is sent the points again."""
         unused = tuple(self._unused)
         plan = [step for image in images for step in image.plan()]

@@ -85,16 +85,6 @@ def search_pieces(
     Derivatives increase, so the summaries bound each other from below and above everywhere, and each round
     leaves a bracket that holds a few cells of every partition; the points of one round are asked of all
     partitions in the next.
-
-    Parameters
-    ----------
-    estimates : sequence of (PiecewiseLinear, float)
-        What `estimate` gives of the derivative of each partition: where to look first.
-    ask : callable
-        ``ask(low, high, probes)`` returns for each what `summarise` gives of its derivative on [low, high].
-    rest : Derivative
-        To be added.
-    limit : float
     """
     estimates = [*estimates, rest.estimate()]
     copy = reduce(add, [copy for copy, _ in estimates])
@@ -136,15 +126,6 @@ def search_probes(sample: Callable[[Array], Array], rest: Line, limit: float) ->
     The zero of the derivative is bracketed, then found by inverse interpolation, with points on both sides
     of the estimate at the distance of its error, further apart and with the middle of the bracket if that did
     not shrink, until it is known to a relative 1e-10, or phi to rounding.
-
-    Parameters
-    ----------
-    sample : callable
-        ``sample(points)`` returns the values and the right derivatives at increasing points.
-    rest : Line
-        To be added.
-    limit : float
-        Largest step allowed, possibly inf.
     """
     points, values, slopes = np.empty((3, 0))
     probes, last = np.unique(np.minimum([0.0, 0.25, 1.0, 2.0], limit)), np.inf

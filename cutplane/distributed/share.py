@@ -47,7 +47,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Request:
-    """A question to every share: a method of `Share` and its arguments.
+    """A question to every share: a method of `Share`, and its arguments after the share.
 
     Attributes
     ----------
@@ -55,13 +55,11 @@ class Request:
         The images needed, in an order in which they can be made.
     unused : tuple of int
         Keys of images to forget.
-    method : str
-    arguments : tuple
     """
 
     recipes: tuple[Recipe, ...]
     unused: tuple[int, ...]
-    method: str
+    method: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
 
 
@@ -93,10 +91,6 @@ class Share:
     With one share for each thread no task waits for a thread, so that Dask has no reason to move data from
     one worker to another. The images are a cache: they are left behind when the share moves nevertheless, or
     is spilled to the disk, and the client sends their points again.
-
-    Parameters
-    ----------
-    parts : sequence of Part
     """
 
     def __init__(self, parts: Sequence[Part]):
@@ -132,7 +126,7 @@ class Share:
                 )
             else:
                 return Answer.LOST
-        return getattr(self, request.method)(*request.arguments)
+        return request.method(self, *request.arguments)
 
     def describe(self) -> list[tuple[int, int, float, str]]:
         """Return the number, the dimension, the infimum and the repr of each part."""

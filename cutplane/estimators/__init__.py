@@ -11,8 +11,12 @@ from cutplane.estimators.boosting import (  # noqa: E402
 )
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
-from cutplane.estimators.mkl import MKLClassifier, MKLRegressor  # noqa: E402
-from cutplane.estimators.mkl_cross_validation import MKLClassifierCV, MKLRegressorCV  # noqa: E402
+from cutplane.estimators.mkl import (  # noqa: E402
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLRegressor,
+    MKLRegressorCV,
+)
 from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402

@@ -1,63 +1,80 @@
-"""What the linear estimators share: from data to problems, from results to attributes."""
+"""What all estimators share: certified results, classes, and cross-validation."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.estimators.digest import digest
-from cutplane.estimators.formulation import Loss, make_regularizer, starting_point, unit_weight
-from cutplane.losses.vector import VectorLoss
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_scalar, as_vector
-from cutplane.problem import Problem
-from cutplane.result import Result
-from cutplane.risks.linear import LinearRisk
-from cutplane.risks.multiclass import MulticlassRisk
-from cutplane.risks.scores import scores
 
 
-class LinearEstimator(BaseEstimator):
-    """A linear predictor fitted by the engine, with a certificate.
+@dataclass(eq=False, repr=False, kw_only=True)
+class CertifiedEstimator(BaseEstimator):
+    """An estimator whose problems are solved with certificates; a pickle leaves their results out.
 
-    A subclass says which loss and which penalty (`_loss`, `_weight`), what the targets of its problems are
-    (`_encode`), and stores its parameters in its own ``__init__``.
+    Parameters
+    ----------
+    tol : float, default 1e-3
+        Relative certified gap, (objective - lower bound) / objective, of each problem.
+    max_iter : int, default 10000
+        Most iterations for each problem.
+    time_limit : float, optional
+        Seconds for each problem.
+    verbose : int, default 0
+        Whether to print a line per iteration.
+
+    Attributes
+    ----------
+    gap_ : float
+        The largest relative gap of the problems.
+    n_iter_ : int
+        The most iterations of the problems.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        If X has column names.
     """
 
-    penalty: Any
-    l1_ratio: float = 0.5
-    fit_intercept: bool
-    regularize_intercept: bool
-    tol: float
-    max_iter: int
-    time_limit: float | None
-    max_cuts: int | None
-    method: Any
-    backend: Any
-    verbose: int
-    warm_start: bool = False
-    coef_: Array
-    intercept_: Any
-    n_features_in_: int
-    _target_checks: Mapping[str, Any] = MappingProxyType({})
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    time_limit: float | None = None
+    verbose: int = 0
+    results_: tuple[Any, ...] = field(init=False)
+    n_features_in_: int = field(init=False)
+    _formats: ClassVar[Any] = MappingProxyType(
+        {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
+    )
+    _target_checks: ClassVar[Any] = MappingProxyType({})
+    _unpickled = ("results_",)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    @property
+    def result_(self) -> Any:
+        """The result of the only problem; AttributeError if there are several, as in one-vs-rest."""
+        check_is_fitted(self)
+        if len(self.results_) != 1:
+            raise AttributeError(f"{len(self.results_)} problems were solved; their results are in results_.")
+        return self.results_[0]
+
+    def fit(self, X: Any, y: Any) -> Any:
         """Fit.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
-            float32 and float64, dense, CSR and CSC are not copied.
         y : array_like of shape (n_samples,)
-        sample_weight : array_like of shape (n_samples,), optional
-            Weights >= 0, by default 1 for each example.
 
         Returns
         -------
@@ -68,135 +85,202 @@ class LinearEstimator(BaseEstimator):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
-        problems = self._declare(X, y, sample_weight)
-        self._store(self._solve(problems))
+        self._store(self._fitted(X, y))
         return self
 
-    def _loss(self) -> Loss:
+    def _fitted(self, X: Any, y: Any) -> Sequence[Any]:
+        """Return the results of the problems."""
         raise NotImplementedError
 
-    def _weight(self, total: float) -> tuple[float, float]:
-        """Return lam, the weight of the penalty beside the mean loss, and the factor of the objective."""
-        raise NotImplementedError
-
-    def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
-        """Return the targets of each problem, and the weights of the examples."""
-        raise NotImplementedError
-
-    def _declare(self, X: Any, y: Any, sample_weight: Any) -> list[Problem]:
-        """Check the data and return the problems whose solutions are the rows of ``coef_``."""
-        loss = self._loss()
-        X, y = validate_data(
-            self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), **self._target_checks
-        )
-        weights = as_weights(sample_weight, X.shape[0])
-        targets, weights = self._encode(y, weights, loss)
-        total = float(X.shape[0]) if weights is None else float(weights.sum())
-        lam, self._scale = self._weight(total)
-        options = {"sample_weight": weights, "intercept": bool(self.fit_intercept)}
-        kind: Any = MulticlassRisk if isinstance(loss, VectorLoss) else LinearRisk
-        risks = [kind(X, target, loss, **options) for target in targets]
-        shape = getattr(risks[0], "shape", (1, risks[0].dim))
-        regularizer = make_regularizer(
-            self.penalty, lam * unit_weight(self.penalty), self.l1_ratio, self._regularized(shape)
-        )
-        return [Problem(risk, regularizer) for risk in risks]
-
-    def _regularized(self, shape: tuple[int, int]) -> Array:
-        """Return which coordinates the penalty depends on.
-
-        Of the biases of a joint problem only the differences matter, so that a penalty on one of them changes
-        no optimum; it keeps their common level at zero, which nothing else determines.
-        """
-        regularized = np.ones(shape, dtype=bool)
-        if self.fit_intercept and not self.regularize_intercept:
-            regularized[:, -1] = False
-            if shape[0] > 1 and isinstance(self.penalty, str):
-                regularized[-1, -1] = True
-        return regularized.ravel()
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "backend": self.backend,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "time_limit": self.time_limit,
-            "max_cuts": self.max_cuts,
-            "log": bool(self.verbose),
-        }
-
-    def _solve(self, problems: Sequence[Problem]) -> list[Result]:
-        starts: list[dict[str, Any]] = [{"x0": self._x0(problem)} for problem in problems]
-        if self.warm_start:
-            digests = [digest(problem.risk) for problem in problems]
-            starts = [self._start(k, problem, digests[k]) for k, problem in enumerate(problems)]
-            self._digests = digests
-        return [
-            uninterrupted(problem.solve(**self._options, **start))
-            for problem, start in zip(problems, starts, strict=True)
-        ]
-
-    def _start(self, k: int, problem: Problem, key: str) -> dict[str, Any]:
-        """Start from the cuts of the last fit if the risk is the same, else from its solution if it fits."""
-        results, keys = getattr(self, "results_", ()), getattr(self, "_digests", ())
-        if k < len(keys) and keys[k] == key:
-            return {"warm_start": results[k]}
-        fits = k < len(results) and results[k].x is not None and results[k].x.size == problem.dim
-        return {"x0": results[k].x if fits else self._x0(problem)}
-
-    def _x0(self, problem: Problem) -> Array | None:
-        risk: Any = problem.risk
-        return None if self.regularize_intercept else starting_point(risk)
-
-    def _store(self, results: Sequence[Result]) -> None:
+    def _store(self, results: Sequence[Any]) -> None:
         """Set the fitted attributes."""
-        for result in results:
-            if result.status.name != "OPTIMAL":
-                warnings.warn(
-                    f"{type(self).__name__} ended as {result.status} with the relative gap {result.gap:.2g}, "
-                    f"not tol = {self.tol:g}: {result.reason}. {result.status.remedy}",
-                    ConvergenceWarning,
-                    stacklevel=4,
-                )
-        solution = np.concatenate([np.asarray(result.x) for result in results])
-        solution = solution.reshape(-1, self.n_features_in_ + bool(self.fit_intercept))
-        self._set_solution(solution[:, : self.n_features_in_], solution[:, self.n_features_in_ :].ravel())
-        self.results_ = tuple(results)
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.gap_ = max(result.gap for result in results)
-        self.objective_ = self._scale * sum(result.objective for result in results)
-        self.lower_bound_ = self._scale * sum(result.lower_bound for result in results)
-
-    @property
-    def result_(self) -> Result:
-        """The result of the only problem; AttributeError if there are several, as in one-vs-rest."""
-        if len(self.results_) != 1:
-            raise AttributeError(f"{len(self.results_)} problems were solved; their results are in results_.")
-        return self.results_[0]
-
-    def _set_solution(self, coef: Array, intercept: Array) -> None:
-        """Set ``coef_`` and ``intercept_`` from one row per problem or class; `intercept` may be empty."""
         raise NotImplementedError
 
     def _predictions(self, X: Any) -> Array:
-        """Return X coef_' + intercept_, shape (n_samples, n_rows)."""
+        """Return the values of the predictors, one column for each problem."""
+        raise NotImplementedError
+
+    def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return the checked examples and targets."""
+        checked: Any = validate_data(self, X, y, **self._formats, **self._target_checks)
+        return checked
+
+    def _examples(self, X: Any) -> Any:
+        """Return checked examples to predict for."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), reset=False)
-        return scores(X, np.atleast_2d(self.coef_)) + self.intercept_
+        return validate_data(self, X, reset=False, **self._formats)
+
+    def _keep(self, results: Sequence[Any]) -> None:
+        """Set the attributes that speak of the results; warn of those that are not optimal."""
+        for result in results:
+            if result.status.name != "OPTIMAL":
+                warn(self, result, f"relative gap {result.gap:.2g}", stacklevel=5)
+        self.results_ = tuple(results)
+        self.n_iter_ = max(1, *(result.n_iter for result in results), 1)
+        self.gap_ = max(result.gap for result in results)
+        self.objective_ = sum(result.objective for result in results)
+        self.lower_bound_ = sum(result.lower_bound for result in results)
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("results_", "_digests")}
+        return {name: value for name, value in state.items() if name not in self._unpickled}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = bool(self._formats.get("accept_sparse"))
         return tags
 
 
-def uninterrupted(result: Result) -> Result:
+class Classification(ClassifierMixin, CertifiedEstimator):
+    """Classes, one problem for each against the rest, and scores.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    """
+
+    classes_: Array
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            The class with the largest is predicted; with two classes of shape (n_samples,), positive for
+            ``classes_[1]``.
+        """
+        found = self._predictions(X)
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def predict(self, X: Any) -> Array:
+        """Return the classes.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._classes(self.decision_function(X))
+
+    def _classes(self, scores: Array) -> Array:
+        chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def _labels(self, y: Array) -> Array:
+        """Set ``classes_``, and return the number of each example's class."""
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError(
+                f"{type(self).__name__} needs at least 2 classes in y, got 1 class: {self.classes_[0]!r}."
+            )
+        return labels
+
+    def _against_rest(self, labels: Array) -> list[Array]:
+        """Return targets -1 and 1: of the second class if there are two, else of each."""
+        count = len(self.classes_)
+        return [np.where(labels == k, 1.0, -1.0) for k in ((1,) if count == 2 else range(count))]
+
+
+class Regression(RegressorMixin, CertifiedEstimator):
+    """Numbers to predict, one problem."""
+
+    _target_checks = MappingProxyType({"y_numeric": True})
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)[:, 0]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossValidated(CertifiedEstimator):
+    """A weight chosen by cross-validation, along paths of problems that share their cuts.
+
+    A subclass says which weights (`_set_weights`), and follows the path of a problem (`_follow`).
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator or iterable, optional
+        As in scikit-learn; by default 5 folds, stratified for classes.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the accuracy or the coefficient of determination.
+    """
+
+    cv: Any = None
+    scoring: Any = None
+
+    def _set_weights(self) -> None:
+        """Set the weights in the order of the path."""
+        raise NotImplementedError
+
+    def _declare(self, X: Any, y: Any) -> list[Any]:
+        """Return the problems on these examples, with the first weight."""
+        raise NotImplementedError
+
+    def _follow(self, problem: Any) -> Iterator[Any]:
+        """Yield the results of a problem along the path."""
+        raise NotImplementedError
+
+    def _best(self, X: Any, y: Any, sample_weight: Any = None) -> int:
+        """Set ``scores_``, and return the position of the weight with the best mean score."""
+        X, y = indexable(X, y)
+        weights = as_weights(sample_weight, len(y))
+        folds: Any = check_cv(self.cv, y, classifier=is_classifier(self))
+        scores = [self._scores(X, y, weights, *fold) for fold in folds.split(X, y)]
+        self.scores_ = np.column_stack(scores)
+        return int(np.argmax(self.scores_.mean(axis=1)))
+
+    def _scores(self, X: Any, y: Any, weights: Array | None, train: Array, test: Array) -> list[float]:
+        """Return the score on the test part for each weight, of the path on the training part."""
+        model: Any = clone(self)
+        model._set_weights()
+        known, held_out = ((_safe_indexing(X, part), _safe_indexing(y, part)) for part in (train, test))
+        weigh = [{} if weights is None else {"sample_weight": weights[part]} for part in (train, test)]
+        problems = model._declare(*known, **weigh[0])
+        scorer: Any = check_scoring(model, scoring=self.scoring)
+        scores = []
+        for results in zip(*map(model._follow, problems), strict=True):
+            model._store(results)
+            scores.append(float(scorer(model, *held_out, **weigh[1])))
+        return scores
+
+
+def ascending(name: str, values: Any, default: Array) -> Array:
+    """Return different positive numbers, the least first."""
+    found = default if values is None else np.unique(as_vector(name, values))
+    if found.size == 0 or found[0] <= 0.0:
+        raise InvalidInputError(f"{name} must be positive numbers, at least one, got {values!r}.")
+    return found
+
+
+def warn(estimator: Any, result: Any, gap: str, stacklevel: int) -> None:
+    """Warn that a fit ended without the accuracy that was asked for."""
+    warnings.warn(
+        f"{type(estimator).__name__} ended as {result.status} with the {gap}, not tol = {estimator.tol:g}: "
+        f"{result.reason}. {result.status.remedy}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def uninterrupted(result: Any) -> Any:
     """Return the result; raise `KeyboardInterrupt` again if that ended it."""
     if result.status.name == "INTERRUPTED":
         raise KeyboardInterrupt

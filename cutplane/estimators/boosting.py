@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.boosting import DecisionStumps, EarlyStopping, ERLPBoost, LPBoost, MLPBoost, SoftMargin
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.methods import BoostingMethod
 from cutplane.boosting.result import BoostingResult
-from cutplane.exceptions import InvalidInputError
+from cutplane.estimators.base import Classification, warn
+from cutplane.estimators.documentation import documented
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _split: Any = train_test_split
 
 
-class BoostingClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class BoostingClassifier(Classification):
     """What the boosting classifiers share; a subclass says which method.
 
         maximise  rho - 1/(nu m) sum_i xi_i   over ensembles w, y_i sum_h w_h h(x_i) >= rho - xi_i, xi >= 0
@@ -43,20 +42,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         Absolute gap of the soft margin; margins are in [-1, 1].
     max_iter : int, default 1000
         Most rounds for each ensemble.
-    time_limit : float, optional
-        Seconds for each ensemble.
     validation_fraction : float, optional
         In (0, 1): share of the examples set aside to stop when the error on them no longer falls.
     n_iter_no_change : int, default 20
         Rounds without a lower error there.
     random_state : int, RandomState instance or None, default None
         For the split, and passed on to `estimator` if it has such a parameter.
-    verbose : int, default 0
-        Whether to print a line per round.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
     ensembles_ : tuple of Ensemble
         One with two classes, else one for each class.
     results_ : tuple of BoostingResult
@@ -65,83 +59,32 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         The largest absolute gap of the soft margins.
     n_iter_ : int
         The most rounds.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If X has column names.
     """
 
     _method: ClassVar[BoostingMethod]
-    ensembles_: tuple[Ensemble, ...]
-    n_features_in_: int
+    estimator: Any = None
+    nu: float = 0.1
+    _: KW_ONLY
+    tol: float = 0.01
+    max_iter: int = 1000
+    validation_fraction: float | None = None
+    n_iter_no_change: int = 20
+    random_state: Any = None
+    ensembles_: tuple[Ensemble, ...] = field(init=False)
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        nu: float = 0.1,
-        *,
-        tol: float = 0.01,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        validation_fraction: float | None = None,
-        n_iter_no_change: int = 20,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.nu = nu
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter is wrong, or y has one class only.
-        """
+    def _fitted(self, X: Any, y: Any) -> list[BoostingResult]:
         share = as_scalar("nu", self.nu, low=0.0, low_open=True, high=1.0)
         as_count("max_iter", self.max_iter)
-        X, y = validate_data(self, X, y, **self._formats)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        count = len(self.classes_)
-        if count < 2:
-            raise InvalidInputError(
-                f"{type(self).__name__} needs at least 2 classes in y, got 1 class: {self.classes_[0]!r}."
-            )
+        X, y = self._training(X, y)
+        targets = self._against_rest(self._labels(y))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        results = []
-        for k in (1,) if count == 2 else range(count):
-            results.append(self._fit_one(X, np.where(labels == k, 1.0, -1.0), share, seed))
-        self._store(results)
-        return self
+        return [self._fit_one(X, target, share, seed) for target in targets]
 
     def _fit_one(self, X: Any, y: Array, share: float, seed: int) -> BoostingResult:
         stopping = None
         if self.validation_fraction is not None:
-            fraction = as_scalar(
-                "validation_fraction",
-                self.validation_fraction,
-                low=0.0,
-                low_open=True,
-                high=1.0,
-                high_open=True,
-            )
+            inside = {"low": 0.0, "low_open": True, "high": 1.0, "high_open": True}
+            fraction = as_scalar("validation_fraction", self.validation_fraction, **inside)
             X, other_X, y, other_y = _split(X, y, test_size=fraction, random_state=seed, stratify=y)
             stopping = EarlyStopping(other_X, other_y, as_count("n_iter_no_change", self.n_iter_no_change))
         problem = SoftMargin(X, y, max(1.0, share * y.size), self._weak_learner(seed))
@@ -157,80 +100,49 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _weak_learner(self, seed: int) -> Any:
         if self.estimator is None:
             return DecisionStumps()
-        if not hasattr(self.estimator, "get_params"):
+        if not self._is_sklearn:
             return self.estimator
         learner: Any = clone(self.estimator)
         if "random_state" in learner.get_params() and learner.get_params()["random_state"] is None:
             learner.set_params(random_state=seed)
         return learner
 
-    def _store(self, results: list[BoostingResult]) -> None:
+    def _store(self, results: Sequence[BoostingResult]) -> None:
         for result in results:
             if result.status.name == "INTERRUPTED" and not result.reason.startswith("early stopping"):
                 raise KeyboardInterrupt
             if result.status.name not in ("OPTIMAL", "TARGET", "INTERRUPTED"):
-                warnings.warn(
-                    f"{type(self).__name__} ended as {result.status} with the gap {result.gap_abs:.2g}, not "
-                    f"tol = {self.tol:g}: {result.reason}. {result.status.remedy}",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+                warn(self, result, f"gap {result.gap_abs:.2g}", stacklevel=4)
         self.results_ = tuple(results)
         self.ensembles_ = tuple(result.ensemble for result in results)
         self.gap_ = max(result.gap_abs for result in results)
         self.n_iter_ = max(1, *(result.n_iter for result in results), 1)
 
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of the classes, in [-1, 1].
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            With two classes of shape (n_samples,), positive for ``classes_[1]``.
-        """
-        X = self._checked(X)
-        scores = [ensemble.decision_function(X) for ensemble in self.ensembles_]
-        return scores[0] if len(scores) == 1 else np.column_stack(scores)
-
-    def predict(self, X: Any) -> Array:
-        """Return the classes, shape (n_samples,)."""
-        return self._classes(self.decision_function(X))
+    def _predictions(self, X: Any) -> Array:
+        X = self._examples(X)
+        return np.column_stack([ensemble.decision_function(X) for ensemble in self.ensembles_])
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Yield the predictions after each round; an ensemble that has ended stays as it is."""
-        X = self._checked(X)
+        X = self._examples(X)
         streams = [result.staged_decision_function(X) for result in self.results_]
         for scores in _last_known(streams):
             yield self._classes(scores[0] if len(scores) == 1 else np.column_stack(scores))
 
     def _classes(self, scores: Array) -> Array:
-        chosen = (scores >= 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._formats)
+        """Return the classes; a score of 0 counts as positive, as for an `Ensemble`."""
+        return (
+            self.classes_[(scores >= 0.0).astype(np.intp)] if scores.ndim == 1 else super()._classes(scores)
+        )
 
     @property
     def _formats(self) -> dict[str, Any]:
-        return {
-            "accept_sparse": ("csr", "csc"),
-            "accept_large_sparse": not hasattr(self.estimator, "get_params"),
-            "dtype": (np.float64, np.float32),
-        }
+        return {**Classification._formats, "accept_large_sparse": not self._is_sklearn}
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "results_"}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    @property
+    def _is_sklearn(self) -> bool:
+        """Whether the weak learner is a classifier of scikit-learn."""
+        return hasattr(self.estimator, "get_params")
 
 
 def _last_known(streams: list[Iterator[Array]]) -> Iterator[list[Array]]:
@@ -246,10 +158,9 @@ def _last_known(streams: list[Iterator[Array]]) -> Iterator[list[Array]]:
                 current[k], going = item, True
 
 
+@documented
 class LPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.LPBoost`: few rounds as a rule, small ensembles.
-
-    The parameters and attributes are those of `BoostingClassifier`.
 
     Examples
     --------
@@ -264,10 +175,9 @@ class LPBoostClassifier(BoostingClassifier):
     _method = LPBoost()
 
 
+@documented
 class ERLPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.ERLPBoost`: a guaranteed number of rounds.
-
-    The parameters and attributes are those of `BoostingClassifier`.
 
     Examples
     --------
@@ -282,10 +192,9 @@ class ERLPBoostClassifier(BoostingClassifier):
     _method = ERLPBoost()
 
 
+@documented
 class MLPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.MLPBoost`: LPBoost's rounds, with a guarantee.
-
-    The parameters and attributes are those of `BoostingClassifier`.
 
     Examples
     --------

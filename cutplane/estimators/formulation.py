@@ -73,27 +73,43 @@ def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> A
     )
 
 
-def starting_point(risk: LinearRisk | MulticlassRisk) -> Array:
+def make_risk(X: Any, y: Array, loss: Loss, weights: Array | None, intercept: bool) -> Any:
+    """Return the mean loss of a linear predictor: of one score, or of those of all classes together."""
+    kind: Any = MulticlassRisk if is_joint(loss) else LinearRisk
+    return kind(X, y, loss, sample_weight=weights, intercept=intercept)
+
+
+def is_joint(loss: Loss) -> bool:
+    """Tell whether the loss is of the scores of all classes together."""
+    return isinstance(loss, VectorLoss)
+
+
+def shape_of(risk: Any) -> tuple[int, int]:
+    """Return the number of scores, and of the coefficients of each."""
+    width = risk.X.shape[1] + bool(risk.intercept)
+    return risk.dim // width, width
+
+
+def starting_point(risk: Any) -> Array:
     """Return zero weights, with biases that are certainly not the best ones if there are biases.
 
     At the best bias the first cut is flat in the bias, or nearly so, and the model falls to the known infimum
     only far off. Where classes are balanced, or targets centred, that bias is zero.
     """
-    x = np.zeros(risk.dim)
+    x = np.zeros(shape_of(risk))
     if not risk.intercept:
-        return x
-    if isinstance(risk, MulticlassRisk):
-        x.reshape(risk.shape)[:, -1] = np.linspace(1.0, -1.0, risk.shape[0])
-        return x
-    if (np.abs(risk.y) == 1.0).all():
-        x[-1] = 1.0
-        return x
-    mean = np.average(risk.y, weights=risk.weights)
-    spread = np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
-    with np.errstate(divide="ignore"):
-        start = risk.loss.link(mean + spread)
-    x[-1] = start if np.isfinite(start) else 0.0
-    return x
+        return x.ravel()
+    if len(x) > 1:
+        x[:, -1] = np.linspace(1.0, -1.0, len(x))
+    elif (np.abs(risk.y) == 1.0).all():
+        x[0, -1] = 1.0
+    else:
+        mean = np.average(risk.y, weights=risk.weights)
+        spread = np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
+        with np.errstate(divide="ignore"):
+            start = risk.loss.link(mean + spread)
+        x[0, -1] = start if np.isfinite(start) else 0.0
+    return x.ravel()
 
 
 def unit_weight(penalty: Any) -> float:

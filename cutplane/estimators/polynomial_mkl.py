@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.mkl import PolynomialMKL
+from cutplane.estimators.base import Regression, uninterrupted
+from cutplane.estimators.documentation import documented
+from cutplane.mkl import PolynomialMKL, PolynomialMKLResult
 from cutplane.pieces.validation import Array, as_count
 
 
-class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
+@documented
+@dataclass(eq=False, repr=False)
+class PolynomialMKLRegressor(Regression):
     """Ridge regression with learnt weights of all products of at most `degree` features.
 
         minimise  1/2 ||f||^2 + C/2 sum_i (f(x_i) - y_i)^2   over theta >= 0, ||theta||_2 <= 1, f in H_theta
@@ -39,8 +42,6 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         "uniform" gives all tuples the same probability: the baseline.
     tol : float, default 0.01
         Relative certified gap at which the steps end.
-    time_limit : float, optional
-        Seconds.
     random_state : int, RandomState instance or None, default None
         For the sampling.
     verbose : int, default 0
@@ -60,9 +61,6 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
         Number of steps.
     result_ : PolynomialMKLResult
         Left out when the estimator is pickled.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If X has column names.
 
     Examples
     --------
@@ -75,48 +73,19 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
     ((0, 3), True)
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        C: float = 1.0,
-        *,
-        rho: Any = None,
-        max_iter: int = 10_000,
-        sampling: Any = "importance",
-        tol: float = 0.01,
-        time_limit: float | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.degree = degree
-        self.C = C
-        self.rho = rho
-        self.max_iter = max_iter
-        self.sampling = sampling
-        self.tol = tol
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    degree: int = 3
+    C: float = 1.0
+    _: KW_ONLY
+    rho: Any = None
+    max_iter: int = 10_000
+    sampling: Any = "importance"
+    tol: float = 0.01
+    random_state: Any = None
+    _formats = MappingProxyType({"dtype": np.float64})
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-        y : array_like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
-        """
+    def _fitted(self, X: Any, y: Any) -> list[PolynomialMKLResult]:
         steps = as_count("max_iter", self.max_iter)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._training(X, y)
         result = PolynomialMKL(X, y, self.degree, C=self.C, rho=self.rho).solve(
             steps,
             self.time_limit,
@@ -125,45 +94,16 @@ class PolynomialMKLRegressor(RegressorMixin, BaseEstimator):
             tol=self.tol,
             log=bool(self.verbose),
         )
-        if result.status.name == "INTERRUPTED":
-            raise KeyboardInterrupt
-        self._store(result)
-        return self
+        return [uninterrupted(result)]
 
-    def _store(self, result: Any) -> None:
-        if result.status.name != "OPTIMAL":
-            warnings.warn(
-                f"{type(self).__name__} ended as {result.status} with the relative gap {result.gap:.2g}, not "
-                f"tol = {self.tol:g}: {result.reason}. Raise max_iter, time_limit or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.result_ = result
-        self.weights_ = result.weights
-        self.polynomial_ = result.polynomial()
-        self.n_iter_ = max(1, result.n_iter)
-        self.gap_ = result.gap
-        self.objective_ = result.objective
-        self.lower_bound_ = result.lower_bound
+    def _store(self, results: Sequence[PolynomialMKLResult]) -> None:
+        self._keep(results)
+        self.weights_ = results[0].weights
+        self.polynomial_ = results[0].polynomial()
 
-    def predict(self, X: Any) -> Array:
-        """Return the predictions: the values of ``polynomial_``.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        out = np.zeros(X.shape[0])
+    def _predictions(self, X: Any) -> Array:
+        X = self._examples(X)
+        out = np.zeros((X.shape[0], 1))
         for index, coefficient in self.polynomial_.items():
-            out += coefficient * X[:, list(index)].prod(axis=1)
+            out[:, 0] += coefficient * X[:, list(index)].prod(axis=1)
         return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "result_"}

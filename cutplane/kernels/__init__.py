@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.kernels.bank import KernelBank
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial
+from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, single_feature_kernels
 from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 from cutplane.kernels.protocol import Bank, Products
-from cutplane.kernels.single_feature import single_feature_kernels
 
 if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution

@@ -189,8 +189,8 @@ class KernelBank(Bank):
             for k, form in enumerate(self._forms_of_kernels()):
                 form, learnt = normalized(form, self.normalize)
                 steps.append(learnt)
-                if isinstance(form, Factor):
-                    yield form.F
+                if form.factor is not None:
+                    yield form.factor
                     continue
                 kept = Kept.of(form, m, self.dtype) if size <= left else form
                 left -= kept.n_bytes

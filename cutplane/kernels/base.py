@@ -143,9 +143,8 @@ class Kernel(ABC):
         """Return F with <F(x), F(z)> = k(x, z)."""
         raise NotImplementedError(f"{type(self).__name__} has no factor.")
 
-    def _set_positive(self, name: str) -> None:
-        value = as_scalar(name, getattr(self, name), low=0.0, low_open=True, high_open=True)
-        object.__setattr__(self, name, value)
+    def _set_positive(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, as_scalar(name, value, low=0.0, low_open=True, high_open=True))
 
     def finite(self, values: Array) -> Array:
         """Return values of the kernel, or raise `InvalidInputError` if one is not finite."""

@@ -39,20 +39,7 @@ def check_definite(
     product: Callable[[Array], Array] | None = None,
     whole: int = _WHOLE,
 ) -> None:
-    """Raise `InvalidInputError` if a matrix is found not to be symmetric and positive semidefinite.
-
-    Parameters
-    ----------
-    name : str
-        Of the matrix, in messages.
-    diagonal : ndarray of shape (m,)
-    block : callable
-        Returns the rows and columns of given numbers.
-    product : callable, optional
-        Returns K u; without it, only blocks of a large matrix are looked at.
-    whole : int, default 512
-        Matrices of up to that many rows are tested as a whole; at least 128.
-    """
+    """Raise `InvalidInputError` if a matrix is found not to be symmetric and positive semidefinite."""
     m, trace = diagonal.size, float(diagonal.sum())
     rng = np.random.default_rng(0)
     kind = np.dtype(np.float32)
@@ -99,15 +86,7 @@ def check_block(name: str, entries: Array, chosen: Array, trace: float, kind: np
 
 
 def check_along(name: str, rows: Any, a: Array, product: Array) -> None:
-    """Raise `InvalidInputError` if a'K a is negative, or if the block of the largest a is indefinite.
-
-    Parameters
-    ----------
-    name : str
-    rows : Rows
-    a, product : ndarray of shape (m,)
-        Coefficients, and K a.
-    """
+    """Raise `InvalidInputError` if a'K a is negative, or if the block of the largest a is indefinite."""
     trace, norm2 = float(rows.diagonal.sum()), float(a @ a)
     if norm2 > 0.0 and a @ product < -NEGATIVE[np.dtype(np.float32)] * trace * norm2:
         raise InvalidInputError(describe(name, float(a @ product) / norm2, a, np.arange(a.size)))

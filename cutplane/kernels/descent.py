@@ -11,13 +11,12 @@ import math
 from copy import copy
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.dual_form import DualForm
 from cutplane.kernels.intercept import measure
-from cutplane.kernels.newton import longest_step, newton_direction
-from cutplane.kernels.row_cache import Rows
-from cutplane.kernels.shrinking import active_coordinates, may_be_worth_it, worth_leaving_out
+from cutplane.kernels.rows import Rows
 from cutplane.kernels.smo import ROW, pair_steps, set_all_slopes, single_steps
 from cutplane.pieces.validation import Array
 
@@ -29,19 +28,14 @@ _BURST_OVERHEAD = 50_000
 _NEWTON_OVERHEAD = 150_000
 _ROW_COST = 20.0
 _EPS = 2.0**-52
+_OVERHEAD = 400_000.0
+_COPY = 2.0
+_LARGEST_PART = 0.7
+_SHIFT = 1e-12
 
 
 class Descent:
-    """The state of a solve: a, g = linear - ridge a - K a, the intercept, and the gap there.
-
-    Parameters
-    ----------
-    form : DualForm
-    rows : Rows
-    a : ndarray of shape (m,)
-        Feasible; changed in place.
-    intercept : bool
-    """
+    """The state of a solve: a, g = linear - ridge a - K a, the intercept, and the gap there."""
 
     def __init__(self, form: DualForm, rows: Rows, a: Array, intercept: bool) -> None:
         self.form, self.rows, self.a, self.intercept = form, rows, a, intercept
@@ -230,3 +224,72 @@ class Descent:
             k = int(room.argmax())
             if room[k] > abs(excess):
                 self.a[k] -= excess
+
+
+def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> Array:
+    """Return the places of the coordinates that can take part in a step, such as all off their bounds.
+
+    With an intercept a step takes one coordinate up and another down, and helps if the first gains more than
+    the second costs. The other coordinates can do neither with any partner, as long as no coordinate violates
+    the optimality conditions by more than now; of this there is no guarantee.
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM TIST 2 (2011), 27:1-27:27,
+    section 5.1, https://doi.org/10.1145/1961189.1961199.
+    """
+    up, down = g - rise, g - fall
+    most, least = float(up.max()), float(down.min())
+    if not intercept:
+        most, least = max(most, 0.0), min(least, 0.0)
+    return np.flatnonzero((up >= least) | (down <= most))
+
+
+def worth_leaving_out(active: int, m: int, spent: float) -> bool:
+    """Tell whether steps on the active coordinates alone would by now have saved what they cost beforehand.
+
+    That is a copy of their part of the matrix, and the slopes of the others afterwards.
+    """
+    saved = spent * (1.0 - active / m)
+    return 2 <= active <= _LARGEST_PART * m and saved >= _OVERHEAD + _COPY * active * m
+
+
+def may_be_worth_it(spent: float) -> bool:
+    """Tell whether `worth_leaving_out` could hold, before the active coordinates are known."""
+    return spent >= _OVERHEAD
+
+
+_potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
+
+
+def newton_direction(H: Array, rates: Array, intercept: bool) -> Array | None:
+    """Return the minimiser d of d'Hd / 2 - rates'd, with sum d = 0 if there is an intercept.
+
+    A small multiple of the identity is added to H if it is not positive definite in floating-point numbers;
+    d is then still a direction of descent. None if that does not help either.
+    """
+    diagonal = H.diagonal().copy()
+    scale = float(diagonal.max(initial=0.0))
+    for shift in (0.0, _SHIFT, 1e3 * _SHIFT):
+        if shift:
+            np.fill_diagonal(H, diagonal + shift * scale)
+        factor, failed = _potrf(H.T, lower=1, overwrite_a=0)
+        if not failed and factor.diagonal().min() ** 2 > 1e-15 * scale:
+            break
+    else:
+        return None
+    if not intercept:
+        return _potrs(factor, rates, lower=1)[0]
+    solved = _potrs(factor, np.stack([rates, np.ones_like(rates)], axis=1), lower=1)[0]
+    total = float(solved[:, 1].sum())
+    if not (total > 0.0 and math.isfinite(total)):
+        return None
+    d = solved[:, 0] - (solved[:, 0].sum() / total) * solved[:, 1]
+    return d - d.sum() / d.size
+
+
+def longest_step(a: Array, d: Array, low: Array, high: Array) -> float:
+    """Return the largest t with low <= a + t d <= high; inf if there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(d > 0.0, (high - a) / d, np.where(d < 0.0, (low - a) / d, math.inf))
+    return float(t.min(initial=math.inf))

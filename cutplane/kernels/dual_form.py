@@ -21,15 +21,6 @@ class DualForm:
     """C l*(-a / C, y) = ridge/2 a^2 - linear a + tube |a| on lower <= a <= upper, inf elsewhere.
 
     Conversely the losses are C l(t, y) = max over a in the box of (linear - t) a - tube |a| - ridge/2 a^2.
-
-    Parameters
-    ----------
-    linear : ndarray of shape (m,)
-        The targets: where the loss of a residual is least, or the label.
-    tube, ridge : float
-        At least 0.
-    lower, upper : ndarray of shape (m,)
-        lower <= 0 <= upper; infinite only if ridge > 0.
     """
 
     linear: Array
@@ -78,13 +69,7 @@ class DualForm:
 
 
 def dual_form(loss: ScalarLoss, y: Any, C: float) -> DualForm:
-    """Return the dual form of C l(t, y).
-
-    Raises
-    ------
-    InvalidInputError
-        If the loss has no such form, C is not positive and finite, or y does not suit the loss.
-    """
+    """Return the dual form of C l(t, y)."""
     phi = pieces_of(loss)
     star = None if phi is None else phi.star
     if phi is None or star is None or not _fits(star, phi.domain):

@@ -21,15 +21,7 @@ BATCH = 512
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """The columns of some factors, one after the other.
-
-    Parameters
-    ----------
-    data : Data
-        Passes over the array, of shape (r, m): its rows are the columns.
-    owners : ndarray of shape (r,)
-        The number of the kernel of each column.
-    """
+    """The columns of some factors, one after the other."""
 
     data: Data
     owners: Array
@@ -42,14 +34,7 @@ class Slab:
 
 @dataclass(frozen=True, eq=False)
 class FactoredKernels:
-    """Passes over kernels K_k = F_k F_k'.
-
-    Parameters
-    ----------
-    m, n_kernels : int
-    slabs : tuple of Slab
-        The columns of a kernel are in one slab, next to each other; a kernel without columns is zero.
-    """
+    """Passes over kernels K_k = F_k F_k'."""
 
     m: int
     n_kernels: int

@@ -1,23 +1,22 @@
-"""The usual kernels."""
+"""The usual kernels, the distances that they take, and a bank of them for each feature."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.distances import (
-    manhattan_distances,
-    products,
-    squared_distances,
-    squared_norms,
-    unit_rows,
-)
 from cutplane.kernels.features import count_monomials, monomials
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+
+_FEW_COLUMNS = 32
+"""With no more columns, differences are squared themselves: no digits cancel, at an acceptable cost."""
+WIDTHS = tuple(2.0**k for k in range(-3, 7))
 
 
 def _dense(A: Any) -> Array:
@@ -94,7 +93,7 @@ class Polynomial(Kernel):
         super().__post_init__()
         object.__setattr__(self, "degree", as_count("degree", self.degree))
         object.__setattr__(self, "coef0", as_scalar("coef0", self.coef0, low=0.0, high_open=True))
-        self._set_positive("gamma")
+        self._set_positive("gamma", self.gamma)
 
     @property
     def _label(self) -> str:
@@ -123,7 +122,26 @@ class Polynomial(Kernel):
 
 
 @dataclass(frozen=True)
-class Gaussian(Kernel):
+class DistanceKernel(Kernel):
+    """A function of the distance of two examples over a positive width, 1 at 0."""
+
+    width: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_positive("width", self.width)
+
+    @property
+    def _label(self) -> str:
+        return f"{super()._label}({self.width:g})"
+
+    def evaluate_diagonal(self, A: Any) -> Array:
+        """Return ones."""
+        return np.ones(A.shape[0])
+
+
+@dataclass(frozen=True)
+class Gaussian(DistanceKernel):
     """k(x, z) = exp(-||x - z||^2 / (2 width^2)).
 
     Parameters
@@ -143,16 +161,7 @@ class Gaussian(Kernel):
     [[1.0, 0.1353], [0.1353, 1.0]]
     """
 
-    width: float
     smooth = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set_positive("width")
-
-    @property
-    def _label(self) -> str:
-        return f"gaussian({self.width:g})"
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the kernel's values."""
@@ -161,13 +170,9 @@ class Gaussian(Kernel):
         out /= self.width
         return np.exp(out, out=out)
 
-    def evaluate_diagonal(self, A: Any) -> Array:
-        """Return ones."""
-        return np.ones(A.shape[0])
-
 
 @dataclass(frozen=True)
-class Laplacian(Kernel):
+class Laplacian(DistanceKernel):
     """k(x, z) = exp(-||x - z||_1 / width).
 
     Parameters
@@ -185,26 +190,13 @@ class Laplacian(Kernel):
     [[1.0, 0.1353], [0.1353, 1.0]]
     """
 
-    width: float
     sparse = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set_positive("width")
-
-    @property
-    def _label(self) -> str:
-        return f"laplacian({self.width:g})"
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the kernel's values."""
         out = manhattan_distances(A, B)
         out /= -self.width
         return np.exp(out, out=out)
-
-    def evaluate_diagonal(self, A: Any) -> Array:
-        """Return ones."""
-        return np.ones(A.shape[0])
 
 
 @dataclass(frozen=True)
@@ -242,3 +234,117 @@ class Cosine(Kernel):
     def evaluate_factor(self, A: Any) -> Array:
         """Return the rows divided by their norms."""
         return _dense(unit_rows(A))
+
+
+def products(A: Any, B: Any) -> Array:
+    """Return <a_i, b_j>, shape (n, m)."""
+    out = A @ B.T
+    return out.toarray() if sparse.issparse(out) else np.asarray(out)
+
+
+def squared_norms(A: Any) -> Array:
+    """Return <a_i, a_i>, shape (n,)."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(A: Any, B: Any) -> Array:
+    """Return ||a_i - b_j||^2, shape (n, m)."""
+    is_dense = not (sparse.issparse(A) or sparse.issparse(B))
+    if is_dense and A.shape[1] == 1:
+        out = A - B.T
+        return np.multiply(out, out, out=out)
+    if is_dense and A.shape[1] <= _FEW_COLUMNS:
+        from scipy.spatial.distance import cdist
+
+        return cdist(A, B, "sqeuclidean")
+    same = A is B
+    if is_dense:  # what the rows have in common would cost digits
+        centre = B.mean(axis=0)
+        A, B = A - centre, B - centre
+    out = products(A, B)
+    out *= -2.0
+    out += squared_norms(A)[:, np.newaxis]
+    out += squared_norms(B)
+    np.maximum(out, 0.0, out=out)
+    if same:
+        np.fill_diagonal(out, 0.0)
+    return out
+
+
+def manhattan_distances(A: Array, B: Array) -> Array:
+    """Return ||a_i - b_j||_1, shape (n, m)."""
+    if A.shape[1] == 1:
+        out = A - B.T
+        return np.abs(out, out=out)
+    from scipy.spatial.distance import cdist
+
+    return cdist(A, B, "cityblock")
+
+
+def unit_rows(A: Any) -> Any:
+    """Return the rows divided by their norms; zero rows stay zero."""
+    if sparse.issparse(A):
+        peaks = np.asarray(abs(A).max(axis=1).toarray()).ravel()
+        scaled = sparse.diags_array(_inverses(peaks)) @ A
+        return sparse.diags_array(_inverses(np.sqrt(squared_norms(scaled)))) @ scaled
+    scaled = A * _inverses(np.abs(A).max(axis=1))[:, np.newaxis]
+    return scaled * _inverses(np.sqrt(squared_norms(scaled)))[:, np.newaxis]
+
+
+def _inverses(sizes: Array) -> Array:
+    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
+
+
+def single_feature_kernels(
+    n_features: int,
+    widths: Any = WIDTHS,
+    degrees: Iterable[int] = (1, 2, 3),
+    also_all: bool = False,
+) -> list[Kernel]:
+    """Return Gaussian and polynomial kernels on each feature, feature after feature.
+
+    The defaults are the 13 kernels a feature of the experiments with SimpleMKL and smooth MKL, for features
+    of standard deviation 1.
+
+    Parameters
+    ----------
+    n_features : int
+        At least 1.
+    widths : array_like of float, default 2^-3 to 2^6
+        Widths of the Gaussian kernels; positive, maybe none.
+    degrees : iterable of int, default (1, 2, 3)
+        Degrees of the polynomial kernels; at least 1, maybe none.
+    also_all : bool, default False
+        Whether the same kernels of all features together come last.
+
+    Raises
+    ------
+    InvalidInputError
+        If a width or a degree is out of range, or there are neither widths nor degrees.
+
+    References
+    ----------
+    A. Rakotomamonjy, F. Bach, S. Canu, Y. Grandvalet, "SimpleMKL", JMLR 9, 2008.
+
+    Examples
+    --------
+    >>> from cutplane.kernels import single_feature_kernels
+    >>> kernels = single_feature_kernels(30)
+    >>> len(kernels), kernels[13].name, kernels[-1].name
+    (390, 'gaussian(0.125) of feature 1', 'polynomial(3) of feature 29')
+    """
+    n_features = as_count("n_features", n_features)
+    widths, degrees = as_vector("widths", widths).tolist(), list(degrees)
+    if not widths and not degrees:
+        raise InvalidInputError("widths and degrees are both empty; give at least one of either.")
+    columns = [*range(n_features), *([None] if also_all else [])]
+    return [
+        kernel
+        for j in columns
+        for kernel in (
+            *(Gaussian(width, features=j) for width in widths),
+            *(Polynomial(degree, features=j) for degree in degrees),
+        )
+    ]

@@ -68,18 +68,7 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
 
 @routine
 def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r):
-    """Set r = g + ridge a, and return the best intercept, the gap, and the size of a'(r + linear).
-
-    Parameters
-    ----------
-    total : float
-        The sum of a: 0 unless these are some of the examples alone.
-
-    Returns
-    -------
-    b, gap, size
-        gap is NaN if g is not finite.
-    """
+    """Set r = g + ridge a, and return the best intercept, the gap, and the size of a'(r + linear)."""
     if not _residuals(g, a, ridge, r):
         return guess, math.nan, math.nan
     b = best_intercept(r, tube, ridge, lower, upper, total, guess) if intercept else 0.0

@@ -12,7 +12,7 @@ from cutplane.kernels.definite import check_along, check_definite
 from cutplane.kernels.descent import Descent
 from cutplane.kernels.dual_form import DualForm, dual_form
 from cutplane.kernels.intercept import best_intercept
-from cutplane.kernels.row_cache import CACHE_BYTES, DenseRows, as_rows
+from cutplane.kernels.rows import CACHE_BYTES, as_rows
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 
@@ -151,8 +151,7 @@ class KernelMachine:
         a = np.zeros(m) if a0 is None else self.into_domain(a0)
         rows = as_rows(K, m, self.cache_bytes)
         if not trusted:
-            whole = isinstance(rows, DenseRows)
-            check_definite("K", rows.diagonal, rows.block, rows.product if whole else None)
+            check_definite("K", rows.diagonal, rows.block, rows.product if rows.complete else None)
         descent = Descent(self.form, rows, a, self.intercept)
         descent.run(accuracy)
         if not trusted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -97,22 +97,6 @@ class Centred:
 
 
 Step = Multiple | UnitDiagonal | Centred
-
-
-class Form(Protocol):
-    """A kernel on the examples, in whatever form."""
-
-    def diagonal(self) -> Array:
-        """Return K_ii, shape (m,)."""
-        ...
-
-    def means(self) -> Array:
-        """Return the means of the rows of K, shape (m,)."""
-        ...
-
-    def then(self, step: Step) -> Any:
-        """Return the form after one more step."""
-        ...
 
 
 def as_normalization(normalize: Any) -> tuple[str, ...]:

@@ -48,12 +48,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A matrix of which the panels are kept: little more than half of it.
-
-    Parameters
-    ----------
-    panels : tuple of ndarray
-    """
+    """A matrix of which the panels are kept: little more than half of it."""
 
     panels: tuple[Array, ...]
 
@@ -86,13 +81,7 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A matrix of the user, which is not copied.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m)
-        float32 or float64, of any memory order, maybe memory-mapped.
-    """
+    """A matrix of the user, which is not copied."""
 
     matrix: Array
     n_bytes = 0
@@ -121,13 +110,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrices:
-    """Passes over symmetric matrices of shape (m, m), by panels, on several threads.
-
-    Parameters
-    ----------
-    m : int
-    sources : tuple of Source
-    """
+    """Passes over symmetric matrices of shape (m, m), by panels, on several threads."""
 
     m: int
     sources: tuple[Any, ...]
@@ -149,7 +132,7 @@ class SymmetricMatrices:
         """Return a'K_k a for each matrix."""
         if not self.sources:
             return np.zeros(0)
-        from cutplane.kernels import panel_kernels
+        from cutplane.kernels import panel_passes as panel_kernels
 
         terms = np.zeros((len(self._panels), len(self)))
         is_read = [a[first:stop].any() for first, stop in self._panels]
@@ -170,7 +153,7 @@ class SymmetricMatrices:
         """Return K_k a, one row per matrix."""
         out = np.zeros((len(self), self.m))
         if self.sources:
-            from cutplane.kernels import panel_kernels
+            from cutplane.kernels import panel_passes as panel_kernels
 
             def do(part: tuple[int, int]) -> None:
                 for k in range(*part):
@@ -186,7 +169,7 @@ class SymmetricMatrices:
         chosen = np.flatnonzero(weights)
         if not chosen.size:
             return
-        from cutplane.kernels import panel_kernels
+        from cutplane.kernels import panel_passes as panel_kernels
 
         def do(part: tuple[int, int]) -> None:
             for number, first, stop in self._numbered(part):
@@ -214,7 +197,7 @@ class SymmetricMatrices:
 
 def mirrored(out: Array) -> Array:
     """Copy what is below the diagonal above it, and return `out`."""
-    from cutplane.kernels import panel_kernels
+    from cutplane.kernels import panel_passes as panel_kernels
 
     rows: Callable[[tuple[int, int]], None] = lambda part: panel_kernels.mirror(out, *part)  # noqa: E731
     run_chunks(rows, equal_ranges(out.shape[0], out.size / 2))

@@ -18,15 +18,7 @@ from cutplane.pieces.validation import Array, as_vector
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The kernels of a bank, in two forms.
-
-    Parameters
-    ----------
-    factored : FactoredKernels
-    dense : SymmetricMatrices
-    which_factored, which_dense : ndarray of int
-        The numbers of the kernels in either form.
-    """
+    """The kernels of a bank, in two forms."""
 
     factored: FactoredKernels
     dense: SymmetricMatrices

@@ -17,13 +17,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
-from cutplane.kernels.larger import larger
 from cutplane.runtime.compiling import routine
 
+_SELECT = ("nnan", "nsz")
 _FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024
 _TIE = 1.0 - 1e-12
+
+
+@intrinsic
+def _larger(typing_context, x, y):
+    def codegen(context, builder, signature, arguments):
+        x, y = arguments
+        return builder.select(builder.fcmp_ordered(">", x, y, flags=_SELECT), x, y, flags=_SELECT)
+
+    return types.float64(types.float64, types.float64), codegen
+
+
+@routine(plain=max)
+def larger(x, y) -> float:
+    """Return the larger of two numbers, neither of them NaN; unlike max(x, y) it leaves no branch."""
+    return _larger(x, y)  # pyright: ignore[reportCallIssue]
+
 
 OPTIMAL, MORE, ROW = 0, 1, 2
 
@@ -47,23 +65,7 @@ def pair_steps(
     rows, where, used, clock, diagonal,
     ridge, tube, lower, upper, a, g, rise, fall, floor, tolerance, most,
 ):  # fmt: skip
-    """Do at most `most` steps on pairs.
-
-    Parameters
-    ----------
-    used : ndarray
-        used[slot] is set to the time of the last use of that row, counted from `clock` on.
-    floor : float
-        Curvatures are at least this.
-    tolerance : float
-        The largest violation of the optimality conditions that counts as none.
-
-    Returns
-    -------
-    status, wanted, steps, decrease
-        ROW if row `wanted` is needed; OPTIMAL if the violation is within the tolerance. `decrease` is that
-        of F.
-    """
+    """Do at most `most` steps on pairs."""
     decrease = 0.0
     i, high = _first(g, rise)
     for step in range(most):

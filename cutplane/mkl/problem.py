@@ -24,9 +24,8 @@ from cutplane.sets.simplex import Simplex
 if TYPE_CHECKING:
     from cutplane.engine.callbacks import Callback
     from cutplane.methods.base import Method
-    from cutplane.mkl.nesterov import SmoothMKL
-    from cutplane.mkl.path import MKLPath
-    from cutplane.mkl.result import MKLResult
+    from cutplane.mkl.result import MKLPath, MKLResult
+    from cutplane.mkl.solve import DualMethod
 
 
 class MKL:
@@ -125,22 +124,27 @@ class MKL:
         """Return the same problem with another C; the bank is shared."""
         changed = copy(self)
         changed.machine = replace(self.machine, C=C)
-        changed.__dict__.pop("problem", None)
+        for computed in ("risk", "problem"):
+            vars(changed).pop(computed, None)
         return changed
+
+    @cached_property
+    def risk(self) -> MKLRisk:
+        """The optimum of the kernel machine, as a function of the weights."""
+        return MKLRisk(self.bank, self.machine)
 
     @cached_property
     def problem(self) -> Problem:
         """The problem as the engine sees it: a risk over the simplex or a ball."""
-        risk = MKLRisk(self.bank, self.machine)
         if self.norm == 1.0:
             n = self.bank.n_kernels
             entropy = RelativeEntropy(1.0 / n, self.entropy) if self.entropy else None
-            return Problem(risk, entropy, Simplex(n))
-        return Problem(risk, feasible_set=NonnegativeBall(self.norm, dim=self.bank.n_kernels))
+            return Problem(self.risk, entropy, Simplex(n))
+        return Problem(self.risk, feasible_set=NonnegativeBall(self.norm, dim=self.bank.n_kernels))
 
     def solve(
         self,
-        method: Method | SmoothMKL | Literal["auto"] = "auto",
+        method: Method | DualMethod | Literal["auto"] = "auto",
         *,
         tol: float = 1e-3,
         max_iter: int = 10_000,
@@ -178,19 +182,9 @@ class MKL:
         """
         from cutplane.mkl.solve import solve
 
-        return solve(
-            self,
-            method,
-            warm_start,
-            {
-                "tol": tol,
-                "max_iter": max_iter,
-                "time_limit": time_limit,
-                "callback": callback,
-                "progress": progress,
-                "log": log,
-            },
-        )
+        limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit}
+        shown = {"callback": callback, "progress": progress, "log": log}
+        return solve(self, method, warm_start, limits | shown)
 
     def path(self, Cs: Sequence[float] | Any, **options: Any) -> MKLPath:
         """Solve for each C, in this order; every cut is carried over to the next C.
@@ -213,6 +207,6 @@ class MKL:
         >>> print(path.objectives.round(4))
         [0.0392 0.32   0.5   ]
         """
-        from cutplane.mkl.path import follow
+        from cutplane.mkl.solve import follow
 
         return follow(self, Cs, options)

@@ -1,16 +1,22 @@
-"""What multiple kernel learning returns."""
+"""The results of multiple kernel learning, for one C or many, and their verification."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from cutplane.engine.bound import DualFunction
 from cutplane.engine.certificate import Certificate, Verification
+from cutplane.engine.path import Results
 from cutplane.pieces.validation import Array
+from cutplane.report.plotting import as_axes
 from cutplane.result import BaseResult
 from cutplane.runtime.extras import require_extra
+from cutplane.status import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +25,11 @@ if TYPE_CHECKING:
     from cutplane.mkl.problem import MKL
 
 _SHOWN = 3
+_AGREEMENT = 1e-9
+_EPS = float(np.finfo(np.float64).eps)
+"""Predictions K a have errors of this times |K| |a|, which count by the slopes of the losses."""
+_FEASIBLE = 1e-7
+"""What a projection or a solver may leave of a violation, relative to weights of norm 1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,8 +98,6 @@ class MKLResult(BaseResult):
         Verification
             ``n_checked`` counts the cuts that were computed again.
         """
-        from cutplane.mkl.verification import verify
-
         return verify(self, self.mkl if mkl is None else mkl)
 
     def predict(self, Z: Any) -> Array:
@@ -119,8 +128,6 @@ class MKLResult(BaseResult):
         most : int, default 20
             Number of kernels shown at most.
         """
-        from cutplane.mkl.plotting import plot_weights
-
         chosen = self.selected[:most]
         return plot_weights([self.mkl.bank.names[k] for k in chosen], self.weights[chosen], ax=ax)
 
@@ -136,3 +143,120 @@ class MKLResult(BaseResult):
             "method": self.method,
             **self._seconds("kernel machines"),
         }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MKLPath(Results[MKLResult]):
+    """The results for one C after another.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n,)
+    results : tuple of MKLResult
+    """
+
+    Cs: Array
+    results: tuple[MKLResult, ...]
+
+    @property
+    def weights(self) -> Array:
+        """The weights at each C, shape (n, n_kernels)."""
+        return np.array([result.weights for result in self.results])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per C (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+        return pd.DataFrame(
+            {
+                "C": self.Cs,
+                "objective": self.objectives,
+                "lower_bound": [result.lower_bound for result in self.results],
+                "gap": [result.gap for result in self.results],
+                "status": [str(result.status) for result in self.results],
+                "kernels": [result.selected.size for result in self.results],
+                "machines": [result.oracle_calls for result in self.results],
+            }
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"MKLPath({len(self)} values of C from {self.Cs[0]:.3g} to {self.Cs[-1]:.3g}, "
+            f"{self.oracle_calls} kernel machines, largest gap {max(result.gap for result in self):.2g})"
+        )
+
+
+@runtime_checkable
+class DualRisk(Protocol):
+    """A risk of the dual variables: it says which coefficients of a predictor a point stands for."""
+
+    def coefficients(self, x: Any) -> Array:
+        """Return the coefficients, shape (m,)."""
+        ...
+
+
+def plot_weights(names: Sequence[str], weights: Array, ax: Any = None) -> Axes:
+    """Plot weights as horizontal bars, the first one at the top, and return the axes."""
+    ax = as_axes(ax)
+    places = np.arange(len(names))
+    ax.barh(places, weights)
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("weight")
+    return ax
+
+
+def verify(result: MKLResult, mkl: MKL) -> Verification:
+    """Do what `MKLResult.verify` says."""
+    problems: list[str] = []
+    machine, weights, a = mkl.machine, result.weights, result.coefficients
+    if weights.shape != (mkl.bank.n_kernels,) or a.shape != (mkl.bank.n_samples,):
+        problems.append(f"the result is not one of {mkl!r}")
+        return Verification(False, -math.inf, math.inf, 0, tuple(problems))
+    violation = mkl.problem.simple_set.violation(weights)
+    if violation > _FEASIBLE or (weights < 0.0).any():
+        problems.append(f"the weights violate {mkl.problem.simple_set!r} by {violation:.3g}")
+    kernel = mkl.bank.weighted_sum(weights)
+    predictions = kernel @ a
+    half_norm = 0.5 * float(a @ predictions)
+    losses = machine.form.losses(machine.y - predictions - result.intercept)
+    entropy = mkl.problem.regularizer.value(weights)
+    upper = half_norm + losses + entropy
+    size = abs(half_norm) + abs(losses) + abs(entropy) + float(np.abs(machine.y) @ np.abs(a))
+    box = np.maximum(-machine.form.lower, machine.form.upper)
+    steepness = np.where(np.isfinite(box), box, np.abs(a))
+    slack = _AGREEMENT * size + _EPS * machine.form.losses(machine.y)  # of f = 0
+    slack += _EPS * (a.size + 16) * float(steepness @ (np.abs(kernel) @ np.abs(a)))
+    if abs(upper - result.objective) > slack:
+        problems.append(f"the objective is {upper:.10g}, not {result.objective:.10g}")
+    if not machine.feasible(a):
+        problems.append("the coefficients are not feasible in the dual")
+    lower, checked = _dual_value(mkl, a, upper), 1
+    if lower < result.lower_bound - slack:
+        found, count = _certified(result, mkl, upper, problems)
+        lower, checked = max(lower, found), checked + count
+    if result.lower_bound - lower > slack:
+        problems.append(f"only the lower bound {lower:.10g} could be proven, not {result.lower_bound:.10g}")
+    if result.lower_bound > result.objective:
+        problems.append("the lower bound is above the objective")
+    if result.status is Status.OPTIMAL and not math.isfinite(lower):
+        problems.append("OPTIMAL is claimed without a lower bound")
+    return Verification(not problems, lower, upper, checked, tuple(problems))
+
+
+def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
+    """Return the lower bound that coefficients give; -inf if they are not feasible."""
+    slopes, offsets = mkl.risk.dual_cut(a)
+    if not np.isfinite(offsets).all():
+        return -math.inf
+    return DualFunction(mkl.problem)(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper).value
+
+
+def _certified(result: MKLResult, mkl: MKL, upper: float, problems: list[str]) -> tuple[float, int]:
+    """Return the lower bound of the certificate, and how many cuts were computed for it."""
+    certificate = result.certificate
+    if certificate.problem is not None and isinstance(certificate.problem.risk, DualRisk):
+        return _dual_value(mkl, certificate.problem.risk.coefficients(certificate.x), upper), 1
+    machine_is_another = replace(certificate, x=None, upper_bound=math.inf)
+    found = machine_is_another.verify(mkl.problem)
+    problems += found.problems
+    return found.lower_bound, found.n_checked

@@ -13,9 +13,11 @@ class Capability(Enum):
 
     IMAGE = "image"
     LINE = "line"
+    SUBGRADIENT = "subgradient"
     PROJECTION = "project"
     RESTORATION = "restore"
     LINEAR_MINIMISATION = "minimise_linear"
+    NORM_BALL = "norm_ball"
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
     LINEAR_FORM = "linear_form"

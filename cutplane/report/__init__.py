@@ -1,1 +1,1 @@
-"""What people look at: plots, progress displays, comparisons."""
+"""Plots, progress displays and comparisons."""

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 
 _WARM_UP = 3
 _WATCHERS = ("callback", "log", "progress", "stop")
+_COLUMNS = {
+    "seconds": "{0.seconds:.3g}",
+    "oracle": "{0.oracle_seconds:.3g}",
+    "master": "{0.master_seconds:.3g}",
+    "iterations": "{0.iterations}",
+    "calls": "{0.oracle_calls}",
+    "objective": "{0.objective:.8g}",
+    "gap": "{0.gap:.1e}",
+    "objective error": "{0.objective_error:.1e}",
+    "bound error": "{0.bound_error:.1e}",
+}
+_HEADER = ("method, backend", "status", *_COLUMNS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +70,20 @@ class Row:
     method: str
     backend: str
     status: str
-    seconds: float
-    oracle_seconds: float
-    master_seconds: float
-    iterations: int
-    oracle_calls: int
-    objective: float
-    lower_bound: float
-    gap: float
-    objective_error: float
-    bound_error: float
-    method_used: str
-    backend_used: str
-    note: str
-    result: Result | None = field(repr=False)
+    seconds: float = math.nan
+    oracle_seconds: float = math.nan
+    master_seconds: float = math.nan
+    iterations: int = 0
+    oracle_calls: int = 0
+    objective: float = math.nan
+    lower_bound: float = math.nan
+    gap: float = math.nan
+    objective_error: float = math.nan
+    bound_error: float = math.nan
+    method_used: str = ""
+    backend_used: str = ""
+    note: str = ""
+    result: Result | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:
@@ -136,7 +148,12 @@ class Comparison:
 
     def _cells(self) -> list[list[str]]:
         return [
-            [row.label, row.status, *([""] * 9 if row.result is None else _numbers(row))] for row in self.rows
+            [
+                row.label,
+                row.status,
+                *("" if row.result is None else text.format(row) for text in _COLUMNS.values()),
+            ]
+            for row in self.rows
         ]
 
     def _notes(self) -> list[str]:
@@ -162,35 +179,6 @@ class Comparison:
         from cutplane.pieces.html import grid
 
         return grid(_HEADER, self._cells(), caption="; ".join(self._notes()))
-
-
-_HEADER = (
-    "method, backend",
-    "status",
-    "seconds",
-    "oracle",
-    "master",
-    "iterations",
-    "calls",
-    "objective",
-    "gap",
-    "objective error",
-    "bound error",
-)
-
-
-def _numbers(row: Row) -> list[str]:
-    return [
-        f"{row.seconds:.3g}",
-        f"{row.oracle_seconds:.3g}",
-        f"{row.master_seconds:.3g}",
-        f"{row.iterations}",
-        f"{row.oracle_calls}",
-        f"{row.objective:.8g}",
-        f"{row.gap:.1e}",
-        f"{row.objective_error:.1e}",
-        f"{row.bound_error:.1e}",
-    ]
 
 
 def compare(
@@ -319,26 +307,7 @@ def _table(trials: list[_Trial], tol: float) -> Comparison:
 def _row(trial: _Trial, best: float) -> Row:
     result = trial.result
     if result is None:
-        nan = math.nan
-        return Row(
-            trial.method,
-            trial.backend,
-            "FAILED",
-            nan,
-            nan,
-            nan,
-            0,
-            0,
-            nan,
-            nan,
-            nan,
-            nan,
-            nan,
-            "",
-            "",
-            trial.note,
-            None,
-        )
+        return Row(trial.method, trial.backend, "FAILED", note=trial.note)
     size = max(1e-12, abs(best))
     known = math.isfinite(best)
     return Row(

@@ -74,6 +74,10 @@ class NonnegativeBall(FeasibleSet):
         """Return the larger of max_j -x_j and the excess of the norm of the positive part of x."""
         return float(max(np.max(-x, initial=0.0), lp_norm(np.maximum(x, 0.0), self.p) - self.radius))
 
+    def norm_ball(self) -> tuple[float, float]:
+        """Return the radius and p of {x >= 0 : ||x||_p <= radius}."""
+        return self.radius, self.p
+
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection: in closed form for p in {1, 2, inf}, else by Newton's method."""
         z = np.maximum(x, 0.0)

@@ -62,6 +62,10 @@ class Simplex(FeasibleSet):
         """Return the larger of max_j -x_j and |sum_j x_j - radius|."""
         return float(max(np.max(-x, initial=0.0), abs(np.sum(x) - self.radius)))
 
+    def norm_ball(self) -> tuple[float, float]:
+        """Return the radius and p of {x >= 0 : ||x||_p = radius}: p is 1."""
+        return self.radius, 1.0
+
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection, by sorting: O(dim log dim)."""
         return project_simplex(x, self.radius)

@@ -1,4 +1,4 @@
-"""Are the rough answers of a risk with on-demand accuracy on the right side of its exact ones?"""
+"""The checks of a risk with on-demand accuracy: rough answers lie on the right side of the exact ones."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ _SHARES = (1.0, 0.1, 1e-3)
 
 
 class EstimateProbe:
-    """The tests of a risk with on-demand accuracy.
-
-    Parameters
-    ----------
-    risk : OnDemandRisk
-    X : ndarray of shape (n_points, dim)
-    values : sequence of ndarray
-        The values of the oracle at X.
-    """
+    """The tests of a risk with on-demand accuracy."""
 
     def __init__(self, risk: OnDemandRisk, X: Array, values: Sequence[Array]):
         self.risk = risk

@@ -1,4 +1,4 @@
-"""Does a feasible set keep its word?"""
+"""The checks of a feasible set: violation, projection, minimisers and forms describe the same convex set."""
 
 from __future__ import annotations
 
@@ -95,10 +95,7 @@ def check_set(
     properties = list(_SetProbe(problem, sampler).properties())
     for separator in problem.separators:
         properties += SeparationProbe(separator, sampler, np.empty((0, size))).properties()
-    report = examine(repr(feasible_set), properties)
-    if raise_on_failure:
-        report.raise_if_failed(InvalidInputError)
-    return report
+    return examine(repr(feasible_set), properties, InvalidInputError if raise_on_failure else None)
 
 
 class _SetProbe:
@@ -245,8 +242,7 @@ class _SetProbe:
         return f"{len(directions)} directions against {len(self.inside)} points"
 
     def _least_entropy(self) -> str:
-        if not callable(getattr(self.X0, "minimise_entropy", None)):
-            raise NotTested("there is no method minimise_entropy")
+        self._require(Capability.ENTROPIC_MINIMISATION)
         for v in self.sampler.directions(self.sampler.n_points):
             log_reference = self.sampler.directions(1)[0]
 

@@ -1,4 +1,4 @@
-"""Do image, line and kinks of a risk agree with its oracle?"""
+"""The checks of a risk with images: image, line and kinks agree with the oracle."""
 
 from __future__ import annotations
 
@@ -39,16 +39,7 @@ _NEAR = 1e-7
 
 
 class ImageProbe:
-    """The tests of a risk with images.
-
-    Parameters
-    ----------
-    risk : ImagedRisk
-    sampler : Sampler
-    X : ndarray of shape (n_points, dim)
-    values, slopes : sequence of ndarray
-        The answers of the oracle at X.
-    """
+    """The tests of a risk with images."""
 
     def __init__(
         self, risk: ImagedRisk, sampler: Sampler, X: Array, values: Sequence[Array], slopes: Sequence[Array]

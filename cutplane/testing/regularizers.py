@@ -1,4 +1,4 @@
-"""Does a regularizer keep its word?"""
+"""The checks of a regularizer: its value, and every optional method against the value."""
 
 from __future__ import annotations
 
@@ -97,10 +97,7 @@ def check_regularizer(
     regularizer.check_dim(as_count("dim", dim))
     sets = [WholeSpace(dim), *(feasible_set.parts[0].resolve(dim) for feasible_set in feasible_sets)]
     probe = _RegularizerProbe(regularizer, sets, Sampler(dim, rng, n_points, scale))
-    report = examine(repr(regularizer), probe.properties())
-    if raise_on_failure:
-        report.raise_if_failed(InvalidInputError)
-    return report
+    return examine(repr(regularizer), probe.properties(), InvalidInputError if raise_on_failure else None)
 
 
 class _RegularizerProbe:
@@ -193,11 +190,10 @@ class _RegularizerProbe:
         return f"{len(self.X)} points"
 
     def _subgradient(self) -> str:
-        subgradient = getattr(self.g, "subgradient", None)
-        if subgradient is None:
+        if not offers(self.g, Capability.SUBGRADIENT):
             raise NotTested("there is no method subgradient")
         for i, x in enumerate(self.X):
-            slope = np.asarray(subgradient(x.copy()), dtype=np.float64)
+            slope = np.asarray(self.g.subgradient(x.copy()), dtype=np.float64)
             if slope.shape != x.shape or not np.isfinite(slope).all():
                 raise Counterexample(f"the subgradient at x is {slope}, of shape {slope.shape}", x=x)
             Z, values = self._around(x)
@@ -223,7 +219,7 @@ class _RegularizerProbe:
         return np.vstack([self.X, Z]), np.append(self.values, [self.g.value(z) for z in Z])
 
     def _lines(self) -> str:
-        if type(self.g).line is Regularizer.line and not hasattr(self.g, "subgradient"):
+        if type(self.g).line is Regularizer.line and not offers(self.g, Capability.SUBGRADIENT):
             raise NotTested("there is neither a method line nor a subgradient")
         grid = np.array([0.0, STEP, 0.3, 0.5 - STEP, 0.5, 0.5 + STEP, 1.0])
         for i, k in self.sampler.rng.permutation(len(self.X))[: 2 * (len(self.X) // 2)].reshape(-1, 2):
@@ -299,10 +295,9 @@ class _RegularizerProbe:
 
         With s a subgradient at z it is v = -s - (x - z), as x - z is normal to the set at z.
         """
-        subgradient = getattr(self.g, "subgradient", None)
-        if subgradient is None:
+        if not offers(self.g, Capability.SUBGRADIENT):
             return []
-        return [-subgradient(z.copy()) - (x - z) for x, z in zip(self.X, inside, strict=True)]
+        return [-self.g.subgradient(z.copy()) - (x - z) for x, z in zip(self.X, inside, strict=True)]
 
     def _check_bound(self, minimum: Minimum, v: Array, budget: float, inside: Array, values: Array) -> None:
         products = np.where(values <= budget, inside @ v, math.inf)

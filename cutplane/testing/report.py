@@ -126,8 +126,8 @@ class Property(NamedTuple):
     """Whether nothing else can be tested if this fails."""
 
 
-def examine(name: str, properties: Iterable[Property]) -> Report:
-    """Test the properties in order."""
+def examine(name: str, properties: Iterable[Property], error: type[CutplaneError] | None) -> Report:
+    """Test the properties in order; raise `error`, unless it is None, if one does not hold."""
     checks: list[Check] = []
     stopped = False
     for each in properties:
@@ -136,7 +136,10 @@ def examine(name: str, properties: Iterable[Property]) -> Report:
             continue
         checks.append(_outcome(each))
         stopped = each.essential and checks[-1].outcome == FAILED
-    return Report(name, tuple(checks))
+    report = Report(name, tuple(checks))
+    if error is not None:
+        report.raise_if_failed(error)
+    return report
 
 
 def _outcome(each: Property) -> Check:

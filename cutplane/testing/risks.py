@@ -1,4 +1,4 @@
-"""Does a risk keep its word?"""
+"""The checks of a risk: values, subgradients, and everything else that it offers."""
 
 from __future__ import annotations
 
@@ -98,10 +98,7 @@ def check_risk(
             f"check_risk needs a Risk, got {risk!r}; decorate a function with @cutplane.risk(dim=...)."
         )
     probe = _RiskProbe(Problem(risk, feasible_set=feasible_set), rng, n_points, scale)
-    report = examine(repr(risk), probe.properties())
-    if raise_on_failure:
-        report.raise_if_failed(OracleError)
-    return report
+    return examine(repr(risk), probe.properties(), OracleError if raise_on_failure else None)
 
 
 class _RiskProbe:

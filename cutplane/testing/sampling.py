@@ -22,15 +22,7 @@ UNITS = 2.0**-20, 2.0**10
 
 
 class Sampler:
-    """Random points of dimension `dim` whose entries are of size `scale`.
-
-    Parameters
-    ----------
-    dim : int
-    rng : int or numpy.random.Generator
-    n_points : int
-    scale : float
-    """
+    """Random points of dimension `dim` whose entries are of size `scale`."""
 
     def __init__(self, dim: int, rng: int | np.random.Generator, n_points: int, scale: float):
         self.dim = dim

@@ -1,4 +1,4 @@
-"""Does a separation oracle keep its word?"""
+"""The checks of a separation oracle: its half-spaces hold on a convex set and cut off what is outside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array, as_count
 from cutplane.sets.base import HalfSpace, Separator
 from cutplane.sets.separation import SeparationOracle
@@ -85,7 +86,8 @@ def check_separation(
     >>> [check.name for check in report.failures]
     ['each half-space holds at the points called inside']
     """
-    separator: Any = oracle if hasattr(oracle, "separate") else SeparationOracle(oracle, dim)  # pyright: ignore
+    given: Any = oracle
+    separator: Any = given if offers(given, Capability.SEPARATION) else SeparationOracle(given, dim)
     size = getattr(separator, "dim", None) if dim is None else as_count("dim", dim)
     if size is None:
         raise InvalidInputError(f"{oracle!r} has no dimension: pass dim.")
@@ -93,22 +95,11 @@ def check_separation(
     if known.ndim != 2 or known.shape[1] != size:
         raise InvalidInputError(f"inside must have shape (n, {size}), got {known.shape}.")
     probe = SeparationProbe(separator, Sampler(size, rng, n_points, scale), known)
-    report = examine(repr(oracle), probe.properties())
-    if raise_on_failure:
-        report.raise_if_failed(OracleError)
-    return report
+    return examine(repr(oracle), probe.properties(), OracleError if raise_on_failure else None)
 
 
 class SeparationProbe:
-    """The tests of a separation oracle.
-
-    Parameters
-    ----------
-    separator : Separator
-    sampler : Sampler
-    known : ndarray of shape (n, dim)
-        Points known to be inside.
-    """
+    """The tests of a separation oracle."""
 
     def __init__(self, separator: Separator, sampler: Sampler, known: Array):
         self.separator = separator

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cutplane.mkl.polynomial.kernels import multisets
+from cutplane.mkl.polynomial.bases import multisets
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.mkl.polynomial.kernels import BaseKernels
+    from cutplane.mkl.polynomial.bases import BaseKernels
+    from cutplane.mkl.polynomial.problem import PolynomialMKL
 
 
 _LISTING = 100.0
@@ -29,13 +30,6 @@ class FormNorm:
     For tuples of degree d, those of e + 1 <= d given first factors are summed as far as the work allows, and
     the others bounded: a sum of squares is at most the square of the sum, which the power of S gives. For e =
     d - 1 that is exact.
-
-    Parameters
-    ----------
-    bases : BaseKernels
-    rho : ndarray of shape (D + 1,)
-    work : float
-        Multiplications allowed.
     """
 
     def __init__(self, bases: BaseKernels, rho: Array, work: float):
@@ -61,3 +55,9 @@ class FormNorm:
     def _work(self, length: int, power: int) -> float:
         count = math.comb(self.bases.n_kernels + length - 1, length)
         return count * (self.bases.split_work(power) + _LISTING * (1 + length))
+
+
+def dual_value(problem: PolynomialMKL, a: Array, norm: FormNorm) -> float:
+    """Return ``max over t of <t a, y> - ||t a||^2 / (2 C) - 1/2 ||q(t a)||_2``, at most the optimum."""
+    size = float(a @ a) / problem.C + norm(a)
+    return 0.5 * float(a @ problem.y) ** 2 / size if size > 0.0 else 0.0

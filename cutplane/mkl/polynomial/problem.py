@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.mkl.polynomial.bases import BaseKernels, LinearBases
 from cutplane.mkl.polynomial.descent import Sampling
-from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
 from cutplane.pieces.validation import as_scalar, as_vector
 from cutplane.stopping import MaxIter, RelativeGap, TimeLimit
 

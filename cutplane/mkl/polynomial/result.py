@@ -1,4 +1,4 @@
-"""What learning a polynomial kernel returns."""
+"""The result of polynomial kernel learning, and its verification."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
-from cutplane.mkl.polynomial.kernels import BaseKernels, LinearBases
+from cutplane.mkl.polynomial.bases import BaseKernels, orders_of
+from cutplane.mkl.polynomial.bound import FormNorm, dual_value
 from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
 
 if TYPE_CHECKING:
-    from cutplane.engine.certificate import Verification
     from cutplane.mkl.polynomial.problem import PolynomialMKL
+
+
+_AGREEMENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,8 +88,6 @@ class PolynomialMKLResult(BaseResult):
         InvalidInputError
             If no problem is known.
         """
-        from cutplane.mkl.polynomial.verification import verify
-
         return verify(self, problem or self.problem)
 
     @property
@@ -126,10 +128,8 @@ class PolynomialMKLResult(BaseResult):
         InvalidInputError
             If the base kernels are Gram matrices, which have no variables.
         """
-        if not isinstance(self.bases, LinearBases):
-            raise InvalidInputError("Only kernels of variables give a polynomial; use predict(Z).")
         indices = list(self.weights)
-        values = self._factors * (self.coefficients @ self.bases.monomials(self.bases.X, indices))
+        values = self._factors * (self.coefficients @ self.bases.monomials(indices))
         return dict(zip(indices, values.tolist(), strict=True))
 
     @property
@@ -154,3 +154,26 @@ class PolynomialMKLResult(BaseResult):
         if self.status is Status.OPTIMAL:
             return ""
         return "Raise max_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
+
+
+def verify(result: PolynomialMKLResult, problem: PolynomialMKL | None) -> Verification:
+    """Do what `PolynomialMKLResult.verify` says."""
+    if problem is None:
+        raise InvalidInputError("This result knows no problem: call verify(problem).")
+    problems: list[str] = []
+    a, y, C = result.coefficients, problem.y, problem.C
+    weights = np.array(list(result.weights.values()))
+    orders = np.array([orders_of(index) for index in result.weights], dtype=np.float64)
+    norm = float(np.sqrt((weights**2 / orders).sum())) if weights.size else 0.0
+    if norm > 1.0 + _AGREEMENT or (weights < 0.0).any():
+        problems.append(f"the weights have the norm {norm:.10g} or are negative")
+    factors = np.array([w / problem.rho[len(index)] ** 2 for index, w in result.weights.items()])
+    predictions = problem.bases.weighted_sum(list(result.weights), factors) @ a
+    terms = 0.5 * C * float(((predictions - y) ** 2).sum()), 0.5 * float(a @ predictions)
+    upper, size = sum(terms), sum(map(abs, terms))
+    if abs(upper - result.objective) > _AGREEMENT * size:
+        problems.append(f"the objective is {upper:.10g}, not {result.objective:.10g}")
+    lower = dual_value(problem, result.dual, FormNorm(problem.bases, problem.rho, result.bound_work))
+    if result.lower_bound - lower > _AGREEMENT * size or result.lower_bound > result.objective:
+        problems.append(f"only the lower bound {lower:.10g} could be proven, not {result.lower_bound:.10g}")
+    return Verification(not problems, lower, upper, weights.size, tuple(problems))

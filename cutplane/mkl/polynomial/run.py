@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
-from cutplane.mkl.polynomial.bound import FormNorm
+from cutplane.mkl.polynomial.bound import FormNorm, dual_value
 from cutplane.mkl.polynomial.descent import Descent, Sampling
 from cutplane.mkl.polynomial.result import PolynomialMKLResult
 from cutplane.pieces.validation import Array
@@ -55,24 +55,8 @@ def evaluate(
     return Evaluation(indices, weights, a, objective, dual_value(problem, a, norm), a)
 
 
-def dual_value(problem: PolynomialMKL, a: Array, norm: FormNorm) -> float:
-    """Return ``max over t of <t a, y> - ||t a||^2 / (2 C) - 1/2 ||q(t a)||_2``, at most the optimum."""
-    size = float(a @ a) / problem.C + norm(a)
-    return 0.5 * float(a @ problem.y) ** 2 / size if size > 0.0 else 0.0
-
-
 class Steps:
-    """As many steps as were done before, then an evaluation of the average.
-
-    Parameters
-    ----------
-    problem : PolynomialMKL
-    sampling : {"importance", "uniform"}
-    seed : int
-    bound_work : float
-    max_iter : int
-        The most steps.
-    """
+    """As many steps as were done before, then an evaluation of the average."""
 
     def __init__(
         self, problem: PolynomialMKL, sampling: Sampling, seed: int, bound_work: float, max_iter: int

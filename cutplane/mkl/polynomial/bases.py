@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any
@@ -64,6 +65,10 @@ class BaseKernels(ABC):
     @abstractmethod
     def predict(self, Z: Any, indices: Sequence[tuple[int, ...]], weights: Array, a: Array) -> Array:
         """Return sum_I weights_I K_I(Z, X) a, shape (n,)."""
+
+    def monomials(self, indices: Sequence[tuple[int, ...]]) -> Array:
+        """Return the features of rank-one products at the examples, one column each."""
+        raise InvalidInputError("Only kernels of variables give a polynomial; use predict(Z).")
 
     def square_sum(self, a: Array, prefixes: Array, multiplicities: Array, power: int) -> float:
         """Return the sum over prefixes of multiplicity times sum_j <M_prefix, K_j o S^power>^2."""
@@ -145,9 +150,9 @@ class LinearBases(BaseKernels):
         """Return the monomial at the examples, shape (m,)."""
         return np.prod(self.X[:, list(index)], axis=1)
 
-    def monomials(self, Z: Array, indices: Sequence[tuple[int, ...]]) -> Array:
-        """Return the monomials, one column each, at the rows of Z (all variables)."""
-        return self._products(np.column_stack([Z, np.ones(len(Z))]), self._as_rows(indices))
+    def monomials(self, indices: Sequence[tuple[int, ...]]) -> Array:
+        """Return the monomials at the examples, one column each."""
+        return self._products(self._padded, self._as_rows(indices))
 
     def weighted_sum(self, indices: Sequence[tuple[int, ...]], weights: Array) -> Array:
         """Return V diag(weights) V', a chunk of columns of V at a time."""
@@ -304,3 +309,8 @@ def orders(rows: Array) -> Array:
         run = np.where(left == right, run + 1.0, 1.0)
         repeats *= run
     return math.factorial(rows.shape[1]) / repeats
+
+
+def orders_of(index: tuple[int, ...]) -> int:
+    """Return in how many orders the entries of a multi-index can be written."""
+    return math.factorial(len(index)) // math.prod(map(math.factorial, Counter(index).values()))

@@ -4,17 +4,69 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.row_loops import add_rows, gather
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.threads import get_threads, run_chunks
 
 CACHE_BYTES = 200 * 2**20
 _WORTH_A_THREAD = 2**20
+
+
+@routine(fastmath=SUMS)
+def add_rows(rows, where, a, low, high, out):
+    """Set out[low:high] to that part of K a; every row with a_i != 0 must be there."""
+    out = out[low:high]
+    out[:] = 0.0
+    chosen = np.flatnonzero(a)
+    count = chosen.shape[0]
+    n = 0
+    while n + 4 <= count:
+        i, j, k, p = chosen[n], chosen[n + 1], chosen[n + 2], chosen[n + 3]
+        row_i, row_j = rows[where[i], low:high], rows[where[j], low:high]
+        row_k, row_p = rows[where[k], low:high], rows[where[p], low:high]
+        a_i, a_j, a_k, a_p = a[i], a[j], a[k], a[p]
+        for q in range(out.shape[0]):
+            out[q] += (a_i * row_i[q] + a_j * row_j[q]) + (a_k * row_k[q] + a_p * row_p[q])
+        n += 4
+    while n < count:
+        row_i, a_i = rows[where[chosen[n]], low:high], a[chosen[n]]
+        for q in range(out.shape[0]):
+            out[q] += a_i * row_i[q]
+        n += 1
+
+
+@routine
+def gather(rows, chosen):
+    """Return a new array with those rows and columns."""
+    out = np.empty((chosen.shape[0], chosen.shape[0]))
+    for k in range(chosen.shape[0]):
+        row = rows[chosen[k]]
+        for q in range(chosen.shape[0]):
+            out[k, q] = row[chosen[q]]
+    return out
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A kernel matrix that computes its rows."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, shape (n,)."""
+        ...
+
+    def row(self, i: int) -> Array:
+        """Return row i, shape (n,)."""
+        ...
 
 
 class Rows(ABC):
@@ -34,6 +86,8 @@ class Rows(ABC):
     used: Array
     diagonal: Array
     clock = 0
+    complete = False
+    """Whether every row is in a slot."""
 
     @abstractmethod
     def fetch(self, i: int) -> None:
@@ -54,6 +108,8 @@ class Rows(ABC):
 
 class DenseRows(Rows):
     """All rows of an array, which is not copied."""
+
+    complete = True
 
     def __init__(self, K: Array) -> None:
         self.slots = K
@@ -86,17 +142,9 @@ class DenseRows(Rows):
 
 
 class CachedRows(Rows):
-    """Rows computed by ``source.row(i)``; of those, the most recently used are kept.
+    """Rows computed by ``source.row(i)``; of those, the most recently used are kept."""
 
-    Parameters
-    ----------
-    source : object
-        With ``n``, ``diagonal()`` and ``row(i)``, shape (n,).
-    cache_bytes : int
-        The memory for rows; never less than two of them.
-    """
-
-    def __init__(self, source: Any, cache_bytes: int) -> None:
+    def __init__(self, source: RowSource, cache_bytes: int) -> None:
         m = int(source.n)
         self.source = source
         self.slots = np.empty((min(m, max(2, cache_bytes // (8 * m))), m))
@@ -156,15 +204,15 @@ class _Part:
     def diagonal(self) -> Array:
         return self.rows.diagonal[self.chosen]
 
-    def row(self, k: int) -> Array:
-        i = int(self.chosen[k])
-        self.rows.fetch(i)
-        return self.rows.slots[self.rows.where[i], self.chosen]
+    def row(self, i: int) -> Array:
+        place = int(self.chosen[i])
+        self.rows.fetch(place)
+        return self.rows.slots[self.rows.where[place], self.chosen]
 
 
 def as_rows(K: Any, m: int, cache_bytes: int) -> Rows:
     """Return the rows of an array or of an object that computes them, or raise `InvalidInputError`."""
-    if callable(getattr(K, "row", None)) and callable(getattr(K, "diagonal", None)) and hasattr(K, "n"):
+    if isinstance(K, RowSource):
         if int(K.n) != m:
             raise InvalidInputError(f"K has {K.n} rows, but there are {m} targets y.")
         rows: Rows = CachedRows(K, cache_bytes)

@@ -1,4 +1,4 @@
-"""Kernels of decision stumps: one pass over sorted features, without the interpreter lock.
+"""Decision stumps: compiled passes over sorted features, without the interpreter lock.
 
 `codes` are those of `SortedFeatures`. The sum s of u = d y over the examples from an end of a feature as far
 as a split is what the split moves from one side to the other, so that the edge of the stump is the total of u

@@ -1,10 +1,10 @@
-"""The closed-form update of kernel weights in an lp ball."""
+"""Methods for the weights of kernels: the closed-form update in an lp ball, and equal weights."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
-from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.lp_projection import lp_norm
-from cutplane.sets.simplex import Simplex
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -95,11 +94,8 @@ class ClosedFormWeights(Method):
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a ball with a closed form."""
         require_linear_minimisation(problem, self.name)
-        if not isinstance(problem.simple_set, NonnegativeBall | Simplex):
-            raise MissingCapabilityError(
-                f"{self.name} needs a NonnegativeBall or a Simplex, but the feasible set is "
-                f"{problem.simple_set!r}. Use LevelBundle()."
-            )
+        remedy = "Take a NonnegativeBall or a Simplex, or use LevelBundle()."
+        require(problem.simple_set, Capability.NORM_BALL, self.name, remedy)
 
     def start(self, run: Run) -> ClosedFormState:
         """Start from the best evaluated point, or near it if a weight is not positive there."""
@@ -147,9 +143,8 @@ def _moved(run: Run, point: Point, after: Array) -> Point:
 
 def _norm_of(run: Run) -> tuple[float, float]:
     """Return the radius and p."""
-    ball = run.problem.simple_set
-    assert isinstance(ball, NonnegativeBall | Simplex)
-    return ball.radius, ball.p if isinstance(ball, NonnegativeBall) else 1.0
+    ball: Any = run.problem.simple_set
+    return ball.norm_ball()
 
 
 def _forms(slopes: Array, problem: Declaration) -> Array:
@@ -200,3 +195,29 @@ def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
     x = newest.after.copy()
     x[positive] = np.exp(before[-1] + np.clip(move, -_FARTHEST, _FARTHEST))
     return x
+
+
+@dataclass(frozen=True)
+class UniformWeights(Method):
+    """The point at which the run starts, equal weights for multiple kernel learning, and its certified gap.
+
+    Nothing is minimised over the weights: the cut at that point alone gives a lower bound, and the run ends
+    with status STALLED unless the gap happens to be within the tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> y = np.array([1.0, 1.0, -1.0, -1.0])
+    >>> problem = cut.mkl.MKL([np.outer(y, y), np.eye(4)], y)
+    >>> result = problem.solve(cut.mkl.UniformWeights(), tol=1e-9)
+    >>> print(result.status, round(result.objective, 4), round(result.lower_bound, 4))
+    STALLED 0.8 0.32
+    """
+
+    stabilizations = ()
+
+    def step(self, run: Run, state: Any) -> Step:
+        """Evaluate as accurately as the tolerance needs."""
+        point = run.visit(run.first.x, 0.1 * run.tolerance(run.upper))
+        minimise_cut(run, point)
+        return Step("uniform", finished="equal weights were asked for: only their gap is certified")
