@@ -118,8 +118,8 @@ def test_frustrated_cycles_are_simple_cycles_of_the_graph(seed):
     costs = random_costs(rng, n=9, density=0.5, max_states=int(rng.integers(2, 5)))
     near = adjacency(costs)
     cycles = frustrated_cycles(costs, 100, 1e-9)
-    for number in range(len(cycles)):
-        cycle = cycles[number]
+    for begin, end in itertools.pairwise(cycles.starts):
+        cycle = cycles.variables[begin:end]
         assert len(set(cycle.tolist())) == cycle.size >= 3
         assert near[cycle, np.roll(cycle, -1)].all()
 
@@ -140,7 +140,7 @@ def test_a_frustrated_cycle_of_binary_variables_is_found_with_its_full_worth(see
     costs = PairCosts.of(Reparametrization(GraphicalModel([2] * n, factors)))
     cycles = frustrated_cycles(costs, 10, 1e-9)
     assert len(cycles) == 1
-    assert cycles[0].size == n
+    assert cycles.variables.size == n
     assert guaranteed_increases(costs, cycles) == pytest.approx([margins.min()])
 
 

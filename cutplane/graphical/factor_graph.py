@@ -163,12 +163,6 @@ class FactorGraph:
         starts, factors = self._incidence
         return factors[starts[u] : starts[u + 1]]
 
-    def neighbours(self, u: int) -> Array:
-        """Return the variables that share a factor with u, ascending."""
-        scopes = [self.scopes[self.scope_starts[a] : self.scope_starts[a + 1]] for a in self.factors_of(u)]
-        found = np.unique(np.concatenate(scopes)) if scopes else np.empty(0, dtype=np.int64)
-        return found[found != u]
-
     @cached_property
     def _incidence(self) -> tuple[Array, Array]:
         counts = np.bincount(self.scopes, minlength=self.n_variables)

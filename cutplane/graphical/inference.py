@@ -96,11 +96,6 @@ class Job:
         self.offer(decode(rep, self.deadline))
         return without_penalties(self.model, self.energy)
 
-    @property
-    def finite_deadline(self) -> float | None:
-        """The deadline; None if there is none."""
-        return self.deadline if math.isfinite(self.deadline) else None
-
     @cached_property
     def unit(self) -> float:
         """A number of which all energies are multiples; 0 if none is known."""

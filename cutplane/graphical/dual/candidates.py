@@ -19,12 +19,12 @@ _MOST = 2**10
 Scope = tuple[int, ...]
 
 
-def short_cycles(costs: PairCosts, limit: int = _LIMIT) -> list[Cycles]:
-    """Return the triangles and the chordless squares of the graph of pairs, `limit` of each at most."""
+def short_cycles(costs: PairCosts) -> list[Cycles]:
+    """Return the triangles and the chordless squares of the graph of pairs, 2^20 of each at most."""
     from cutplane.graphical.dual.candidate_kernels import squares, triangles
 
     starts, neighbours, _ = costs.graph
-    return [Cycles.stacked(find(starts, neighbours, limit)) for find in (triangles, squares)]
+    return [Cycles.stacked(find(starts, neighbours, _LIMIT)) for find in (triangles, squares)]
 
 
 def frustrated_cycles(

@@ -82,16 +82,8 @@ class Cycles:
             np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([group.variables for group in groups])
         )
 
-    @property
-    def numbers(self) -> Array:
-        """The number of the cycle that each entry of `variables` belongs to."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
-
     def __len__(self) -> int:
         return self.starts.size - 1
-
-    def __getitem__(self, number: int) -> Array:
-        return self.variables[self.starts[number] : self.starts[number + 1]]
 
 
 def guaranteed_increases(

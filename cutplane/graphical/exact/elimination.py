@@ -19,37 +19,8 @@ _BYTES_PER_ENTRY = 64
 _SMALL = 2**12
 
 
-def elimination_order(model: FactorGraph) -> tuple[Array, float]:
-    """Return an order for `eliminate`, and the log2 of the number of entries of the largest table it needs.
-
-    States that cost +inf are left out, and so are variables with one state left, which come first.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-
-    Returns
-    -------
-    order : ndarray of int, shape (n_variables,)
-    width : float
-        0 if all variables have one state; inf if a variable has none.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import spin_glass
-    >>> from cutplane.graphical.exact.elimination import elimination_order
-    >>> elimination_order(spin_glass(4, 100, seed=0))[1]
-    5.0
-    """
-    counts = [kept.size for kept in _finite_states(model)]
-    if 0 in counts:
-        return np.arange(model.n_variables), np.inf
-    order, width = _order(counts, _open_scopes(model, counts), np.inf)
-    return np.array(order, dtype=np.int64), width
-
-
 def eliminate(
-    model: FactorGraph, *, max_entries: int = 2**24, deadline: float | None = None
+    model: FactorGraph, *, max_entries: int = 2**24, deadline: float = np.inf
 ) -> tuple[Array | None, float]:
     r"""Return a labelling of least energy, and that energy, by variable elimination.
 
@@ -65,7 +36,7 @@ def eliminate(
     model : GraphicalModel
     max_entries : int, default 2**24
         The most entries of the tables that are minimised; memory is at most 64 bytes times that.
-    deadline : float, optional
+    deadline : float, default inf
         The time, as `cutplane.runtime.clock.clock` tells it, at which to give up.
 
     Returns
@@ -120,7 +91,7 @@ def eliminate(
 
 
 def least_labelling(
-    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float | None = None
+    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float = np.inf
 ) -> Array | None:
     """Return the best labelling that takes its states from `states`, by elimination in this order.
 
@@ -200,20 +171,20 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _check(deadline: float | None) -> None:
-    if deadline is not None and clock() > deadline:
+def _check(deadline: float) -> None:
+    if clock() > deadline:
         raise TimeoutError("eliminate gave up at its deadline.")
 
 
 def _order(
-    counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float | None = None
+    counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float = np.inf
 ) -> tuple[list[int], float]:
     sizes = np.array(counts, dtype=np.float64)
     single = np.flatnonzero(sizes == 1).tolist()
     free = np.flatnonzero(sizes > 1)
     number = {u: i for i, u in enumerate(free.tolist())}
     near = neighbourhoods(free.size, [tuple(number[u] for u in scope) for scope in scopes])
-    order, width = best_order(near, np.log2(sizes[free]), limit, np.inf if deadline is None else deadline)
+    order, width = best_order(near, np.log2(sizes[free]), limit, deadline)
     return single + [int(free[i]) for i in order], width
 
 
@@ -235,7 +206,7 @@ def _memory(counts: list[int], scopes: list[tuple[int, ...]], order: Sequence[in
 
 
 def _minimise(
-    counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float | None
+    counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float
 ) -> list[_Step] | None:
     """Minimise out all variables; None if no sum of the tables is finite."""
     position = {u: i for i, u in enumerate(order)}
@@ -265,7 +236,7 @@ def _minimise(
 
 
 def _minimise_out(
-    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int], deadline: float | None
+    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int], deadline: float
 ) -> tuple[_Table, _Step]:
     """Minimise the sum of the tables over u; `scope` holds their other variables."""
     from cutplane.graphical.exact import elimination_kernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.integrality import energy_unit, largest_cost, typical_cost
-from cutplane.pieces.validation import Array, as_count
+from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ class SearchResult:
     finished : bool
         Whether it is proven that no labelling is better (by more than 1e-9 of the energy, or the rounding
         errors of the costs).
-    interrupted : bool
-        Whether the search was stopped from the keyboard.
     """
 
     labelling: Array | None
@@ -54,18 +52,17 @@ class SearchResult:
     bound: float
     nodes: int
     finished: bool
-    interrupted: bool = False
 
 
 def search(
     model: FactorGraph,
     *,
     labelling: Array | None = None,
-    deadline: float | None = None,
-    max_nodes: int | None = None,
+    deadline: float = math.inf,
+    max_nodes: float = math.inf,
     reparametrization: Reparametrization | None = None,
-) -> SearchResult:
-    r"""Return a labelling of least energy, with a proof, by branch and bound.
+) -> Iterator[SearchResult]:
+    r"""Search a labelling of least energy, with a proof, by branch and bound; yield how things stand.
 
     The reparametrised costs give a bound and, with the energy UB of a labelling, forbid all states with
 
@@ -79,18 +76,18 @@ def search(
     model : GraphicalModel
     labelling : array_like of int, shape (n_variables,), optional
         One to start from; the better it is, the smaller the tree.
-    deadline : float, optional
+    deadline : float, default inf
         The time, as `cutplane.runtime.clock.clock` tells it, at which to stop.
-    max_nodes : int, optional
+    max_nodes : int, default inf
         The most nodes that are looked at.
     reparametrization : Reparametrization, optional
         One of this model with a good bound, with clusters or without; by default it is swept here. If it
         forbids states that cannot improve on a labelling, pass that labelling, too.
 
-    Returns
-    -------
+    Yields
+    ------
     SearchResult
-        Also if the deadline or Ctrl-C stops the search: the bound then is that of all nodes left.
+        About twice a second, and at the end; the bound is that of all nodes left.
 
     Examples
     --------
@@ -98,28 +95,10 @@ def search(
     >>> from cutplane.graphical.exact.search import search
     >>> differ = [[1, 0], [0, 1]]
     >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
-    >>> result = search(model)
+    >>> *_, result = search(model)
     >>> result.energy, result.bound, result.finished
     (1.0, 1.0, True)
     """
-    run = _Search(model, labelling, deadline, max_nodes, reparametrization)
-    try:
-        for _ in run.steps():
-            pass
-    except KeyboardInterrupt:
-        return replace(run.result(), interrupted=True)
-    return run.result()
-
-
-def search_steps(
-    model: FactorGraph,
-    *,
-    labelling: Array | None = None,
-    deadline: float | None = None,
-    max_nodes: int | None = None,
-    reparametrization: Reparametrization | None = None,
-) -> Iterator[SearchResult]:
-    """Do what `search` does, and yield how things stand about twice a second, and at the end."""
     run = _Search(model, labelling, deadline, max_nodes, reparametrization)
     for _ in run.steps():
         yield run.result()
@@ -177,8 +156,8 @@ class _Search:
         self,
         model: FactorGraph,
         labelling: Array | None,
-        deadline: float | None,
-        max_nodes: int | None,
+        deadline: float,
+        max_nodes: float,
         rep: Reparametrization | None,
     ) -> None:
         if rep is not None and rep.model is not model:
@@ -186,8 +165,7 @@ class _Search:
                 "reparametrization must be one of this model; build it from the same object."
             )
         self.model, self.rep = model, rep
-        self.deadline = np.inf if deadline is None else float(deadline)
-        self.max_nodes = np.inf if max_nodes is None else as_count("max_nodes", max_nodes, low=0)
+        self.deadline, self.max_nodes = deadline, max_nodes
         self.best = _Best(model)
         if labelling is not None:
             self.best.offer(np.asarray(labelling))

@@ -30,7 +30,7 @@ def elimination(job: Job, max_entries: int = 2**24) -> Iterator[Progress]:
 
     model = shifted(job.work)
     try:
-        labelling, _ = eliminate(model, max_entries=max_entries, deadline=job.finite_deadline)
+        labelling, _ = eliminate(model, max_entries=max_entries, deadline=job.deadline)
     except TimeoutError:
         job.reason = "the elimination did not end in time"
         yield Progress("elimination", -math.inf)
@@ -51,14 +51,14 @@ def brief_elimination(job: Job) -> Iterator[Progress]:
         return
 
 
-def branch_and_bound(job: Job, max_nodes: int | None = None) -> Iterator[Progress]:
+def branch_and_bound(job: Job, max_nodes: float = math.inf) -> Iterator[Progress]:
     """Search what the bounds so far leave open."""
-    from cutplane.graphical.exact.search import search_steps
+    from cutplane.graphical.exact.search import search
 
-    for result in search_steps(
+    for result in search(
         job.work,
         labelling=job.labelling,
-        deadline=job.finite_deadline,
+        deadline=job.deadline,
         max_nodes=max_nodes,
         reparametrization=job.reparametrization,
     ):

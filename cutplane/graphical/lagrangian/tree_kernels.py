@@ -42,8 +42,8 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
         The factors from the roots to the leaves.
     positions : ndarray
         Where in the scope of each of these the variable is from which it hangs.
-    variables, trees : ndarray
-        The variables that are reached, and the tree of each.
+    variables : ndarray
+        Those that are reached.
     roots : ndarray
     """
     first = np.zeros(n_variables + 1, dtype=np.int64)
@@ -59,15 +59,15 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
             filled[u] += 1
     order = np.empty(factors.size, dtype=np.int64)
     positions = np.empty(factors.size, dtype=np.int64)
-    trees = np.full(n_variables, -1, dtype=np.int64)
+    seen = np.zeros(n_variables, dtype=np.bool_)
     variables = np.empty(n_variables, dtype=np.int64)
     roots = np.empty(starters.size, dtype=np.int64)
     by = np.full(n_variables, -1, dtype=np.int64)
     n_roots = n_found = n_seen = 0
     for root in starters:
-        if trees[root] >= 0:
+        if seen[root]:
             continue
-        trees[root] = n_roots
+        seen[root] = True
         roots[n_roots] = root
         n_roots += 1
         variables[n_seen] = root
@@ -86,13 +86,12 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
                     if v == u:
                         positions[n_found] = position
                     else:
-                        trees[v] = n_roots - 1
+                        seen[v] = True
                         by[v] = a
                         variables[n_seen] = v
                         n_seen += 1
                 n_found += 1
-    variables = variables[:n_seen].copy()
-    return order, positions, variables, trees[variables], roots[:n_roots].copy()
+    return order, positions, variables[:n_seen], roots[:n_roots]
 
 
 @routine(fastmath=NUMBERS)

@@ -46,8 +46,8 @@ class Trees:
 
     Attributes
     ----------
-    variables, forests, trees : ndarray of shape (n_nodes,)
-        Of which variable each node is a copy, in which forest it is, and in which tree of them all.
+    variables, forests : ndarray of shape (n_nodes,)
+        Of which variable each node is a copy, and in which forest it is.
     starts : ndarray of shape (n_nodes + 1,)
         The costs of the states of node i are ``costs[starts[i]:starts[i + 1]]``.
     roots : ndarray of shape (n_trees,)
@@ -64,7 +64,6 @@ class Trees:
 
     variables: Array
     forests: Array
-    trees: Array
     starts: Array
     roots: Array
     link_starts: Array
@@ -79,12 +78,12 @@ class Trees:
         """Hang the trees of forests of factors."""
         from cutplane.graphical.lagrangian.tree_kernels import hang
 
-        parts, n_nodes, n_trees = [], 0, 0
+        parts, n_nodes = [], 0
         alone = np.setdiff1d(np.arange(model.n_variables), model.scopes)
         for number, factors in enumerate(forests or [np.empty(0, dtype=np.int64)]):
             links, _ = _links(model, factors)
             starters = np.union1d(model.scopes[links], alone[: None if number == 0 else 0])
-            order, positions, variables, trees, roots = hang(
+            order, positions, variables, roots = hang(
                 model.scope_starts, model.scopes, factors, starters, model.n_variables
             )
             node_of = np.zeros(model.n_variables, dtype=np.int64)
@@ -94,7 +93,6 @@ class Trees:
                 (
                     variables,
                     np.full(variables.size, number),
-                    n_trees + trees,
                     node_of[roots],
                     node_of[model.scopes[links]],
                     links,
@@ -104,14 +102,12 @@ class Trees:
                 )
             )
             n_nodes += variables.size
-            n_trees += roots.size
-        variables, numbers, trees, roots, links, model_links, arities, positions, table_starts = (
+        variables, numbers, roots, links, model_links, arities, positions, table_starts = (
             np.concatenate(pieces) for pieces in zip(*parts, strict=True)
         )
         return cls(
             variables=variables,
             forests=numbers,
-            trees=trees,
             starts=_starts(model.cardinalities[variables]),
             roots=roots,
             link_starts=_starts(arities),

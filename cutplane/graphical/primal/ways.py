@@ -13,7 +13,7 @@ def primal_cutting_planes(job: Job) -> Iterator[Progress]:
 
     primal = Primal(job.work, job.tighten, labelling=job.labelling, deadline=job.deadline)
     job.offer(primal.rounding.labelling)
-    for state in primal.steps(0.0):
+    for state in primal.steps():
         job.offer(primal.rounding.labelling)
         job.reason = f"linear programme: {primal.reason}"
         if state is None:

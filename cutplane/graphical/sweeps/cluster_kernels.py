@@ -56,28 +56,6 @@ def _visit(layout, clusters, tables, messages, cluster_messages, c, forward):
 
 
 @routine(fastmath=NUMBERS)
-def cluster_diffusion_pass(layout, clusters, tables, messages, cluster_messages):
-    """Even out every link of a cluster in turn: the cluster and the factor end with half of their sum."""
-    for c in range(clusters.is_triangle.size):
-        begin = clusters.child_starts[c]
-        places = child_places(layout, clusters, c)
-        total = _sum_of_messages(clusters, cluster_messages, c, places)
-        for j in range(begin, clusters.child_starts[c + 1]):
-            start = clusters.message_starts[j]
-            marginal = _marginal(total, places[j - begin], clusters.message_starts[j + 1] - start)
-            moved = factor_costs(layout, tables, messages, clusters.children[j])
-            for x in range(moved.size):
-                if marginal[x] < np.inf and moved[x] < np.inf:
-                    moved[x] = 0.5 * (moved[x] - marginal[x])
-                else:
-                    moved[x] = np.inf
-                cluster_messages[start + x] += moved[x]
-            _take_out(layout, tables, clusters.children[j], moved)
-            for x in range(total.size):
-                total[x] += moved[places[j - begin, x]]
-
-
-@routine(fastmath=NUMBERS)
 def lowest_cluster_costs(layout, clusters, cluster_messages):
     """Return the least cost of each cluster."""
     lowest = np.empty(clusters.is_triangle.size)

@@ -98,12 +98,6 @@ class Tightening:
         known = self.model.n_factors
         return self.pairs[number - known] if number >= known else self.model.factor(number).variables
 
-    def public_numbers(self, factors: Array) -> Array:
-        """Return the numbers of factors that are linked to variables among all factors."""
-        known = self.model.n_factors
-        added = [known + i for i, (is_cluster, _) in enumerate(self.added) if not is_cluster]
-        return np.concatenate([np.arange(known), np.array(added, dtype=np.int64)])[factors]
-
     def original_table(self, number: int) -> Array:
         """Return the flat table with which a factor that is linked to variables came."""
         known = self.model.n_factors

@@ -12,7 +12,7 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.clusters import Tightening
 from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count
 
 _EPS = float(np.finfo(np.float64).eps)
 _PER_PASS = 8
@@ -24,8 +24,6 @@ class Pairs(NamedTuple):
 
     Attributes
     ----------
-    factors : ndarray of shape (p,)
-        Their numbers in the reparametrisation.
     variables : ndarray of shape (p, 2)
         Ascending in each row.
     table_starts : ndarray of shape (p,)
@@ -33,7 +31,6 @@ class Pairs(NamedTuple):
     tables : ndarray
     """
 
-    factors: Array
     variables: Array
     table_starts: Array
     tables: Array
@@ -90,17 +87,6 @@ class Reparametrization:
         self._is_current = True
         self._bound: float | None = None
         self._passes = 0
-
-    def copy(self) -> Reparametrization:
-        """Return an independent copy."""
-        other = Reparametrization.__new__(type(self))
-        vars(other).update(vars(self))
-        other._tightening = self._tightening.copy()
-        for name in ("_unaries", "_messages", "_cluster_messages"):
-            setattr(other, name, getattr(self, name).copy())
-        if self._tables.flags.writeable:
-            other._tables = self._tables.copy()
-        return other
 
     def restated(self, model: FactorGraph) -> Reparametrization:
         """Return one of a model with the same variables and scopes, by the same clusters and messages.
@@ -172,7 +158,7 @@ class Reparametrization:
         first = layout.scope_starts[chosen]
         variables = np.stack([layout.scopes[first], layout.scopes[first + 1]], axis=1)
         starts, tables = costs_of_factors(layout, read_only(self._tables), self._messages, chosen)
-        return Pairs(self._tightening.public_numbers(chosen), variables, starts, tables)
+        return Pairs(variables, starts, tables)
 
     @property
     def bound(self) -> float:
@@ -286,26 +272,6 @@ class Reparametrization:
             if self._constant < np.inf:
                 self._constant += sweep_pass(self._layout, tables, self._unaries, self._messages, forward)
 
-    def diffuse(self, n: int = 1) -> float:
-        """Even out all links n times, one after the other (min-sum diffusion); return the bound.
-
-        At a link, the costs of a variable and the min-marginal of its factor both become half of their sum;
-        the same for the factors inside a cluster. It needs many more passes than `sweep`.
-        """
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_diffusion_pass
-        from cutplane.graphical.sweeps.sweep_kernels import diffusion_pass
-
-        self._bring_up_to_date()
-        self._passes += as_count("n", n)
-        for _ in range(n):
-            diffusion_pass(self._layout, read_only(self._tables), self._unaries, self._messages)
-            if self.n_clusters:
-                cluster_diffusion_pass(
-                    self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
-                )
-        self._bound = None
-        return self.bound
-
     def add_cluster(self, variables: tuple[int, ...]) -> bool:
         """Add a zero factor on at least three variables, linked to all factors inside it.
 
@@ -336,13 +302,6 @@ class Reparametrization:
         self._unaries[self.model.unary_starts[u] + state] = np.inf
         self._bound = None
 
-    def fix(self, u: int, state: int) -> None:
-        """Set the costs of all other states of variable u to +inf."""
-        self._check(u, state)
-        costs = self._unaries[self.model.unary_starts[u] :][: self.model.cardinalities[u]]
-        costs[np.arange(costs.size) != state] = np.inf
-        self._bound = None
-
     def greedy_labelling(self, forward: bool = True) -> Array:
         """Return the labelling in which each variable takes the best state given those before it.
 
@@ -355,34 +314,6 @@ class Reparametrization:
 
         self._bring_up_to_date()
         return greedy(self._layout, read_only(self._tables), self._unaries, self._messages, forward)
-
-    def is_arc_consistent(self, tol: float = 1e-9) -> bool:
-        """Return whether no message can raise the bound any more, by costs within `tol` of the minima.
-
-        States and tuples that are not within `tol` of the minimum of their factor are struck out, then those
-        that have no support left in a neighbouring factor, and so on. If all states of a variable go, sweeps
-        can raise the bound further.
-
-        Parameters
-        ----------
-        tol : float, default 1e-9
-            At least 0, in the unit of the energies.
-        """
-        from cutplane.graphical.sweeps.arc_consistency import has_consistent_minima
-
-        tol = as_scalar("tol", tol, low=0.0)
-        self._bring_up_to_date()
-        return self._constant < np.inf and bool(
-            has_consistent_minima(
-                self._layout,
-                self._clusters,
-                read_only(self._tables),
-                self._unaries,
-                self._messages,
-                self._cluster_messages,
-                tol,
-            )
-        )
 
     def _bring_up_to_date(self) -> None:
         """Make room for clusters that have been added; factors inside them get tables of their own."""

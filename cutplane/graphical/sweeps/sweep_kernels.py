@@ -60,21 +60,6 @@ def sweep_pass(layout, tables, unaries, messages, forward):
 
 
 @routine(fastmath=NUMBERS)
-def diffusion_pass(layout, tables, unaries, messages):
-    """Even out every link in turn: its variable and its factor end with half of what they have together."""
-    scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
-    buffer, index = scratch(layout)
-    for link in range(layout.scopes.size):
-        u, a, start = layout.scopes[link], layout.link_factors[link], starts[link]
-        begin, k = layout.unary_starts[u], layout.cardinalities[u]
-        head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
-        min_marginal(tables, table_starts[a], messages, starts, head, arity, link, index, buffer)
-        _pull(unaries, begin, messages, start, k, buffer)
-        _scale(unaries, begin, k, 0.5)
-        _push(unaries, begin, messages, start, k, 1.0)
-
-
-@routine(fastmath=NUMBERS)
 def lowest_costs(layout, tables, messages):
     """Return the least cost of each factor."""
     scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
