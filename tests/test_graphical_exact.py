@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.exact import branching, remainders
+from cutplane.graphical.best import BestLabelling
+from cutplane.graphical.exact import branching
 from cutplane.graphical.exact.branching import Branching
 from cutplane.graphical.exact.elimination import eliminate
 from cutplane.graphical.exact.elimination_orders import best_order, neighbourhoods
-from cutplane.graphical.exact.forest import is_forest, solve_forest
+from cutplane.graphical.exact.forest import solve_forest
 from cutplane.graphical.exact.reduction import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
-from cutplane.graphical.exact.search_kernels import cheapest, propagate, restrict, root, undo
+from cutplane.graphical.exact.search_passes import cheapest, propagate, restrict, root, undo
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.runtime.clock import clock
 
@@ -90,15 +91,15 @@ def test_forest_against_brute_force(hard):
     rng = np.random.default_rng(int(10 * hard))
     for _ in range(60):
         model = random_forest(rng, hard=hard)
-        assert is_forest(model)
+        assert model.is_forest
         assert_solves(model, *solve_forest(model))
 
 
 def test_special_forests():
     for model in SPECIAL.values():
-        if is_forest(model):
+        if model.is_forest:
             assert_solves(model, *solve_forest(model))
-    assert not is_forest(frustrated_cycle(4))
+    assert not frustrated_cycle(4).is_forest
     with pytest.raises(InvalidInputError, match="has a cycle"):
         solve_forest(frustrated_cycle(3))
     with pytest.raises(InvalidInputError, match="more than two variables"):
@@ -222,20 +223,12 @@ def no_elimination(monkeypatch):
     monkeypatch.setattr(branching, "_NARROW", -1.0)
 
 
-class Incumbent:
+class Incumbent(BestLabelling):
     """The best labelling, and the limit below which one is sought."""
-
-    def __init__(self, model):
-        self.model, self.energy, self.labelling = model, np.inf, None
 
     @property
     def limit(self):
         return self.energy - 1e-9
-
-    def offer(self, labelling):
-        energy = self.model.energy(labelling)
-        if energy < self.energy:
-            self.energy, self.labelling = energy, labelling.copy()
 
 
 def nonnegative(model):
@@ -285,7 +278,7 @@ def test_nodes_whose_tables_are_too_large_together_are_split(monkeypatch):
     best, tree = Incumbent(model), Branching(model)
     tree.run(best)
     assert tree.nodes == 1
-    monkeypatch.setattr(remainders, "_TOTAL", 2**12)
+    monkeypatch.setattr(branching, "_TOTAL", 2**12)
     split_best, split = Incumbent(model), Branching(model)
     split.run(split_best)
     assert split.nodes > 1 and split_best.energy == pytest.approx(best.energy)

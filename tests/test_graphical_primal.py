@@ -16,18 +16,18 @@ from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_cuts import separate_local_cuts
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities
-from cutplane.graphical.primal.programme import Primal
+from cutplane.graphical.primal.programme import MarginalProgramme
+from cutplane.graphical.primal.rooted_forest import two_sides
 from cutplane.graphical.primal.rounding import Rounding
-from cutplane.graphical.primal.spanning_tree import two_sides
 from cutplane.status import Status
 
 
 def solved(model, tighten=True, labelling=None):
     """The linear programme after its last round of cuts."""
-    primal = Primal(model, tighten, labelling)
-    for _ in primal.steps():
+    found = MarginalProgramme(model, tighten, labelling)
+    for _ in found.steps():
         pass
-    return primal
+    return found
 
 
 def states(model, scope):
@@ -299,7 +299,7 @@ def test_cycles_that_cannot_be_satisfied_are_found_infeasible():
 def test_a_labelling_that_is_known_is_used():
     model = spin_glass(6, 6, seed=2)
     first = solved(model).rounding
-    again = Primal(model, True, first.labelling)
+    again = MarginalProgramme(model, True, first.labelling)
     state = next(again.steps())
     assert again.rounding.energy == first.energy
     assert state.upper_bound + again.relaxation.constant == pytest.approx(first.energy)

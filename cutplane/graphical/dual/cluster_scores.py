@@ -1,4 +1,4 @@
-"""The cycles of a reparametrised model, and by how much each would raise the bound."""
+"""The cycles and sets of variables of a reparametrised model, and by how much each would raise the bound."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import NUMBERS, routine
 
 _WORK = 2e7
 """Products of three numbers of states between two looks at the clock: some hundredths of a second."""
@@ -19,16 +20,8 @@ _WORK = 2e7
 class PairCosts:
     """The unary and the pairwise costs of a reparametrised model, in flat arrays.
 
-    Attributes
-    ----------
-    cardinalities : ndarray of int64, shape (n,)
-    unary_starts : ndarray of int64, shape (n + 1,)
-    unaries : ndarray
-    pairs : ndarray of int64, shape (m, 2)
-        The two variables of each pair, ascending; distinct.
-    table_starts : ndarray of int64, shape (m,)
-        Where the table of each pair begins in `tables`, in C order.
-    tables : ndarray
+    The variables of each of the `pairs` are ascending; its table begins in `tables` at its entry of
+    `table_starts`, in C order.
     """
 
     cardinalities: Array
@@ -94,28 +87,9 @@ def guaranteed_increases(
     .. math:: \min_{x_C} \Big[\sum_{u \in C} \theta'_u + \sum_{e \in C} \theta'_e\Big]
               - \sum_{u \in C} \min \theta'_u - \sum_{e \in C} \min \theta'_e \;\ge\; 0
 
-    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    cycles : Cycles
-        Consecutive variables, and the last and the first, are pairs of `costs`.
-    is_late : callable, optional
-        Whether to look at no more cycles; the others count as raising it by 0.
-
-    Returns
-    -------
-    ndarray of shape (len(cycles),)
-        inf where a cycle shows that no labelling has finite energy.
-
-    References
-    ----------
-    Sontag, Meltzer, Globerson, Jaakkola, Weiss (2008). Tightening LP relaxations for MAP using message
-    passing. UAI. https://arxiv.org/abs/1206.3288
+    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair; inf where a
+    cycle shows that no labelling has finite energy (Sontag et al. 2008).
     """
-    from cutplane.graphical.dual.cycle_kernels import score_cycles
-
     out = np.zeros(len(cycles))
     chunk = max(1, int(_WORK / max(1, costs.cardinalities.max(initial=1)) ** 3))
     for begin in range(0, len(cycles), chunk):
@@ -135,18 +109,10 @@ def guaranteed_increases(
 
 
 def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
-    """Return by how much the bound rises at least when a set of variables becomes a cluster.
+    """Return by how much the bound rises at least when a set of ascending variables becomes a cluster.
 
     It is the least sum of all unaries and pairs inside, less the sum of their minima.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    sets : list of tuple of int
-        Ascending.
     """
-    from cutplane.graphical.dual.set_kernels import score_sets
-
     sizes = [len(scope) for scope in sets]
     return score_sets(
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
@@ -158,3 +124,165 @@ def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
         costs.table_starts,
         costs.tables,
     )
+
+
+@routine(fastmath=NUMBERS)
+def score_cycles(
+    cycle_starts: Array,
+    cycles: Array,
+    starts: Array,
+    neighbours: Array,
+    edges: Array,
+    cardinalities: Array,
+    unary_starts: Array,
+    unaries: Array,
+    table_starts: Array,
+    tables: Array,
+) -> Array:
+    """Return min over x of the sum of the pairs and unaries of each cycle, minus the sum of their minima.
+
+    `edges` gives the number of the pair of each neighbour; a pair (i, j) has i < j and its table in C order.
+    """
+    scores = np.zeros(cycle_starts.size - 1)
+    widest = 1
+    for u in cycles:
+        widest = max(widest, cardinalities[u])
+    walked, step, product = np.empty(widest**2), np.empty(widest**2), np.empty(widest**2)
+    for c in range(scores.size):
+        first, last = cycle_starts[c], cycle_starts[c + 1] - 1
+        k = cardinalities[cycles[first]]
+        separate = 0.0
+        for place in range(first, last + 1):
+            u = cycles[place]
+            v = cycles[place + 1] if place < last else cycles[first]
+            rows, columns = cardinalities[u], cardinalities[v]
+            edge = edges[find_edge(starts, neighbours, int(u), int(v))]
+            table = tables[table_starts[edge] : table_starts[edge] + rows * columns]
+            separate += table.min()
+            costs = unaries[unary_starts[v] : unary_starts[v + 1]]
+            separate += costs.min()
+            _oriented(table, costs, u < v, step)
+            if place == first:
+                walked[: rows * columns] = step[: rows * columns]
+            elif place < last:
+                _min_plus(walked, step, k, rows, columns, product)
+                walked, product = product, walked
+        n = cardinalities[cycles[last]]
+        together = np.inf
+        for i in range(k):
+            for j in range(n):
+                together = min(together, walked[i * n + j] + step[j * k + i])
+        scores[c] = together - separate if separate < np.inf else 0.0
+    return scores
+
+
+@routine(fastmath=NUMBERS)
+def _oriented(table: Array, costs: Array, forwards: bool, step: Array) -> None:
+    """Write the table, transposed unless `forwards`, plus the costs of its columns, into `step`."""
+    columns = costs.size
+    rows = table.size // columns
+    if forwards:
+        for i in range(rows):
+            for j in range(columns):
+                step[i * columns + j] = table[i * columns + j] + costs[j]
+    else:
+        for i in range(rows):
+            for j in range(columns):
+                step[i * columns + j] = table[j * rows + i] + costs[j]
+
+
+@routine(fastmath=NUMBERS)
+def _min_plus(left, right, n, inner, columns, product):
+    """Write min over b of left[a, b] + right[b, c] into `product`."""
+    product[: n * columns] = np.inf
+    for a in range(n):
+        row = product[a * columns : (a + 1) * columns]
+        for b in range(inner):
+            cost = left[a * inner + b]
+            if cost < np.inf:
+                other = right[b * columns : (b + 1) * columns]
+                for c in range(columns):
+                    row[c] = min(row[c], cost + other[c])
+
+
+@routine
+def score_sets(
+    set_starts: Array,
+    sets: Array,
+    starts: Array,
+    neighbours: Array,
+    edges: Array,
+    cardinalities: Array,
+    unary_starts: Array,
+    unaries: Array,
+    table_starts: Array,
+    tables: Array,
+) -> Array:
+    """Return min over x of the sum of all pairs and unaries inside each set, minus the sum of their minima.
+
+    The variables of a set are ascending.
+    """
+    scores = np.zeros(set_starts.size - 1)
+    largest = 1
+    for s in range(scores.size):
+        largest = max(largest, set_starts[s + 1] - set_starts[s])
+    pair = np.empty((largest, largest), dtype=np.int64)
+    states = np.empty(largest, dtype=np.int64)
+    spent = np.empty(largest + 1)
+    ahead = np.empty(largest + 1)
+    for s in range(scores.size):
+        members = sets[set_starts[s] : set_starts[s + 1]]
+        n = members.size
+        ahead[n] = 0.0
+        for j in range(n - 1, -1, -1):
+            v = members[j]
+            low = unaries[unary_starts[v] : unary_starts[v + 1]].min()
+            for i in range(j):
+                place = find_edge(starts, neighbours, members[i], v)
+                pair[i, j] = -1
+                if place >= 0:
+                    start = table_starts[edges[place]]
+                    pair[i, j] = start
+                    low += tables[start : start + cardinalities[members[i]] * cardinalities[v]].min()
+            ahead[j] = ahead[j + 1] + low
+        separate = ahead[0]
+        if separate == np.inf:
+            continue
+        enough = separate + 1e-12 * max(1.0, abs(separate))
+        best = np.inf
+        depth = 0
+        spent[0] = 0.0
+        states[0] = -1
+        while depth >= 0 and best > enough:
+            v = members[depth]
+            states[depth] += 1
+            if states[depth] == cardinalities[v]:
+                depth -= 1
+                continue
+            cost = spent[depth] + unaries[unary_starts[v] + states[depth]]
+            for i in range(depth):
+                if pair[i, depth] >= 0:
+                    cost += tables[pair[i, depth] + states[i] * cardinalities[v] + states[depth]]
+            if cost + ahead[depth + 1] >= best:
+                continue
+            if depth == n - 1:
+                best = cost
+                continue
+            depth += 1
+            spent[depth] = cost
+            states[depth] = -1
+        scores[s] = best - separate if best > enough else 0.0
+    return scores
+
+
+@routine
+def find_edge(starts: Array, neighbours: Array, u: int, v: int) -> int:
+    """Return the place of v among the ascending neighbours of u, or -1."""
+    low, high = starts[u], starts[u + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if neighbours[middle] < v:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < starts[u + 1] and neighbours[low] == v else -1

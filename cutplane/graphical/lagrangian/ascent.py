@@ -13,7 +13,6 @@ from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrang
 from cutplane.graphical.lagrangian.tree_decoder import TreeDecoder
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
-from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.validation import Array, as_scalar
@@ -96,6 +95,8 @@ def solve_lagrangian(
     >>> print(result.status, round(result.energy, 3))
     OPTIMAL 31.936
     """
+    from cutplane.graphical.sweeps.decoding import decode
+
     as_scalar("tol", tol, low=0.0)
     try:
         lagrangian = TreeLagrangian(model)
@@ -147,8 +148,8 @@ def _result(
 ) -> LagrangianResult:
     infeasible = stop.status is Status.INFEASIBLE
     return LagrangianResult(
-        labelling=decoder.labelling if decoder else None,
-        energy=decoder.energy if decoder else math.inf,
+        labelling=decoder.best.labelling if decoder else None,
+        energy=decoder.best.energy if decoder else math.inf,
         bound=decoder.bound if decoder and not infeasible else math.inf,
         status=stop.status,
         reason=stop.reason,

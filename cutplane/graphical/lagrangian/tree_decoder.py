@@ -11,9 +11,9 @@ import numpy as np
 from cutplane.engine.gap import relative_gap
 from cutplane.engine.history import History, Record
 from cutplane.engine.state import State
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.lagrangian.risk import TreeLagrangian
 from cutplane.graphical.model import GraphicalModel
-from cutplane.graphical.sweeps.local_search import local_search
 from cutplane.pieces.validation import Array
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule
@@ -23,20 +23,12 @@ _INTERVAL = 1.25
 
 
 class TreeDecoder(StoppingRule):
-    """Keeps the best bound and the best labelling, and stops a run on the Lagrangian when the two meet.
-
-    Parameters
-    ----------
-    lagrangian : TreeLagrangian
-    tol : float
-        Their relative gap at which to stop.
-    """
+    """Keeps the best bound and labelling, and stops a run on the Lagrangian when they meet within `tol`."""
 
     def __init__(self, lagrangian: TreeLagrangian, tol: float):
         self.lagrangian = lagrangian
         self.tol = tol
-        self.labelling: Array | None = None
-        self.energy = math.inf
+        self.best = BestLabelling(lagrangian.model)
         self.bound = -math.inf
         self.multipliers: Array | None = None
         self._ceiling = _highest_energy(lagrangian.model)
@@ -47,7 +39,7 @@ class TreeDecoder(StoppingRule):
     @property
     def gap(self) -> float:
         """The relative gap between bound and energy."""
-        return relative_gap(self.bound, self.energy)
+        return relative_gap(self.bound, self.best.energy)
 
     def __call__(self, state: State) -> Stop | None:
         """Take the bound of the best multipliers, at times their labellings; say whether the two meet."""
@@ -58,7 +50,7 @@ class TreeDecoder(StoppingRule):
         if not self._decoded and state.iteration >= self._next:
             self.decode()
             self._next = _INTERVAL * state.iteration
-        self._trace[state.iteration] = self.bound, self.energy
+        self._trace[state.iteration] = self.bound, self.best.energy
         return self.verdict
 
     @property
@@ -79,11 +71,9 @@ class TreeDecoder(StoppingRule):
 
     def offer(self, labelling: Array) -> None:
         """Improve a labelling by local search, and keep it if it is the best so far."""
-        model = self.lagrangian.model
-        labelling = local_search(model, labelling)
-        energy = model.energy(labelling)
-        if energy < self.energy:
-            self.labelling, self.energy = labelling, energy
+        from cutplane.graphical.sweeps.local_search import local_search
+
+        self.best.offer(local_search(self.lagrangian.model, labelling))
 
     def view(self, state: State) -> State:
         """Return the state with bounds of the energy in place of those of minus the bound."""
@@ -92,10 +82,10 @@ class TreeDecoder(StoppingRule):
     def history(self, records: Iterable[Record]) -> History:
         """Return the history of a run in terms of energies, the last record as things stand now."""
         seen = [self._in_energies(record) for record in records]
-        return History([*seen[:-1], replace(seen[-1], lower_bound=self.bound, upper_bound=self.energy)])
+        return History([*seen[:-1], replace(seen[-1], lower_bound=self.bound, upper_bound=self.best.energy)])
 
     def _in_energies(self, record: Record) -> Record:
-        bound, energy = self._trace.get(record.iteration, (self.bound, self.energy))
+        bound, energy = self._trace.get(record.iteration, (self.bound, self.best.energy))
         return replace(record, lower_bound=bound, upper_bound=energy)
 
 

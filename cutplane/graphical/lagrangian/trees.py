@@ -18,16 +18,8 @@ def cover(model: GraphicalModel) -> list[Array]:
 
     The first forest takes the factors whose variables have the nearest numbers, as many as fit, the second of
     those that are left, and so on. On a grid these are the rows with the first column, and the other columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.graphical import grid
-    >>> from cutplane.graphical.lagrangian.trees import cover
-    >>> [forest.size for forest in cover(grid(np.zeros((3, 4, 2)), [[0, 1], [1, 0]]))]
-    [11, 6]
     """
-    from cutplane.graphical.lagrangian.tree_kernels import greedy_forest
+    from cutplane.graphical.lagrangian.tree_passes import greedy_forest
 
     first, last = model.scopes[model.scope_starts[:-1]], model.scopes[model.scope_starts[1:] - 1]
     left, forests = np.argsort(last - first, kind="stable"), []
@@ -76,7 +68,7 @@ class Trees:
     @classmethod
     def of(cls, model: GraphicalModel, forests: list[Array]) -> Trees:
         """Hang the trees of forests of factors."""
-        from cutplane.graphical.lagrangian.tree_kernels import hang
+        from cutplane.graphical.lagrangian.tree_passes import hang
 
         parts, n_nodes = [], 0
         alone = np.setdiff1d(np.arange(model.n_variables), model.scopes)
@@ -124,14 +116,8 @@ class Trees:
         return int(self.forests.max(initial=0)) + 1
 
     def minimise(self, costs: Array) -> tuple[Array, Array]:
-        """Return the least energy of each tree, and a state of each node that attains it.
-
-        Parameters
-        ----------
-        costs : ndarray
-            The costs of the states of all nodes; overwritten.
-        """
-        from cutplane.graphical.lagrangian.tree_kernels import label_trees, minimise_trees
+        """Return the least energy of each tree, and the states that attain it; overwrite the costs."""
+        from cutplane.graphical.lagrangian.tree_passes import label_trees, minimise_trees
 
         shape = self.starts, self.link_starts, self.links, self.positions, self.table_starts, self.tables
         minimise_trees(*shape, costs)
@@ -140,7 +126,7 @@ class Trees:
 
     def consensus(self, costs: Array) -> Array:
         """Return one labelling of all variables from costs that `minimise` has overwritten."""
-        from cutplane.graphical.lagrangian.consensus_kernels import consensus
+        from cutplane.graphical.lagrangian.tree_passes import consensus
 
         counts = np.bincount(self.variables)
         _, first = np.unique(self.variables, return_index=True)

@@ -20,29 +20,13 @@ _MAX_SETS = 64
 
 
 def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
-    """Find inequalities of the cut polytope that c violates, by looking at few nodes at a time.
+    """Find inequalities of the cut polytope, ``normals @ c <= offsets``, that c violates.
 
     Edges with c = 0 or 1 are contracted. Where the entries of c on a set of the nodes that are left are no
     mixture of the cuts of this set, the segment from the mean of these cuts to c leaves their convex hull
     through a facet, which a linear programme finds. Among the facets are the wheel, bicycle wheel and clique
+    inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004); c should satisfy the cycle
     inequalities.
-
-    Parameters
-    ----------
-    graph : CycleGraph
-    c : ndarray of shape (graph.n_edges,)
-        How far the ends of each edge are on different sides; it should satisfy the cycle inequalities.
-
-    Returns
-    -------
-    normals : csr_array of shape (t, graph.n_edges)
-    offsets : ndarray of shape (t,)
-        The inequalities are ``normals @ c <= offsets``.
-
-    References
-    ----------
-    .. [1] C. Buchheim, F. Liers, M. Oswald, "Local cuts revisited", Operations Research Letters 36, 2008,
-       doi:10.1016/j.orl.2008.01.004.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
-from cutplane.graphical.primal.agreement import Agreement
+from cutplane.graphical.primal.consistency import ConsistencyRows
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -92,13 +92,13 @@ class LocalPolytope(FeasibleSet):
         allowed = np.isfinite(costs)
         self.cost = read_only(np.where(allowed, costs, 0.0))
         self.upper = read_only(allowed.astype(np.float64))
-        agreement = Agreement(self.model, self.table_starts)
-        agreement.normalise()
+        consistency = ConsistencyRows(self.model, self.table_starts)
+        consistency.normalise()
         numbers = np.arange(self.model.n_factors)
-        agreement.with_variables(numbers[(numbers < model.n_factors) | (self.model.arities == 2)])
+        consistency.with_variables(numbers[(numbers < model.n_factors) | (self.model.arities == 2)])
         for cluster, members in pairs.items():
-            agreement.with_pairs(cluster, members, apart=cluster >= model.n_factors)
-        self.rows, self.right = agreement.rows(self.dim)
+            consistency.with_pairs(cluster, members, apart=cluster >= model.n_factors)
+        self.rows, self.right = consistency.rows(self.dim)
 
     def __repr__(self) -> str:
         return f"LocalPolytope({self.model!r})"

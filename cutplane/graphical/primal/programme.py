@@ -41,29 +41,11 @@ _PATIENCE = 30
 _END: Any = object()
 
 
-class Primal:
-    """The linear programme, in terms of energies.
+class MarginalProgramme:
+    """MAP inference by a linear programme over marginals, in terms of energies.
 
-    Parameters
-    ----------
-    model : GraphicalModel
-    tighten : bool
-        Whether to add violated cycle inequalities and local cuts; without, the bound is that of the local
-        polytope.
-    labelling : ndarray of int, shape (n_variables,), optional
-        A good one, if known.
-    deadline : float, default inf
-        The time, as `cutplane.runtime.clock.clock` tells it, at which linear programmes are given up.
-
-    Attributes
-    ----------
-    relaxation : Disagreements or LocalPolytope
-    rounding : Rounding
-    bound : float
-    status : Status
-    reason : str
-    driver : Driver or None
-        None until it is needed.
+    Binary models of pairs are solved in terms of their `Disagreements`, all others (and those without
+    tightening) over the `LocalPolytope`. Tightening adds violated cycle inequalities and local cuts.
     """
 
     def __init__(
@@ -77,21 +59,14 @@ class Primal:
         compact = model.is_binary and model.is_pairwise and tighten
         self.relaxation = Disagreements(model) if compact else LocalPolytope(model)
         self.rounding = Rounding(model, self.relaxation)
-        if labelling is not None:
-            self.rounding.offer(np.asarray(labelling))
+        self.rounding.offer(labelling)
         self.tighten = tighten
         self.bound = -math.inf
         self.status, self.reason = Status.INTERRUPTED, "the linear programme was not solved"
         self.driver: Driver[Result] | None = None
 
     def steps(self) -> Iterator[State | None]:
-        """Yield the state of the engine after each of its iterations; None instead if it is not needed.
-
-        Raises
-        ------
-        TimeoutError
-            If the deadline has passed.
-        """
+        """Yield the engine's state after each iteration, None if it is not needed; `TimeoutError` if late."""
         steps = self._steps()
         while True:
             try:

@@ -14,7 +14,7 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 
 
-class Tightening:
+class AddedClusters:
     """Clusters added to a model, with the pairs that had to be added for them.
 
     Factors are numbered on from those of the model, in the order in which they came; a cluster has a number
@@ -30,9 +30,9 @@ class Tightening:
         self._scopes = set[tuple[int, ...]]()
         self._pair_numbers = dict[tuple[int, int], int]()
 
-    def copy(self) -> Tightening:
+    def copy(self) -> AddedClusters:
         """Return an independent copy."""
-        other = Tightening(self.model)
+        other = AddedClusters(self.model)
         for name in ("added", "pairs", "clusters", "children", "_scopes", "_pair_numbers"):
             setattr(other, name, getattr(self, name).copy())
         return other

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.clusters import Tightening
+from cutplane.graphical.sweeps.clusters import AddedClusters
 from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
@@ -20,16 +20,7 @@ _PER_PASS = 8
 
 
 class Pairs(NamedTuple):
-    """The reparametrised pairs, in flat arrays.
-
-    Attributes
-    ----------
-    variables : ndarray of shape (p, 2)
-        Ascending in each row.
-    table_starts : ndarray of shape (p,)
-        Where the table of each begins in `tables`, in C order.
-    tables : ndarray
-    """
+    """The ascending variables of all pairs, and where their reparametrised tables begin, in C order."""
 
     variables: Array
     table_starts: Array
@@ -75,13 +66,13 @@ class Reparametrization:
 
     def __init__(self, model: FactorGraph) -> None:
         self.model = model
-        self._tightening = Tightening(model)
+        self._added = AddedClusters(model)
         self._constant = model.constant
         self._unaries = model.unaries.copy()
         self._tables = model.tables
         self._own_tables = np.empty(0)
-        self._layout = self._tightening.layout(model.table_starts)
-        self._clusters = self._tightening.cluster_layout()
+        self._layout = self._added.layout(model.table_starts)
+        self._clusters = self._added.cluster_layout()
         self._messages = np.zeros(self._layout.message_starts[-1])
         self._cluster_messages = np.empty(0)
         self._is_current = True
@@ -95,8 +86,8 @@ class Reparametrization:
         """
         self._bring_up_to_date()
         other = Reparametrization(model)
-        other._tightening = self._tightening.copy()
-        other._tightening.model = model
+        other._added = self._added.copy()
+        other._added.model = model
         other._is_current = False
         other._bring_up_to_date()
         other._messages, other._cluster_messages = self._messages.copy(), self._cluster_messages.copy()
@@ -106,16 +97,16 @@ class Reparametrization:
     @property
     def n_factors(self) -> int:
         """Number of factors: those of the model, added pairs and clusters."""
-        return self.model.n_factors + len(self._tightening.added)
+        return self.model.n_factors + len(self._added.added)
 
     @property
     def n_clusters(self) -> int:
         """Number of clusters that have been added."""
-        return len(self._tightening.clusters)
+        return len(self._added.clusters)
 
     def scopes(self, a: int) -> tuple[int, ...]:
         """Return the variables of factor a, ascending."""
-        return self._tightening.scope(a)
+        return self._added.scope(a)
 
     def unary(self, u: int) -> Array:
         """Return the reparametrised costs of the states of variable u, a read-only view."""
@@ -138,10 +129,10 @@ class Reparametrization:
 
     def table(self, a: int) -> Array:
         """Return the reparametrised costs of factor a, a new array with one axis per variable."""
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_costs, factor_costs
+        from cutplane.graphical.sweeps.cluster_passes import cluster_costs, factor_costs
 
         self._bring_up_to_date()
-        is_cluster, number = self._tightening.locate(a)
+        is_cluster, number = self._added.locate(a)
         if is_cluster:
             costs = cluster_costs(self._layout, self._clusters, self._cluster_messages, number)
         else:
@@ -150,7 +141,7 @@ class Reparametrization:
 
     def pairs(self) -> Pairs:
         """Return all pairs of the model and added ones, with new arrays of their reparametrised costs."""
-        from cutplane.graphical.sweeps.cluster_kernels import costs_of_factors
+        from cutplane.graphical.sweeps.cluster_passes import costs_of_factors
 
         self._bring_up_to_date()
         layout = self._layout
@@ -163,8 +154,8 @@ class Reparametrization:
     @property
     def bound(self) -> float:
         """The lower bound as it stands; inf if it is proven that no labelling has finite energy."""
-        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
-        from cutplane.graphical.sweeps.sweep_kernels import lowest_costs
+        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
+        from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
         if self._bound is None:
@@ -183,14 +174,14 @@ class Reparametrization:
         Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
         alone, and a bound on the rounding errors of that is taken off.
         """
-        from cutplane.graphical.sweeps.certified_kernels import (
+        from cutplane.graphical.sweeps.certified_bound import (
             lower_bound_of_sum,
             lowered,
             lowered_own_tables,
             lowered_unaries,
             lowest_lowered_costs,
         )
-        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
+        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
 
         self._bring_up_to_date()
         if self._constant == np.inf:
@@ -259,13 +250,13 @@ class Reparametrization:
         return self._constant
 
     def _pass_over_clusters(self, forward: bool) -> None:
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_pass
+        from cutplane.graphical.sweeps.cluster_passes import cluster_pass
 
         messages = (self._messages, self._cluster_messages)
         cluster_pass(self._layout, self._clusters, self._tables, *messages, forward)
 
     def _pass_over_variables(self) -> None:
-        from cutplane.graphical.sweeps.sweep_kernels import sweep_pass
+        from cutplane.graphical.sweeps.variable_passes import sweep_pass
 
         tables = read_only(self._tables)
         for forward in (True, False):
@@ -292,7 +283,7 @@ class Reparametrization:
             raise InvalidInputError(f"A cluster has at least three distinct variables, got {variables!r}.")
         for u in scope:
             self._check(u, 0)
-        is_new = self._tightening.add(scope)
+        is_new = self._added.add(scope)
         self._is_current &= not is_new
         return is_new
 
@@ -310,7 +301,7 @@ class Reparametrization:
         forward : bool, default True
             Whether variables are visited in ascending order; else in descending order.
         """
-        from cutplane.graphical.sweeps.decoding_kernels import greedy
+        from cutplane.graphical.sweeps.decoding import greedy
 
         self._bring_up_to_date()
         return greedy(self._layout, read_only(self._tables), self._unaries, self._messages, forward)
@@ -319,15 +310,15 @@ class Reparametrization:
         """Make room for clusters that have been added; factors inside them get tables of their own."""
         if self._is_current:
             return
-        tightening = self._tightening
-        clusters = tightening.cluster_layout()
+        added = self._added
+        clusters = added.cluster_layout()
         new = np.setdiff1d(clusters.children, self._clusters.children)
-        tables = [tightening.original_table(a) for a in new]
-        starts = np.empty(self.model.n_factors + len(tightening.pairs), dtype=np.int64)
+        tables = [added.original_table(a) for a in new]
+        starts = np.empty(self.model.n_factors + len(added.pairs), dtype=np.int64)
         starts[: self._layout.table_starts.size] = self._layout.table_starts
         starts[new] = self._tables.size + starts_of(np.array([table.size for table in tables]))[:-1]
         self._clusters = clusters
-        self._layout = tightening.layout(starts)
+        self._layout = added.layout(starts)
         self._tables = np.concatenate([self._tables, *tables])
         self._own_tables = np.concatenate([self._own_tables, *tables])
         self._messages = _extended(self._messages, self._layout.message_starts[-1])

@@ -19,7 +19,7 @@ _NEGLIGIBLE = 1e-2
 
 
 class Network(NamedTuple):
-    """A graphical model as the kernels take it.
+    """A graphical model as the passes take it.
 
     Attributes
     ----------

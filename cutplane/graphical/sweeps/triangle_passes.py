@@ -6,7 +6,7 @@ import numpy as np
 
 from cutplane.runtime.compiling import NUMBERS, routine
 
-# Unsigned numbers, as in sweep_kernels.py.
+# Unsigned numbers, as in variable_passes.py.
 
 
 @routine(fastmath=NUMBERS)

@@ -11,15 +11,8 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 
 
-class Agreement:
-    """Collects sparse rows, vectorised over the factors of one shape.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    table_starts : ndarray of shape (n_factors,)
-        The first column of each factor; those of the variables are ``model.unary_starts``.
-    """
+class ConsistencyRows:
+    """Collects sparse rows, the factors of one shape at once; their columns begin at `table_starts`."""
 
     def __init__(self, model: FactorGraph, table_starts: Array):
         self._model = model
@@ -51,16 +44,10 @@ class Agreement:
                     self._link(parents, children, shape, [axis], dropped=[axis] if axis else [])
 
     def with_pairs(self, cluster: int, pairs: Sequence[int], apart: bool) -> None:
-        """Let a factor agree with its pairs, given in lexicographic order.
+        """Let a factor agree with its pairs: factors in lexicographic order of their variables.
 
-        Parameters
-        ----------
-        cluster : int
-        pairs : sequence of int
-            The numbers of the factors on all the pairs, which agree with their variables.
-        apart : bool
-            Whether it does not agree with its variables yet. Once it does with one of a pair, the last state
-            of the other follows from the rest.
+        `apart` says that it does not agree with its variables yet. Once it does with one of a pair, the last
+        state of the other follows from the rest.
         """
         scope, table = self._model.factor(cluster)
         settled = set() if apart else set(scope)

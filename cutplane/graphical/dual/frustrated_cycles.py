@@ -1,11 +1,61 @@
-"""Cycles of two-group projections whose preferences contradict each other."""
+"""Cycles of any length along which the pairs of a reparametrised model contradict each other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
+
+_REACH = 2**12
+_ROUNDS = 20
+
+
+def frustrated_cycles(
+    costs: PairCosts, limit: int, least: float, is_late: Callable[[], bool] = lambda: False
+) -> Cycles:
+    """Return cycles of any length along which the pairs contradict each other (Sontag, Choe, Li 2012).
+
+    The states of each variable are split into one of them and the others, in all ways; a pair of such splits
+    prefers to agree or to differ, by some margin. A cycle with an odd number of those that prefer to differ
+    raises the bound by its smallest margin if the variables have two states, and is a good candidate if they
+    have more. The strongest are found by way of a maximum spanning forest, and shortened; their margins are
+    taken off, and so on, for at most `limit` searches. Margins up to `least` are ignored.
+    """
+    if len(costs.pairs) == 0:
+        return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
+    nodes = np.where(costs.cardinalities > 2, costs.cardinalities, costs.cardinalities - 1)
+    node_starts = np.concatenate([[0], np.cumsum(nodes)])
+    variable_of = np.repeat(np.arange(nodes.size), nodes)
+    ends, preferences = projected_preferences(
+        costs.pairs,
+        node_starts,
+        1.0 / np.maximum(1, np.diff(costs.graph[0])),
+        costs.cardinalities,
+        costs.unary_starts,
+        costs.unaries,
+        costs.table_starts,
+        costs.tables,
+        least,
+    )
+    strengths = np.abs(preferences)
+    found: list[Cycles] = []
+    for _ in range(_ROUNDS):
+        order = np.argsort(-strengths, kind="stable")[: np.count_nonzero(strengths > least)]
+        ends, preferences, strengths = ends[order], preferences[order], strengths[order]
+        starts, walks = frustrated_walks(
+            int(node_starts[-1]), ends, (preferences < 0.0).astype(np.int64), strengths, limit, _REACH
+        )
+        variables = variable_of[walked_nodes(starts, walks, ends)]
+        found.append(Cycles(*simple_cycles(starts, variables, nodes.size)))
+        limit -= len(starts) - 1
+        if len(starts) == 1 or limit <= 0 or is_late():
+            break
+        spend(starts, walks, strengths)
+    return Cycles.joined(found)
 
 
 @routine

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.graphical.sweeps.sweep_kernels import scratch
-from cutplane.graphical.sweeps.triangle_kernels import visit_triangle
+from cutplane.graphical.sweeps.triangle_passes import visit_triangle
+from cutplane.graphical.sweeps.variable_passes import scratch
 from cutplane.runtime.compiling import NUMBERS, routine
 
 

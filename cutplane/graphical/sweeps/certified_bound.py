@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.graphical.sweeps.sweep_kernels import min_marginal, scratch
+from cutplane.graphical.sweeps.variable_passes import min_marginal, scratch
 from cutplane.runtime.compiling import NUMBERS, routine
 
 
