@@ -20,16 +20,8 @@ _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
 class Factors:
     """Factors of arity >= 2, the sums of those of arity 1, and those of arity 0.
 
-    Attributes
-    ----------
-    unaries : ndarray
-        The unary costs of all variables, one after the other.
-    scope_starts, scopes : ndarray of int64
-        The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``.
-    table_starts : ndarray of int64
-        Where the table of factor a begins in `tables`; several factors may share one.
-    tables : ndarray
-    constant : float
+    The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``; its table
+    begins in `tables` at ``table_starts[a]``; several factors may share one.
     """
 
     unaries: Array

@@ -26,8 +26,22 @@ def short_cycles(costs: PairCosts) -> list[Cycles]:
 
 
 def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
-    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows."""
-    return triangulate(cycles.starts, cycles.variables, chosen, cardinalities)
+    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows.
+
+    The chords of a cycle leave from its variable of fewest states.
+    """
+    if not chosen.size:
+        return np.empty((0, 3), dtype=np.int64)
+    begins, sizes = cycles.starts[chosen], np.diff(cycles.starts)[chosen]
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    states = cardinalities[cycles.variables[np.repeat(begins, sizes) + places]]
+    fewest = np.minimum.reduceat(states * sizes.max() + places, ends - sizes) % sizes.max()
+    ends = np.cumsum(sizes - 2)
+    steps = np.arange(ends[-1]) - np.repeat(ends - sizes + 2, sizes - 2) + 1
+    corners = np.stack([np.zeros_like(steps), steps, steps + 1], axis=1)
+    corners = (corners + np.repeat(fewest, sizes - 2)[:, None]) % np.repeat(sizes, sizes - 2)[:, None]
+    return np.sort(cycles.variables[corners + np.repeat(begins, sizes - 2)[:, None]], axis=1)
 
 
 def grown_sets(costs: PairCosts, scopes: list[Scope], excesses: Array) -> list[Scope]:
@@ -61,14 +75,14 @@ def sums(values: Array, scopes: list[Scope]) -> Array:
 
 
 @routine
-def triangles(starts: Array, neighbours: Array, limit: int) -> Array:
+def triangles(starts, neighbours, limit):
     """Return at most `limit` triangles, one ascending row each.
 
     Each is found once, from its variable of highest degree by way of the others, so that hubs cost little:
     the time is the sum over the edges of the lower degree of their ends.
     """
     n = starts.size - 1
-    found = np.empty((min(limit, 1024), 3), dtype=np.int64)
+    found = np.empty((limit, 3), dtype=np.int64)
     mark = np.zeros(n, dtype=np.int64)
     count = 0
     for u in range(n):
@@ -85,8 +99,6 @@ def triangles(starts: Array, neighbours: Array, limit: int) -> Array:
                     continue
                 if count == limit:
                     return found
-                if count == found.shape[0]:
-                    found = _grown(found, limit)
                 low, high = min(u, v, w), max(u, v, w)
                 found[count, 0], found[count, 1], found[count, 2] = low, u + v + w - low - high, high
                 count += 1
@@ -94,19 +106,25 @@ def triangles(starts: Array, neighbours: Array, limit: int) -> Array:
 
 
 @routine
-def squares(starts: Array, neighbours: Array, limit: int) -> Array:
+def squares(starts, neighbours, limit):
     """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
 
     Where two variables have many common neighbours, only cycles through consecutive ones are listed: the
     others are sums of these.
     """
     n = starts.size - 1
-    found = np.empty((min(limit, 1024), 4), dtype=np.int64)
+    found = np.empty((limit, 4), dtype=np.int64)
     head = np.full(n, -1, dtype=np.int64)
     seen = np.zeros(n, dtype=np.int64)
     ends = np.empty(n, dtype=np.int64)
-    chain = np.empty(1024, dtype=np.int64)
-    middle = np.empty(1024, dtype=np.int64)
+    longest = 0
+    for u in range(n):
+        paths = 0
+        for place in range(starts[u], starts[u + 1]):
+            paths += starts[neighbours[place] + 1] - starts[neighbours[place]]
+        longest = max(longest, paths)
+    link_after = np.empty(longest, dtype=np.int64)
+    middle = np.empty(longest, dtype=np.int64)
     common = np.empty(n, dtype=np.int64)
     count = 0
     for u in range(n):
@@ -125,10 +143,7 @@ def squares(starts: Array, neighbours: Array, limit: int) -> Array:
                     head[w] = -1
                     ends[n_ends] = w
                     n_ends += 1
-                if used == chain.size:
-                    chain = _longer(chain)
-                    middle = _longer(middle)
-                chain[used], middle[used] = head[w], v
+                link_after[used], middle[used] = head[w], v
                 head[w] = used
                 used += 1
         for number in range(n_ends):
@@ -140,7 +155,7 @@ def squares(starts: Array, neighbours: Array, limit: int) -> Array:
             while link >= 0:
                 common[size] = middle[link]
                 size += 1
-                link = chain[link]
+                link = link_after[link]
             reach = size if size <= _MANY else 1
             for first in range(size):
                 for second in range(first + 1, min(size, first + 1 + reach)):
@@ -149,54 +164,13 @@ def squares(starts: Array, neighbours: Array, limit: int) -> Array:
                         continue
                     if count == limit:
                         return found
-                    if count == found.shape[0]:
-                        found = _grown(found, limit)
                     found[count, 0], found[count, 1], found[count, 2], found[count, 3] = u, v, w, x
                     count += 1
     return found[:count]
 
 
 @routine
-def triangulate(starts: Array, cycles: Array, chosen: Array, cardinalities: Array) -> Array:
-    """Return the triplets that triangulate the chosen cycles, one ascending row each.
-
-    The chords of a cycle leave from its variable of fewest states.
-    """
-    count = 0
-    for c in chosen:
-        count += starts[c + 1] - starts[c] - 2
-    rows = np.empty((count, 3), dtype=np.int64)
-    count = 0
-    for c in chosen:
-        cycle = cycles[starts[c] : starts[c + 1]]
-        first = 0
-        for place in range(cycle.size):
-            if cardinalities[cycle[place]] < cardinalities[cycle[first]]:
-                first = place
-        for step in range(1, cycle.size - 1):
-            u, v, w = cycle[first], cycle[(first + step) % cycle.size], cycle[(first + step + 1) % cycle.size]
-            low, high = min(u, v, w), max(u, v, w)
-            rows[count, 0], rows[count, 1], rows[count, 2] = low, u + v + w - low - high, high
-            count += 1
-    return rows
-
-
-@routine
-def _before(starts: Array, u: int, v: int) -> bool:
+def _before(starts, u, v):
     """Tell whether u precedes v: by degree, then by number."""
     du, dv = starts[u + 1] - starts[u], starts[v + 1] - starts[v]
     return du < dv or (du == dv and u < v)
-
-
-@routine
-def _grown(rows: Array, limit: int) -> Array:
-    grown = np.empty((min(limit, 2 * rows.shape[0]), rows.shape[1]), dtype=np.int64)
-    grown[: rows.shape[0]] = rows
-    return grown
-
-
-@routine
-def _longer(values: Array) -> Array:
-    longer = np.empty(2 * values.size, dtype=np.int64)
-    longer[: values.size] = values
-    return longer

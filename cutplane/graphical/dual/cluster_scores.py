@@ -44,6 +44,11 @@ class PairCosts:
             pairs.tables,
         )
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All but the pairs."""
+        return self.cardinalities, self.unary_starts, self.unaries, self.table_starts, self.tables
+
     @cached_property
     def graph(self) -> tuple[Array, Array, Array]:
         """(starts, neighbours, edges): the neighbours of each variable, ascending, and their pairs."""
@@ -99,11 +104,7 @@ def guaranteed_increases(
             cycles.starts[begin : begin + chunk + 1],
             cycles.variables,
             *costs.graph,
-            costs.cardinalities,
-            costs.unary_starts,
-            costs.unaries,
-            costs.table_starts,
-            costs.tables,
+            *costs.arrays,
         )
     return out
 
@@ -118,38 +119,25 @@ def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         np.array([u for scope in sets for u in scope], dtype=np.int64),
         *costs.graph,
-        costs.cardinalities,
-        costs.unary_starts,
-        costs.unaries,
-        costs.table_starts,
-        costs.tables,
+        *costs.arrays,
     )
 
 
 @routine(fastmath=NUMBERS)
 def score_cycles(
-    cycle_starts: Array,
-    cycles: Array,
-    starts: Array,
-    neighbours: Array,
-    edges: Array,
-    cardinalities: Array,
-    unary_starts: Array,
-    unaries: Array,
-    table_starts: Array,
-    tables: Array,
-) -> Array:
+    begins, cycles, starts, neighbours, edges, cardinalities, unary_starts, unaries, table_starts, tables
+):
     """Return min over x of the sum of the pairs and unaries of each cycle, minus the sum of their minima.
 
     `edges` gives the number of the pair of each neighbour; a pair (i, j) has i < j and its table in C order.
     """
-    scores = np.zeros(cycle_starts.size - 1)
+    scores = np.zeros(begins.size - 1)
     widest = 1
     for u in cycles:
         widest = max(widest, cardinalities[u])
     walked, step, product = np.empty(widest**2), np.empty(widest**2), np.empty(widest**2)
     for c in range(scores.size):
-        first, last = cycle_starts[c], cycle_starts[c + 1] - 1
+        first, last = begins[c], begins[c + 1] - 1
         k = cardinalities[cycles[first]]
         separate = 0.0
         for place in range(first, last + 1):
@@ -157,13 +145,20 @@ def score_cycles(
             v = cycles[place + 1] if place < last else cycles[first]
             rows, columns = cardinalities[u], cardinalities[v]
             edge = edges[find_edge(starts, neighbours, int(u), int(v))]
-            table = tables[table_starts[edge] : table_starts[edge] + rows * columns]
-            separate += table.min()
-            costs = unaries[unary_starts[v] : unary_starts[v + 1]]
-            separate += costs.min()
-            _oriented(table, costs, u < v, step)
+            least, least_of_v = np.inf, np.inf
+            down, right = (columns, 1) if u < v else (1, rows)
+            for i in range(rows):
+                for j in range(columns):
+                    cost = tables[table_starts[edge] + i * down + j * right]
+                    least = min(least, cost)
+                    step[i * columns + j] = cost + unaries[unary_starts[v] + j]
+            for j in range(columns):
+                least_of_v = min(least_of_v, unaries[unary_starts[v] + j])
+            separate += least
+            separate += least_of_v
             if place == first:
-                walked[: rows * columns] = step[: rows * columns]
+                for i in range(rows * columns):
+                    walked[i] = step[i]
             elif place < last:
                 _min_plus(walked, step, k, rows, columns, product)
                 walked, product = product, walked
@@ -177,25 +172,11 @@ def score_cycles(
 
 
 @routine(fastmath=NUMBERS)
-def _oriented(table: Array, costs: Array, forwards: bool, step: Array) -> None:
-    """Write the table, transposed unless `forwards`, plus the costs of its columns, into `step`."""
-    columns = costs.size
-    rows = table.size // columns
-    if forwards:
-        for i in range(rows):
-            for j in range(columns):
-                step[i * columns + j] = table[i * columns + j] + costs[j]
-    else:
-        for i in range(rows):
-            for j in range(columns):
-                step[i * columns + j] = table[j * rows + i] + costs[j]
-
-
-@routine(fastmath=NUMBERS)
 def _min_plus(left, right, n, inner, columns, product):
     """Write min over b of left[a, b] + right[b, c] into `product`."""
-    product[: n * columns] = np.inf
     for a in range(n):
+        for c in range(columns):
+            product[a * columns + c] = np.inf
         row = product[a * columns : (a + 1) * columns]
         for b in range(inner):
             cost = left[a * inner + b]
@@ -207,17 +188,8 @@ def _min_plus(left, right, n, inner, columns, product):
 
 @routine
 def score_sets(
-    set_starts: Array,
-    sets: Array,
-    starts: Array,
-    neighbours: Array,
-    edges: Array,
-    cardinalities: Array,
-    unary_starts: Array,
-    unaries: Array,
-    table_starts: Array,
-    tables: Array,
-) -> Array:
+    set_starts, sets, starts, neighbours, edges, cardinalities, unary_starts, unaries, table_starts, tables
+):
     """Return min over x of the sum of all pairs and unaries inside each set, minus the sum of their minima.
 
     The variables of a set are ascending.
@@ -276,7 +248,7 @@ def score_sets(
 
 
 @routine
-def find_edge(starts: Array, neighbours: Array, u: int, v: int) -> int:
+def find_edge(starts, neighbours, u, v):
     """Return the place of v among the ascending neighbours of u, or -1."""
     low, high = starts[u], starts[u + 1]
     while low < high:

@@ -31,21 +31,19 @@ def excesses(costs: PairCosts, labelling: Array) -> Array:
     """Return what the labelling costs above the least in the unary and in the pairs of each variable."""
     starts = costs.unary_starts[:-1]
     total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)
-    beyond = pair_excesses(labelling, costs.pairs, costs.cardinalities, costs.table_starts, costs.tables)
+    rows, columns = labelling[costs.pairs].T
+    places = costs.table_starts + rows * costs.cardinalities[costs.pairs[:, 1]] + columns
+    beyond = costs.tables[places]
+    if beyond.size:
+        with np.errstate(invalid="ignore"):
+            beyond -= np.minimum.reduceat(costs.tables, costs.table_starts)
     for side in range(2):
         np.add.at(total, costs.pairs[:, side], beyond)
     return total
 
 
 @routine
-def add_pair_slacks(
-    pairs: Array,
-    cardinalities: Array,
-    unary_starts: Array,
-    table_starts: Array,
-    tables: Array,
-    slacks: Array,
-) -> None:
+def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
     """Add to the slack of each state its min-marginal in each pair of its variable, less the least one."""
     widest = 1
     for k in cardinalities:
@@ -70,17 +68,3 @@ def add_pair_slacks(
             slacks[unary_starts[u] + i] += by_row - least
         for j in range(columns):
             slacks[unary_starts[v] + j] += by_column[j] - least
-
-
-@routine
-def pair_excesses(
-    labelling: Array, pairs: Array, cardinalities: Array, table_starts: Array, tables: Array
-) -> Array:
-    """Return what the labelling costs in each pair above the least cost there."""
-    excesses = np.empty(pairs.shape[0])
-    for e in range(pairs.shape[0]):
-        u, v = pairs[e, 0], pairs[e, 1]
-        columns = cardinalities[v]
-        table = tables[table_starts[e] : table_starts[e] + cardinalities[u] * columns]
-        excesses[e] = table[labelling[u] * columns + labelling[v]] - table.min()
-    return excesses

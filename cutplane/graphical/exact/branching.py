@@ -75,8 +75,7 @@ class Branching:
             bound = passes.propagate(network, node, self._here, incumbent.limit, _PASSES, _PROGRESS)
             if bound < incumbent.limit:
                 is_leaf = passes.cheapest(network, node, labelling)
-                energy = self.model.constant + passes.energy(network, self.model.unaries, labelling)
-                if energy < incumbent.limit:
+                if self.model.energies(labelling[None])[0] < incumbent.limit:
                     incumbent.offer(labelling)
                 if not is_leaf:
                     excess = self._subproblems.excess(node.counts, _NARROW)

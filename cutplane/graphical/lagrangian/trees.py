@@ -34,24 +34,10 @@ def cover(model: GraphicalModel) -> list[Array]:
 class Trees:
     """Forests of factors, each variable of a forest a node of its own: a copy of the variable.
 
-    A variable without factors is a tree by itself in the first forest.
-
-    Attributes
-    ----------
-    variables, forests : ndarray of shape (n_nodes,)
-        Of which variable each node is a copy, and in which forest it is.
-    starts : ndarray of shape (n_nodes + 1,)
-        The costs of the states of node i are ``costs[starts[i]:starts[i + 1]]``.
-    roots : ndarray of shape (n_trees,)
-        A node of each tree.
-    link_starts, links : ndarray
-        The nodes of each factor, which come from the roots to the leaves.
-    model_links : ndarray
-        Which entry of ``model.scopes`` each entry of `links` is.
-    positions : ndarray
-        Where among these the node is from which the factor hangs.
-    table_starts, tables : ndarray
-        Where its table begins in `tables`, those of the model.
+    A variable without factors is a tree by itself in the first forest. The costs of the states of node i are
+    ``costs[starts[i]:starts[i + 1]]``; each tree has a node in `roots`. The factors come from the roots to
+    the leaves: factor f has the nodes ``links[link_starts[f]:link_starts[f + 1]]``, entries `model_links` of
+    ``model.scopes``, and hangs from the one at ``positions[f]``; its table is where it is in the model.
     """
 
     variables: Array

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 
 from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.primal.disagreement import Disagreements
+from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.pieces.validation import Array
-
-
-class Relaxation(Protocol):
-    """A set of vectors among which are the labellings."""
-
-    def embed(self, labelling: Any) -> Array:
-        """Return the vector of a labelling."""
-        ...
-
-    def read(self, x: Array) -> Array:
-        """Return the labelling that a vector says."""
-        ...
 
 
 class Rounding(BestLabelling):
@@ -29,7 +17,7 @@ class Rounding(BestLabelling):
     At first, that is the one with all variables in state 0, if it is allowed.
     """
 
-    def __init__(self, model: FactorGraph, relaxation: Relaxation):
+    def __init__(self, model: FactorGraph, relaxation: Disagreements | LocalPolytope):
         super().__init__(model, np.zeros(model.n_variables, dtype=np.int64))
         self.relaxation = relaxation
 

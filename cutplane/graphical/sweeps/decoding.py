@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.graphical.sweeps.local_search import local_search
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.graphical.sweeps.variable_passes import marginal_of_pair, scratch
+from cutplane.graphical.sweeps.variable_passes import marginal_of_pair
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import NUMBERS, routine
@@ -31,11 +31,10 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
 
 
 @routine(fastmath=NUMBERS)
-def greedy(layout, tables, unaries, messages, forward):
+def greedy(layout, tables, unaries, messages, forward, buffer, index):
     """Return the labelling that takes, in this order, the best state given those chosen before."""
     n = layout.cardinalities.size
     labelling = np.full(n, -1)
-    buffer, index = scratch(layout)
     finite, broken = np.empty(buffer.size), np.empty(buffer.size)
     for i in range(n):
         u = i if forward else n - 1 - i

@@ -17,7 +17,7 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
-_PASSES, _ROUNDS = 3, 3000
+_PASSES = 9000
 """Only the rounding errors of costs that cancel could need as many."""
 _TOLERANCE = 1e-12
 _ALL, _APART, _SHARED = 0, 1, 2
@@ -36,36 +36,19 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
         model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
     )
     active, paired = np.ones((2, model.n_variables), dtype=bool)
-    for _ in range(_ROUNDS):
-        if clock() > deadline:
-            break
-        if _improve(layout, model.strides, model.tables, model.unaries, found, active, paired, _PASSES):
+    room = np.empty((6, model.cardinalities.max(initial=1)))
+    costs = layout, model.strides, model.tables, model.unaries, found, active, paired, room
+    for _ in range(_PASSES):
+        if clock() > deadline or not (_single_pass(*costs) or _pair_pass(*costs)):
             break
     return found if model.energy(found) <= start else np.array(labelling, dtype=np.int64)
 
 
 @routine
-def _improve(layout, strides, tables, unaries, labelling, active, paired, passes):
-    """Change the labelling until no variable, and no pair of a factor of two, can be improved.
-
-    Return whether that was reached in `passes` passes; `active` and `paired` say where to go on.
-    """
-    k = 1
-    for cardinality in layout.cardinalities:
-        k = max(k, cardinality)
-    broken, finite = np.empty((3, k)), np.empty((3, k))
-    for _ in range(passes):
-        if _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
-            continue
-        if not _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
-            return True
-    return False
-
-
-@routine
-def _single_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+def _single_pass(layout, strides, tables, unaries, labelling, active, paired, room):
     """Set each variable around which something has changed to its best state."""
     changed = False
+    broken, finite = room[:3], room[3:]
     for u in range(active.size):
         if not active[u]:
             continue
@@ -83,11 +66,13 @@ def _single_pass(layout, strides, tables, unaries, labelling, active, paired, br
 
 
 @routine
-def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, broken, finite):
+def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room):
     """Make the best joint change of each pair around which something has changed."""
     changed = False
+    broken, finite = room[:3], room[3:]
     pending = paired.copy()
-    paired[:] = False
+    for u in range(paired.size):
+        paired[u] = False
     for a in range(layout.table_starts.size):
         first = layout.scope_starts[a]
         if layout.scope_starts[a + 1] != first + 2:

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.clusters import AddedClusters
-from cutplane.graphical.sweeps.layout import starts_of
+from cutplane.graphical.sweeps.layout import scratch, starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
 
@@ -129,41 +129,62 @@ class Reparametrization:
 
     def table(self, a: int) -> Array:
         """Return the reparametrised costs of factor a, a new array with one axis per variable."""
-        from cutplane.graphical.sweeps.cluster_passes import cluster_costs, factor_costs
-
         self._bring_up_to_date()
         is_cluster, number = self._added.locate(a)
+        scope, layout = self.scopes(a), self._layout
+        shape = self.model.cardinalities[list(scope)]
         if is_cluster:
-            costs = cluster_costs(self._layout, self._clusters, self._cluster_messages, number)
+            links = self._clusters
+            first, end = links.child_starts[number : number + 2]
+            parts = [layout.scopes[slice(*layout.scope_starts[c : c + 2])] for c in links.children[first:end]]
+            costs, starts, messages = np.zeros(shape), links.message_starts, self._cluster_messages
         else:
-            costs = factor_costs(self._layout, read_only(self._tables), self._messages, number)
-        return costs.reshape(self.model.cardinalities[list(self.scopes(a))])
+            first, end = layout.scope_starts[number : number + 2]
+            parts = layout.scopes[first:end, None]
+            table = self._tables[layout.table_starts[number] :][: shape.prod()]
+            costs, starts, messages = table.reshape(shape).copy(), layout.message_starts, self._messages
+        for link, part in zip(range(first, end), parts, strict=True):
+            message = messages[starts[link] : starts[link + 1]]
+            costs += message.reshape(np.where(np.isin(scope, part), shape, 1))
+        return costs
 
     def pairs(self) -> Pairs:
         """Return all pairs of the model and added ones, with new arrays of their reparametrised costs."""
-        from cutplane.graphical.sweeps.cluster_passes import costs_of_factors
+        from cutplane.graphical.sweeps.variable_passes import pair_costs
 
         self._bring_up_to_date()
         layout = self._layout
         chosen = np.flatnonzero(np.diff(layout.scope_starts) == 2)
         first = layout.scope_starts[chosen]
         variables = np.stack([layout.scopes[first], layout.scopes[first + 1]], axis=1)
-        starts, tables = costs_of_factors(layout, read_only(self._tables), self._messages, chosen)
-        return Pairs(variables, starts, tables)
+        starts = starts_of(layout.cardinalities[variables].prod(axis=1))
+        costs = pair_costs(layout, read_only(self._tables), self._messages, chosen, starts)
+        return Pairs(variables, starts[:-1], costs)
 
     @property
     def bound(self) -> float:
         """The lower bound as it stands; inf if it is proven that no labelling has finite energy."""
-        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
         from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
         if self._bound is None:
-            factors = lowest_costs(self._layout, read_only(self._tables), self._messages)
-            clusters = lowest_cluster_costs(self._layout, self._clusters, self._cluster_messages)
+            tables, own = read_only(self._tables), read_only(np.empty(0))
+            room = scratch(self._layout)[1]
+            factors = lowest_costs(self._layout, tables, own, self._messages, 0.0, room)
+            clusters = self._lowest_of_clusters(self._cluster_messages)
             minima = self._minima(self._unaries).sum() + factors.sum() + clusters.sum()
             self._bound = float(self._constant + minima)
         return self._bound
+
+    def _lowest_of_clusters(self, messages: Array) -> Array:
+        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
+        from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs
+
+        lowest = np.empty(self.n_clusters)
+        for begin, end, is_triangle in self._added.runs():
+            write = lowest_triangle_costs if is_triangle else lowest_cluster_costs
+            write(self._layout, self._clusters, messages, begin, end, lowest)
+        return lowest
 
     def _minima(self, unaries: Array) -> Array:
         return np.minimum.reduceat(unaries, self.model.unary_starts[:-1]) if unaries.size else unaries
@@ -174,14 +195,8 @@ class Reparametrization:
         Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
         alone, and a bound on the rounding errors of that is taken off.
         """
-        from cutplane.graphical.sweeps.certified_bound import (
-            lower_bound_of_sum,
-            lowered,
-            lowered_own_tables,
-            lowered_unaries,
-            lowest_lowered_costs,
-        )
-        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
+        from cutplane.graphical.sweeps.certified_bound import lower, lower_bound_of_sum
+        from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
         if self._constant == np.inf:
@@ -194,14 +209,18 @@ class Reparametrization:
             np.diff(clusters.child_starts).max(initial=0),
         )
         relative = (int(terms) + 4) * np.finfo(np.float64).eps
-        unaries = lowered_unaries(layout, model.unaries, self._messages, relative)
+        unaries, sizes = model.unaries.copy(), np.abs(model.unaries)
+        places = layout.unary_starts[layout.scopes]
+        lower(unaries, sizes, places, layout.message_starts, self._messages, relative)
         unaries[np.isinf(self._unaries)] = np.inf
         own = np.where(np.isinf(self._tables[model.tables.size :]), np.inf, self._own_tables)
         given = self._cluster_messages
-        own = lowered_own_tables(layout, clusters, model.tables.size, own, given, relative)
-        messages = lowered(self._messages, relative)
-        factors = lowest_lowered_costs(layout, model.tables, own, messages, relative)
-        larger = lowest_cluster_costs(layout, clusters, lowered(given, relative))
+        places = layout.table_starts[clusters.children] - model.tables.size
+        lower(own, np.abs(own), places, clusters.message_starts, given, relative)
+        messages = _lowered(self._messages, relative)
+        room = scratch(layout)[1]
+        factors = lowest_costs(layout, model.tables, read_only(own), messages, relative, room)
+        larger = self._lowest_of_clusters(_lowered(given, relative))
         return lower_bound_of_sum(np.concatenate([[model.constant], self._minima(unaries), factors, larger]))
 
     @property
@@ -251,17 +270,24 @@ class Reparametrization:
 
     def _pass_over_clusters(self, forward: bool) -> None:
         from cutplane.graphical.sweeps.cluster_passes import cluster_pass
+        from cutplane.graphical.sweeps.triangle_passes import triangle_pass
 
-        messages = (self._messages, self._cluster_messages)
-        cluster_pass(self._layout, self._clusters, self._tables, *messages, forward)
+        costs = self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
+        room = np.empty(self._layout.cardinalities.max(initial=1) ** 2)
+        for begin, end, is_triangle in self._added.runs()[:: 1 if forward else -1]:
+            if is_triangle:
+                triangle_pass(*costs, begin, end, forward, room)
+            else:
+                cluster_pass(*costs, begin, end, forward)
 
     def _pass_over_variables(self) -> None:
         from cutplane.graphical.sweeps.variable_passes import sweep_pass
 
-        tables = read_only(self._tables)
+        costs = self._layout, read_only(self._tables), self._unaries, self._messages
+        room = scratch(self._layout)
         for forward in (True, False):
             if self._constant < np.inf:
-                self._constant += sweep_pass(self._layout, tables, self._unaries, self._messages, forward)
+                self._constant += sweep_pass(*costs, forward, *room)
 
     def add_cluster(self, variables: tuple[int, ...]) -> bool:
         """Add a zero factor on at least three variables, linked to all factors inside it.
@@ -304,7 +330,8 @@ class Reparametrization:
         from cutplane.graphical.sweeps.decoding import greedy
 
         self._bring_up_to_date()
-        return greedy(self._layout, read_only(self._tables), self._unaries, self._messages, forward)
+        costs = self._layout, read_only(self._tables), self._unaries, self._messages
+        return greedy(*costs, forward, *scratch(self._layout))
 
     def _bring_up_to_date(self) -> None:
         """Make room for clusters that have been added; factors inside them get tables of their own."""
@@ -344,3 +371,8 @@ def _largest_of(costs: Array, starts: Array) -> Array:
 
 def _extended(array: Array, size: int) -> Array:
     return np.concatenate([array, np.zeros(size - array.size)])
+
+
+def _lowered(costs: Array, relative: float) -> Array:
+    """Return costs less `relative` of their sizes."""
+    return costs * np.where(costs > 0.0, 1.0 - relative, 1.0 + relative)

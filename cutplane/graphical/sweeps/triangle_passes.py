@@ -1,4 +1,4 @@
-"""Compiled update of a cluster of three variables and their three pairs, by min-plus products of matrices."""
+"""Compiled passes over clusters of three variables and their pairs, by min-plus products of matrices."""
 
 from __future__ import annotations
 
@@ -10,45 +10,65 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)
-def visit_triangle(layout, clusters, tables, messages, cluster_messages, c, forward, marginal):
-    """Take all costs of the pairs (u, v), (u, w), (v, w), and hand back the min-marginals of the cluster."""
-    scope, first = clusters.scope_starts[c], clusters.child_starts[c]
-    k0 = layout.cardinalities[clusters.scopes[scope]]
-    k1 = layout.cardinalities[clusters.scopes[scope + 1]]
-    k2 = layout.cardinalities[clusters.scopes[scope + 2]]
-    uv, uw, vw = (
-        clusters.message_starts[first],
-        clusters.message_starts[first + 1],
-        clusters.message_starts[first + 2],
-    )
-    for j in range(3):
-        pair = clusters.children[first + j]
-        link, t = layout.scope_starts[pair], layout.table_starts[pair]
-        rows, columns, end = (
-            layout.message_starts[link],
-            layout.message_starts[link + 1],
-            layout.message_starts[link + 2],
-        )
-        _absorb(tables, t, messages, rows, columns, end, cluster_messages, clusters.message_starts[first + j])
-    for i in range(3):
-        j = i if forward else 2 - i
-        if j == 0:
-            _marginal_uv(cluster_messages, uv, uw, vw, k0, k1, k2, marginal)
-        elif j == 1:
-            _marginal_uw(cluster_messages, uv, uw, vw, k0, k1, k2, marginal)
-        else:
-            _marginal_vw(cluster_messages, uv, uw, vw, k0, k1, k2, marginal)
-        start = clusters.message_starts[first + j]
-        size = clusters.message_starts[first + j + 1] - start
-        _give(
-            tables,
-            layout.table_starts[clusters.children[first + j]],
-            cluster_messages,
-            start,
-            size,
-            marginal,
-            3 - i,
-        )
+def triangle_pass(layout, clusters, tables, messages, cluster_messages, begin, end, forward, marginal):
+    """Visit the triangles from `begin` to before `end` in order, or in reverse; like `cluster_pass`."""
+    starts = clusters.message_starts
+    for step in range(end - begin):
+        c = begin + step if forward else end - 1 - step
+        scope, first = clusters.scope_starts[c], clusters.child_starts[c]
+        k0 = np.uint64(layout.cardinalities[clusters.scopes[scope]])
+        k1 = np.uint64(layout.cardinalities[clusters.scopes[scope + 1]])
+        k2 = np.uint64(layout.cardinalities[clusters.scopes[scope + 2]])
+        uv, uw, vw = np.uint64(starts[first]), np.uint64(starts[first + 1]), np.uint64(starts[first + 2])
+        for j in range(3):
+            pair = clusters.children[first + j]
+            link = layout.scope_starts[pair]
+            _absorb(
+                tables,
+                layout.table_starts[pair],
+                messages,
+                layout.message_starts[link],
+                layout.message_starts[link + 1],
+                layout.message_starts[link + 2],
+                cluster_messages,
+                starts[first + j],
+            )
+        for i in range(3):
+            j = i if forward else 2 - i
+            _marginal(cluster_messages, j, uv, uw, vw, k0, k1, k2, marginal)
+            entry, start = (
+                np.uint64(layout.table_starts[clusters.children[first + j]]),
+                np.uint64(starts[first + j]),
+            )
+            size = np.uint64(starts[first + j + 1] - starts[first + j])
+            share = 1.0 / (3 - i)
+            for x in range(size):
+                part = marginal[x] * share
+                cluster_messages[start + x] -= part if part < np.inf else 0.0
+                tables[entry + x] += part
+
+
+@routine(fastmath=NUMBERS)
+def lowest_triangle_costs(layout, clusters, cluster_messages, begin, end, lowest):
+    """Write the least cost of each triangle from `begin` to before `end`."""
+    starts = clusters.message_starts
+    for c in range(begin, end):
+        scope, first = clusters.scope_starts[c], clusters.child_starts[c]
+        k1 = np.uint64(layout.cardinalities[clusters.scopes[scope + 1]])
+        k2 = np.uint64(layout.cardinalities[clusters.scopes[scope + 2]])
+        uv, uw = np.uint64(starts[first]), np.uint64(starts[first + 1])
+        low = np.inf
+        for _ in range(layout.cardinalities[clusters.scopes[scope]]):
+            vw = np.uint64(starts[first + 2])
+            for y in range(k1):
+                both = cluster_messages[uv + y]
+                for z in range(k2):
+                    cost = both + cluster_messages[uw + z] + cluster_messages[vw + z]
+                    low = cost if cost < low else low
+                vw += k2
+            uv += k1
+            uw += k2
+        lowest[c] = low
 
 
 @routine(fastmath=NUMBERS)
@@ -66,74 +86,26 @@ def _absorb(tables, t, messages, rows, columns, end, into, start):
 
 
 @routine(fastmath=NUMBERS)
-def _give(tables, t, messages, start, size, marginal, parts):
-    """Move one of so many parts of a min-marginal of the cluster to a pair; inf is copied instead."""
-    t, start, size = np.uint64(t), np.uint64(start), np.uint64(size)
-    share = 1.0 / parts
-    for x in range(size):
-        part = marginal[x] * share
-        messages[start + x] -= part if part < np.inf else 0.0
-        tables[t + x] += part
-
-
-@routine(fastmath=NUMBERS)
-def _marginal_uv(costs, uv, uw, vw, k0, k1, k2, marginal):
-    uv, uw, vw, k0, k1, k2 = (
-        np.uint64(uv),
-        np.uint64(uw),
-        np.uint64(vw),
-        np.uint64(k0),
-        np.uint64(k1),
-        np.uint64(k2),
-    )
-    for x in range(k0):
-        for y in range(k1):
-            low = np.inf
-            for z in range(k2):
-                cost = costs[uw + x * k2 + z] + costs[vw + y * k2 + z]
-                low = cost if cost < low else low
-            marginal[x * k1 + y] = low + costs[uv + x * k1 + y]
-
-
-@routine(fastmath=NUMBERS)
-def _marginal_uw(costs, uv, uw, vw, k0, k1, k2, marginal):
-    uv, uw, vw, k0, k1, k2 = (
-        np.uint64(uv),
-        np.uint64(uw),
-        np.uint64(vw),
-        np.uint64(k0),
-        np.uint64(k1),
-        np.uint64(k2),
-    )
-    for x in range(k0):
-        row = x * k2
-        for z in range(k2):
-            marginal[row + z] = np.inf
-        for y in range(k1):
-            for z in range(k2):
-                cost = costs[uv + x * k1 + y] + costs[vw + y * k2 + z]
-                marginal[row + z] = cost if cost < marginal[row + z] else marginal[row + z]
-        for z in range(k2):
-            marginal[row + z] += costs[uw + row + z]
-
-
-@routine(fastmath=NUMBERS)
-def _marginal_vw(costs, uv, uw, vw, k0, k1, k2, marginal):
-    uv, uw, vw, k0, k1, k2 = (
-        np.uint64(uv),
-        np.uint64(uw),
-        np.uint64(vw),
-        np.uint64(k0),
-        np.uint64(k1),
-        np.uint64(k2),
-    )
-    for i in range(k1 * k2):
+def _marginal(costs, which, uv, uw, vw, k0, k1, k2, marginal):
+    """Set `marginal` to the least costs of a triangle for each state of its pair uv (0), uw (1), vw (2)."""
+    if which == 0:
+        for x in range(k0):
+            for y in range(k1):
+                low = np.inf
+                for z in range(k2):
+                    cost = costs[uw + x * k2 + z] + costs[vw + y * k2 + z]
+                    low = cost if cost < low else low
+                marginal[x * k1 + y] = low + costs[uv + x * k1 + y]
+        return
+    for i in range(k0 * k2 if which == 1 else k1 * k2):
         marginal[i] = np.inf
+    own = uw if which == 1 else vw
+    other = vw if which == 1 else uw
     for x in range(k0):
         for y in range(k1):
-            row = y * k2
+            row, beside = (x * k2, y * k2) if which == 1 else (y * k2, x * k2)
             for z in range(k2):
-                cost = costs[uv + x * k1 + y] + costs[uw + x * k2 + z]
+                cost = costs[uv + x * k1 + y] + costs[other + beside + z]
                 marginal[row + z] = cost if cost < marginal[row + z] else marginal[row + z]
-    for i in range(k1 * k2):
-        marginal[i] += costs[vw + i]
+    for i in range(k0 * k2 if which == 1 else k1 * k2):
+        marginal[i] += costs[own + i]
