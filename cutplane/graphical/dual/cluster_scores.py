@@ -101,10 +101,7 @@ def guaranteed_increases(
         if is_late():
             break
         out[begin : begin + chunk] = score_cycles(
-            cycles.starts[begin : begin + chunk + 1],
-            cycles.variables,
-            *costs.graph,
-            *costs.arrays,
+            cycles.starts[begin : begin + chunk + 1], cycles.variables, *costs.graph, *costs.arrays
         )
     return out
 

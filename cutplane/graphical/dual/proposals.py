@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from cutplane.graphical.dual.candidates import (
-    Scope,
-    grown_sets,
-    short_cycles,
-    sums,
-    triplets_of,
-)
+from cutplane.graphical.dual.candidates import Scope, grown_sets, short_cycles, sums, triplets_of
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.factor_graph import FactorGraph

@@ -126,13 +126,7 @@ def solve_lagrangian(
         steepness = float(np.linalg.norm(lagrangian.oracle(x0)[1]))
         method = ProximalBundle(weight=max(steepness, _FLAT))
     driver = Problem(lagrangian).iterate(
-        method,
-        tol=tol,
-        max_iter=max_iter,
-        time_limit=time_limit,
-        max_cuts=max_cuts,
-        x0=x0,
-        stop=decoder,
+        method, tol=tol, max_iter=max_iter, time_limit=time_limit, max_cuts=max_cuts, x0=x0, stop=decoder
     )
     found = driver.run(callback, progress, log, decoder.view)
     decoder.decode()

@@ -105,9 +105,8 @@ class Trees:
         """Return the least energy of each tree, and the states that attain it; overwrite the costs."""
         from cutplane.graphical.lagrangian.tree_passes import label_trees, minimise_trees
 
-        shape = self.starts, self.link_starts, self.links, self.positions, self.table_starts, self.tables
-        minimise_trees(*shape, costs)
-        states = label_trees(*shape, self.roots, costs)
+        minimise_trees(*self._arrays, costs)
+        states = label_trees(*self._arrays, self.roots, costs)
         return costs[self.starts[self.roots] + states[self.roots]], states
 
     def consensus(self, costs: Array) -> Array:
@@ -126,14 +125,13 @@ class Trees:
             np.argsort(self.variables, kind="stable"),
             self.variables,
             hangers,
-            self.starts,
-            self.link_starts,
-            self.links,
-            self.positions,
-            self.table_starts,
-            self.tables,
+            *self._arrays,
             costs,
         )
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.starts, self.link_starts, self.links, self.positions, self.table_starts, self.tables
 
 
 def _links(model: GraphicalModel, factors: Array) -> tuple[Array, Array]:

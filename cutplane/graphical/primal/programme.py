@@ -49,11 +49,7 @@ class MarginalProgramme:
     """
 
     def __init__(
-        self,
-        model: FactorGraph,
-        tighten: bool,
-        labelling: Array | None = None,
-        deadline: float = math.inf,
+        self, model: FactorGraph, tighten: bool, labelling: Array | None = None, deadline: float = math.inf
     ):
         self.deadline = deadline
         compact = model.is_binary and model.is_pairwise and tighten

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs, triangle_pass
 from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)
-def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, end, forward):
+def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, end, forward, marginal):
     """Visit the clusters from `begin` to before `end` in order, or in reverse.
 
     A visit takes all costs of the factors inside, and hands the min-marginals back: the first factor gets its
@@ -21,6 +22,9 @@ def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, en
     for step in range(end - begin):
         c = begin + step if forward else end - 1 - step
         first, last = clusters.child_starts[c], clusters.child_starts[c + 1]
+        if last == first + 3:
+            triangle_pass(layout, clusters, tables, messages, cluster_messages, c, c + 1, forward, marginal)
+            continue
         places = _child_places(layout, clusters, c)
         for j in range(first, last):
             costs = _factor_costs(layout, tables, messages, clusters.children[j])
@@ -46,6 +50,9 @@ def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, en
 def lowest_cluster_costs(layout, clusters, cluster_messages, begin, end, lowest):
     """Write the least cost of each cluster from `begin` to before `end`."""
     for c in range(begin, end):
+        if clusters.child_starts[c + 1] == clusters.child_starts[c] + 3:
+            lowest_triangle_costs(layout, clusters, cluster_messages, c, c + 1, lowest)
+            continue
         places = _child_places(layout, clusters, c)
         total = _sum_of_messages(clusters, cluster_messages, c, places)
         lowest[c] = np.inf

@@ -135,9 +135,3 @@ class AddedClusters:
             starts_of(self.table_sizes()[children]),
         )
         return ClusterLayout(*(read_only(array) for array in arrays))
-
-    def runs(self) -> list[tuple[int, int, bool]]:
-        """Return (begin, end, is_triangle) of runs of clusters: triples over their three pairs, or others."""
-        kinds = [len(family) == 3 for family in self.children]
-        ends = [i + 1 for i in range(len(kinds)) if i + 1 == len(kinds) or kinds[i] != kinds[i + 1]]
-        return [(begin, end, kinds[begin]) for begin, end in zip([0, *ends], ends, strict=False)]

@@ -181,10 +181,15 @@ class Reparametrization:
         from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs
 
         lowest = np.empty(self.n_clusters)
-        for begin, end, is_triangle in self._added.runs():
-            write = lowest_triangle_costs if is_triangle else lowest_cluster_costs
-            write(self._layout, self._clusters, messages, begin, end, lowest)
+        if self.n_clusters:
+            write = lowest_triangle_costs if self._has_only_triangles else lowest_cluster_costs
+            write(self._layout, self._clusters, messages, 0, self.n_clusters, lowest)
         return lowest
+
+    @property
+    def _has_only_triangles(self) -> bool:
+        """Whether each cluster is on three pairs: then the routines for others need not be compiled."""
+        return self._clusters.children.size == 3 * self.n_clusters
 
     def _minima(self, unaries: Array) -> Array:
         return np.minimum.reduceat(unaries, self.model.unary_starts[:-1]) if unaries.size else unaries
@@ -274,11 +279,8 @@ class Reparametrization:
 
         costs = self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
         room = np.empty(self._layout.cardinalities.max(initial=1) ** 2)
-        for begin, end, is_triangle in self._added.runs()[:: 1 if forward else -1]:
-            if is_triangle:
-                triangle_pass(*costs, begin, end, forward, room)
-            else:
-                cluster_pass(*costs, begin, end, forward)
+        visit = triangle_pass if self._has_only_triangles else cluster_pass
+        visit(*costs, 0, self.n_clusters, forward, room)
 
     def _pass_over_variables(self) -> None:
         from cutplane.graphical.sweeps.variable_passes import sweep_pass
