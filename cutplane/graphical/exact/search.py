@@ -109,7 +109,9 @@ class _Expanding:
         return self.best.limit
 
     def offer(self, candidate: Array | None) -> bool:
-        for reduction in reversed(self.reductions if candidate is not None else ()):
+        if candidate is None:
+            return False
+        for reduction in reversed(self.reductions):
             candidate = reduction.expand(candidate)
         return self.best.offer(candidate)
 
