@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from cutplane.graphical import GraphicalModel
 from cutplane.graphical.dual.ascent import DualAscent
-from cutplane.graphical.dual.candidate_kernels import squares, triangles
-from cutplane.graphical.dual.candidates import frustrated_cycles, grown_sets, triplets_of
+from cutplane.graphical.dual.candidates import grown_sets, squares, triangles, triplets_of
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
+from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.dual.state_fixing import states_to_forbid
 from cutplane.graphical.exact.elimination import eliminate
 from cutplane.graphical.grids import potts, spin_glass
-from cutplane.graphical.integrality import energy_unit, rounded_up
+from cutplane.graphical.integrality import rounded_up
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 SEEDS = st.integers(0, 2**31)
@@ -24,12 +24,12 @@ SEEDS = st.integers(0, 2**31)
 
 def run(model, *, tighten=True, steps=60):
     """The ascent after some steps, and (bound, energy) after each."""
-    ascent = DualAscent(model, tighten=tighten)
-    return ascent, [(ascent.bound, ascent.energy) for _, _ in zip(range(steps), ascent, strict=False)]
+    ascent = DualAscent(Reparametrization(model), tighten)
+    return ascent, [(ascent.bound, ascent.best.energy) for _, _ in zip(range(steps), ascent, strict=False)]
 
 
 def closed(ascent):
-    return ascent.energy - ascent.bound <= 1e-9 * max(1.0, abs(ascent.energy))
+    return ascent.best.energy - ascent.bound <= 1e-9 * max(1.0, abs(ascent.best.energy))
 
 
 def random_costs(rng, n=8, density=0.6, max_states=3):
@@ -118,8 +118,8 @@ def test_frustrated_cycles_are_simple_cycles_of_the_graph(seed):
     costs = random_costs(rng, n=9, density=0.5, max_states=int(rng.integers(2, 5)))
     near = adjacency(costs)
     cycles = frustrated_cycles(costs, 100, 1e-9)
-    for number in range(len(cycles)):
-        cycle = cycles[number]
+    for begin, end in itertools.pairwise(cycles.starts):
+        cycle = cycles.variables[begin:end]
         assert len(set(cycle.tolist())) == cycle.size >= 3
         assert near[cycle, np.roll(cycle, -1)].all()
 
@@ -140,7 +140,7 @@ def test_a_frustrated_cycle_of_binary_variables_is_found_with_its_full_worth(see
     costs = PairCosts.of(Reparametrization(GraphicalModel([2] * n, factors)))
     cycles = frustrated_cycles(costs, 10, 1e-9)
     assert len(cycles) == 1
-    assert cycles[0].size == n
+    assert cycles.variables.size == n
     assert guaranteed_increases(costs, cycles) == pytest.approx([margins.min()])
 
 
@@ -221,9 +221,9 @@ def test_bounds_are_monotone_and_enclose_the_optimum(seed):
     assert list(upper) == sorted(upper, reverse=True)
     slack = 1e-9 * max(1.0, abs(optimum)) if np.isfinite(optimum) else 0.0
     assert ascent.bound <= optimum + slack
-    assert ascent.energy >= optimum - slack
-    if ascent.labelling is not None:
-        assert model.energy(ascent.labelling) == ascent.energy
+    assert ascent.best.energy >= optimum - slack
+    if ascent.best.labelling is not None:
+        assert model.energy(ascent.best.labelling) == ascent.best.energy
 
 
 @given(SEEDS)
@@ -232,10 +232,10 @@ def test_it_continues_from_where_another_one_stood(seed):
     rng = np.random.default_rng(seed)
     model = random_model(rng, n=6, max_arity=3)
     first, _ = run(model, tighten=False, steps=2)
-    second = DualAscent(model, reparametrization=first.reparametrization, labelling=first.labelling)
+    second = DualAscent(first.reparametrization, labelling=first.best.labelling)
     next(iter(second))
     assert second.bound >= first.bound - 1e-9 * max(1.0, abs(first.bound))
-    assert second.energy <= first.energy
+    assert second.best.energy <= first.best.energy
     assert second.bound <= model.brute_force()[1] + 1e-9
 
 
@@ -244,7 +244,7 @@ def test_special_models_are_solved(name):
     model = SPECIAL[name]
     ascent, _ = run(model)
     optimum = model.brute_force()[1]
-    assert ascent.energy == optimum
+    assert ascent.best.energy == optimum
     assert ascent.bound == pytest.approx(optimum, abs=1e-9)
     assert (ascent.reason == "no labelling has finite energy") == (optimum == np.inf)
 
@@ -260,14 +260,14 @@ def test_one_triplet_closes_a_frustrated_triangle(k):
     assert loose.bound == pytest.approx(0.0, abs=1e-9)
     assert "tighten=True" in loose.reason
     ascent, _ = run(model)
-    assert (ascent.bound, ascent.energy) == pytest.approx((1.0, 1.0))
+    assert (ascent.bound, ascent.best.energy) == pytest.approx((1.0, 1.0))
     assert ascent.n_clusters == 1
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 9, 20])
 def test_long_frustrated_cycles_are_closed(n):
     ascent, _ = run(frustrated_cycle(n))
-    assert (ascent.bound, ascent.energy) == (1.0, 1.0)
+    assert (ascent.bound, ascent.best.energy) == (1.0, 1.0)
     assert ascent.n_clusters <= n - 2
     assert ascent.reason == "the bound meets the energy"
 
@@ -276,7 +276,7 @@ def test_larger_clusters_close_what_triplets_cannot():
     """Four variables of three states that all want to differ, and a model of larger factors."""
     edges = list(itertools.combinations(range(4), 2))
     ascent, _ = run(GraphicalModel.pairwise(np.zeros((4, 3)), edges, np.pi * np.eye(3)))
-    assert (ascent.bound, ascent.energy) == pytest.approx((np.pi, np.pi))
+    assert (ascent.bound, ascent.best.energy) == pytest.approx((np.pi, np.pi))
     rng = np.random.default_rng(6)
     scopes = list(itertools.combinations(range(5), 3))
     model = GraphicalModel([2] * 5, [(scope, rng.normal(size=(2, 2, 2))) for scope in scopes])
@@ -284,7 +284,7 @@ def test_larger_clusters_close_what_triplets_cannot():
     ascent, _ = run(model)
     assert not closed(loose)
     assert closed(ascent)
-    assert ascent.energy == pytest.approx(model.brute_force()[1])
+    assert ascent.best.energy == pytest.approx(model.brute_force()[1])
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_frustrated_grids_are_proven(model):
     ascent, _ = run(model, steps=300)
     assert not closed(loose)
     assert closed(ascent)
-    assert ascent.energy == pytest.approx(eliminate(model)[1])
+    assert ascent.best.energy == pytest.approx(eliminate(model)[1])
 
 
 @given(SEEDS)
@@ -332,7 +332,7 @@ def test_a_forbidden_state_has_no_better_labelling(seed):
     ],
 )
 def test_the_unit_of_the_energies(costs, unit):
-    assert energy_unit(GraphicalModel([2], [((0,), costs)])) == unit
+    assert GraphicalModel([2], [((0,), costs)]).energy_unit == unit
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_integral_costs_are_proven_by_rounding():
     model = GraphicalModel([2] * 3, [((0, 1), costs), ((1, 2), costs), ((0, 2), 1.0 - costs)])
     rep = Reparametrization(model)
     rep.add_cluster((0, 1, 2))
-    ascent = DualAscent(model, reparametrization=rep, tighten=False)
+    ascent = DualAscent(rep, tighten=False)
     steps = list(ascent)
-    assert ascent.bound == ascent.energy == 1.0
+    assert ascent.bound == ascent.best.energy == 1.0
     assert len(steps) == 1

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.uai import read_uai
-from cutplane.graphical.files.uai_writer import write_uai
+from cutplane.graphical.files.uai import read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp
 from cutplane.graphical.model import GraphicalModel
 

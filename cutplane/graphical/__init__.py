@@ -1,8 +1,7 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
 from cutplane.graphical.factor_graph import Factor
-from cutplane.graphical.files.uai import read_uai
-from cutplane.graphical.files.uai_writer import write_uai
+from cutplane.graphical.files.uai import read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
 from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian

@@ -9,9 +9,12 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.factors import Factors, from_list, from_pairs
+from cutplane.graphical.factors import Factors, as_cardinalities, as_costs, from_list, from_pairs
+from cutplane.graphical.integrality import common_unit, finite_sizes
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count, as_scalar
@@ -38,8 +41,8 @@ class FactorGraph:
     """Variables, their unary costs, and tables over some of them: the data of a `GraphicalModel`."""
 
     def __init__(self, cardinalities: Any, factors: Iterable[Any] = (), *, constant: float = 0.0) -> None:
-        cardinalities = _as_cardinalities(cardinalities)
-        self._take(cardinalities, from_list(cardinalities, factors, _as_constant(constant)))
+        cardinalities = as_cardinalities(cardinalities)
+        self._take(cardinalities, from_list(cardinalities, factors, _constant(constant)))
 
     @classmethod
     def pairwise(cls, unaries: Any, edges: Any, tables: Any, *, constant: float = 0.0) -> Self:
@@ -65,15 +68,15 @@ class FactorGraph:
         >>> GraphicalModel.pairwise(np.zeros((3, 2)), [[0, 1], [1, 2]], [[0, 1], [1, 0]])
         GraphicalModel(3 variables, 2 states, 2 factors of arity 2)
         """
-        flat, cardinalities = _as_costs(unaries)
+        flat, cardinalities = as_costs(unaries)
         stacked = isinstance(tables, np.ndarray) or (len(tables) and np.ndim(tables[0]) == 1)
         if stacked:
-            pieces = from_pairs(cardinalities, flat, edges, tables, _as_constant(constant))
+            pieces = from_pairs(cardinalities, flat, edges, tables, _constant(constant))
         else:
             edges, tables = np.asarray(edges), list(tables)
             if len(edges) != len(tables):
                 raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
-            pieces = from_list(cardinalities, zip(edges, tables, strict=True), _as_constant(constant))
+            pieces = from_list(cardinalities, zip(edges, tables, strict=True), _constant(constant))
             pieces = Factors(flat, *list(vars(pieces).values())[1:])
         model = cls.__new__(cls)
         model._take(cardinalities, pieces)
@@ -137,11 +140,32 @@ class FactorGraph:
         return bool((self.cardinalities <= 2).all())
 
     @property
+    def is_forest(self) -> bool:
+        """Whether no factor has more than two variables, and the pairs form no cycle."""
+        n, m = self.n_variables, self.n_factors
+        if not self.is_pairwise or m >= max(1, n):
+            return False
+        ends = self.edges
+        graph = sparse.coo_array((np.ones(m, dtype=np.int8), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        return n == 0 or connected_components(graph, directed=False, return_labels=False) == n - m
+
+    @property
     def edges(self) -> Array:
         """The two variables of each factor of a model of pairs, shape (n_factors, 2)."""
         if not self.is_pairwise:
             raise InvalidInputError(f"{self!r} has factors of more than two variables, which are no edges.")
         return self.scopes.reshape(-1, 2)
+
+    @cached_property
+    def typical_cost(self) -> float:
+        """The median size of the finite nonzero costs, 0 if there are none: few penalties move it little."""
+        sizes = finite_sizes(self.unaries, self.tables)
+        return float(np.median(sizes)) if sizes.size else 0.0
+
+    @cached_property
+    def energy_unit(self) -> float:
+        """A number of which all energies are multiples; 0 if none is known."""
+        return common_unit(np.array([self.constant]), self.unaries, self.tables)
 
     def unary(self, u: int) -> Array:
         """Return the costs of the states of variable u."""
@@ -162,12 +186,6 @@ class FactorGraph:
         self._check_variable(u)
         starts, factors = self._incidence
         return factors[starts[u] : starts[u + 1]]
-
-    def neighbours(self, u: int) -> Array:
-        """Return the variables that share a factor with u, ascending."""
-        scopes = [self.scopes[self.scope_starts[a] : self.scope_starts[a + 1]] for a in self.factors_of(u)]
-        found = np.unique(np.concatenate(scopes)) if scopes else np.empty(0, dtype=np.int64)
-        return found[found != u]
 
     @cached_property
     def _incidence(self) -> tuple[Array, Array]:
@@ -334,44 +352,9 @@ class FactorGraph:
         return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _as_cardinalities(value: Any) -> Array:
-    array = np.asarray(value)
-    if array.size == 0:
-        array = np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInputError(
-            f"cardinalities must be a vector of integers, got {array.dtype} {array.shape}."
-        )
-    if (array < 1).any():
-        u = int(np.flatnonzero(array < 1)[0])
-        raise InvalidInputError(f"cardinalities[{u}] is {array[u]}; a variable has at least one state.")
-    return array.astype(np.int64)
-
-
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _as_constant(value: float) -> float:
+def _constant(value: float) -> float:
     return as_scalar("constant", value, low=-np.inf, low_open=True)
-
-
-def _as_costs(unaries: Any) -> tuple[Array, Array]:
-    """Return the costs of all variables, one after the other, and the numbers of their states."""
-    if isinstance(unaries, np.ndarray) and unaries.ndim == 2:
-        flat, sizes = np.ravel(unaries).astype(np.float64), np.full(len(unaries), unaries.shape[1])
-    else:
-        vectors = [np.asarray(vector, dtype=np.float64) for vector in unaries]
-        if any(vector.ndim != 1 for vector in vectors):
-            raise InvalidInputError("unaries must be a matrix, or a sequence of vectors, one per variable.")
-        flat = np.concatenate(vectors) if vectors else np.empty(0)
-        sizes = np.array([vector.size for vector in vectors], dtype=np.int64)
-    cardinalities = _as_cardinalities(sizes)
-    if np.isnan(flat).any():
-        raise InvalidInputError("unaries contain NaN; use +inf for what is forbidden.")
-    demanded = np.isneginf(flat)
-    if demanded.any():
-        owners = np.repeat(np.arange(cardinalities.size), cardinalities)
-        flat[np.isin(owners, owners[demanded])] = np.inf
-        flat[demanded] = 0.0
-    return flat, cardinalities

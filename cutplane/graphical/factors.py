@@ -20,16 +20,8 @@ _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
 class Factors:
     """Factors of arity >= 2, the sums of those of arity 1, and those of arity 0.
 
-    Attributes
-    ----------
-    unaries : ndarray
-        The unary costs of all variables, one after the other.
-    scope_starts, scopes : ndarray of int64
-        The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``.
-    table_starts : ndarray of int64
-        Where the table of factor a begins in `tables`; several factors may share one.
-    tables : ndarray
-    constant : float
+    The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``; its table
+    begins in `tables` at ``table_starts[a]``; several factors may share one.
     """
 
     unaries: Array
@@ -118,6 +110,42 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
         tables=np.ravel(stacked),
         constant=constant,
     )
+
+
+def as_cardinalities(value: Any) -> Array:
+    """Return the numbers of states of the variables, checked."""
+    array = np.asarray(value)
+    if array.size == 0:
+        array = np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInputError(
+            f"cardinalities must be a vector of integers, got {array.dtype} {array.shape}."
+        )
+    if (array < 1).any():
+        u = int(np.flatnonzero(array < 1)[0])
+        raise InvalidInputError(f"cardinalities[{u}] is {array[u]}; a variable has at least one state.")
+    return array.astype(np.int64)
+
+
+def as_costs(unaries: Any) -> tuple[Array, Array]:
+    """Return the costs of all variables, one after the other, and the numbers of their states."""
+    if isinstance(unaries, np.ndarray) and unaries.ndim == 2:
+        flat, sizes = np.ravel(unaries).astype(np.float64), np.full(len(unaries), unaries.shape[1])
+    else:
+        vectors = [np.asarray(vector, dtype=np.float64) for vector in unaries]
+        if any(vector.ndim != 1 for vector in vectors):
+            raise InvalidInputError("unaries must be a matrix, or a sequence of vectors, one per variable.")
+        flat = np.concatenate(vectors) if vectors else np.empty(0)
+        sizes = np.array([vector.size for vector in vectors], dtype=np.int64)
+    cardinalities = as_cardinalities(sizes)
+    if np.isnan(flat).any():
+        raise InvalidInputError("unaries contain NaN; use +inf for what is forbidden.")
+    demanded = np.isneginf(flat)
+    if demanded.any():
+        owners = np.repeat(np.arange(cardinalities.size), cardinalities)
+        flat[np.isin(owners, owners[demanded])] = np.inf
+        flat[demanded] = 0.0
+    return flat, cardinalities
 
 
 def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tuple[int, ...], Array]:

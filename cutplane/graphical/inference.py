@@ -1,10 +1,10 @@
-"""MAP inference as a process of the driver: one way after another, until energy and bound meet."""
+"""MAP inference as a process of the driver: one stage after another, until energy and bound meet."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,8 +13,9 @@ import numpy as np
 
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.integrality import energy_unit, has_penalties, rounded_up
+from cutplane.graphical.integrality import finite_sizes, has_penalties, rounded_up
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import without_penalties
 from cutplane.pieces.validation import Array
@@ -32,7 +33,7 @@ _SWEEPS = 5
 
 @dataclass(frozen=True)
 class Progress:
-    """What an iteration of a way has come to; numbers of sweeps and searches are those of the way so far."""
+    """What an iteration of a stage has come to; sweeps and searches are those of the stage so far."""
 
     step: str
     bound: float
@@ -41,41 +42,38 @@ class Progress:
     searches: int = 0
 
 
-@dataclass(eq=False)
-class Job:
-    """What is known of a model so far, shared by all ways.
+class MapState(BestLabelling):
+    """What is known of a model so far, shared by all stages.
 
     Attributes
     ----------
-    model : GraphicalModel
-    deadline : float
-        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop; inf if there is none.
-    labelling : ndarray of shape (n_variables,) or None
-        The best one.
-    energy : float
     bound : float
     reason : str
-        Why the last way has ended.
+        Why the last stage has ended.
     tighten : bool
+    deadline : float
+        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop; inf if there is none.
+    proof : Reparametrization or None
+        The messages of the sweeps, if there were any.
     """
 
-    model: FactorGraph
-    tighten: bool = True
-    deadline: float = math.inf
-    labelling: Array | None = None
-    energy: float = math.inf
-    bound: float = -math.inf
-    reason: str = _DONE
-    _rep: Reparametrization | None = field(default=None, repr=False)
+    def __init__(
+        self, model: FactorGraph, tighten: bool, deadline: float = math.inf, labelling: Array | None = None
+    ):
+        super().__init__(model, labelling)
+        self.tighten, self.deadline = tighten, deadline
+        self.bound = -math.inf
+        self.reason = _DONE
+        self.proof: Reparametrization | None = None
 
     @property
     def reparametrization(self) -> Reparametrization:
         """The costs as the sweeps have left them."""
         from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
-        if self._rep is None:
-            self._rep = Reparametrization(self.work)
-        return self._rep
+        if self.proof is None:
+            self.proof = Reparametrization(self.work)
+        return self.proof
 
     @cached_property
     def work(self) -> FactorGraph:
@@ -83,7 +81,7 @@ class Job:
 
         None of its energies is above that of `model`, and the least is the same.
         """
-        if not has_penalties(self.model):
+        if not has_penalties(finite_sizes(self.model.unaries, self.model.tables)):
             return self.model
         from cutplane.graphical.sweeps.decoding import decode
         from cutplane.graphical.sweeps.reparametrization import Reparametrization
@@ -96,29 +94,11 @@ class Job:
         self.offer(decode(rep, self.deadline))
         return without_penalties(self.model, self.energy)
 
-    @property
-    def finite_deadline(self) -> float | None:
-        """The deadline; None if there is none."""
-        return self.deadline if math.isfinite(self.deadline) else None
-
-    @cached_property
-    def unit(self) -> float:
-        """A number of which all energies are multiples; 0 if none is known."""
-        return energy_unit(self.model) if math.isfinite(self.model.constant) else 0.0
-
-    def offer(self, labelling: Array | None) -> None:
-        """Keep the labelling if it is the best so far."""
-        if labelling is None:
-            return
-        energy = self.model.energy(labelling)
-        if energy < self.energy:
-            self.labelling, self.energy = np.array(labelling, dtype=np.int64), energy
-
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up where energies have a unit."""
-        rounding = _ROUNDING * abs(bound)
-        if rounding < 1e-3 * self.unit:
-            bound = max(bound, rounded_up(bound - max(rounding, _ROUNDING * self.unit), self.unit))
+        unit, rounding = self.model.energy_unit, _ROUNDING * abs(bound)
+        if rounding < 1e-3 * unit:
+            bound = max(bound, rounded_up(bound - max(rounding, _ROUNDING * unit), unit))
         self.bound = max(self.bound, min(bound, self.energy))
 
 
@@ -128,24 +108,17 @@ def cheapest_states(model: FactorGraph) -> Array:
     return np.array([int(model.unaries[i:j].argmin()) for i, j in pairwise(starts)], dtype=np.int64)
 
 
-Way = Callable[[Job], Iterator[Progress]]
+Stage = Callable[[MapState], Iterator[Progress]]
 
 
 class MapProcess:
-    """Goes through the ways of a plan, one iteration of a way each step.
-
-    Parameters
-    ----------
-    job : Job
-    plan : iterable of (str, Way)
-        The ways and their names, in order; may depend on what has become of the job.
-    """
+    """Goes through the stages of a plan, which may depend on what they find, an iteration a step."""
 
     started = True
     """There always is a labelling."""
 
-    def __init__(self, job: Job, plan: Iterable[tuple[str, Way]]):
-        self.job = job
+    def __init__(self, state: MapState, plan: Iterable[tuple[str, Stage]]):
+        self.state = state
         self._names: list[str] = []
         self._progress = self._all(plan)
         self._n_cuts = self._sweeps = self._searches = 0
@@ -154,26 +127,26 @@ class MapProcess:
     def standing(self) -> Standing:
         """Bound and energy; queries are sweeps, separations the searches for cuts or clusters."""
         return Standing(
-            lower=self.job.bound,
-            upper=self.job.energy,
-            x=self.job.labelling,
+            lower=self.state.bound,
+            upper=self.state.energy,
+            x=self.state.labelling,
             n_cuts=self._n_cuts,
             oracle_calls=self._sweeps,
             separations=self._searches,
         )
 
     def step(self) -> Turn:
-        """Do an iteration of the way whose turn it is."""
+        """Do an iteration of the stage whose turn it is."""
         try:
             progress = next(self._progress, None)
         except TimeoutError as error:
             raise Ended(Status.TIME_LIMIT, f"time_limit has passed: {error}") from None
-        if progress is None and clock() > self.job.deadline:
+        if progress is None and clock() > self.state.deadline:
             raise Ended(Status.TIME_LIMIT, "time_limit has passed")
         if progress is None:
-            raise Ended(Status.STALLED, self.job.reason)
-        self.job.raise_bound(progress.bound)
-        if self.job.bound == math.inf:
+            raise Ended(Status.STALLED, self.state.reason)
+        self.state.raise_bound(progress.bound)
+        if self.state.bound == math.inf:
             raise Ended(Status.INFEASIBLE, "no labelling satisfies the hard constraints")
         return Turn(progress.step)
 
@@ -183,26 +156,26 @@ class MapProcess:
 
     def result(self, stop: Stop, history: History) -> MAPResult:
         """Return the best labelling; that of the least unary costs if there is none."""
-        job = self.job
-        if job.labelling is None and job.bound < math.inf:
-            job.offer(cheapest_states(job.model))
+        state = self.state
+        if state.labelling is None and state.bound < math.inf:
+            state.offer(cheapest_states(state.model))
         return MAPResult(
-            labelling=job.labelling,
-            energy=job.energy,
-            bound=job.bound,
+            labelling=state.labelling,
+            energy=state.energy,
+            bound=state.bound,
             status=stop.status,
             reason=stop.reason,
             method=", ".join(self._names),
             history=history,
-            model=job.model,
-            proof=job._rep,
+            model=state.model,
+            proof=state.proof,
         )
 
-    def _all(self, plan: Iterable[tuple[str, Way]]) -> Iterator[Progress]:
-        for name, way in plan:
+    def _all(self, plan: Iterable[tuple[str, Stage]]) -> Iterator[Progress]:
+        for name, stage in plan:
             self._names.append(name)
             sweeps, searches = self._sweeps, self._searches
-            for progress in way(self.job):
+            for progress in stage(self.state):
                 self._n_cuts = progress.n_cuts
                 self._sweeps, self._searches = sweeps + progress.sweeps, searches + progress.searches
                 yield progress

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import Factors
-from cutplane.graphical.integrality import largest_cost
+from cutplane.graphical.integrality import finite_sizes
 from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -23,19 +23,6 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
     Its energies are at most those of `model`, in exact arithmetic: differences and the constant are rounded
     down. The rounding errors of sums over it are relative to how far an energy is above the sum of the
     minima, and not to the size of the costs.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    cap : float, default inf
-        Nonnegative.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import GraphicalModel
-    >>> model = shifted(GraphicalModel([2, 2], [((0, 1), [[3, 1e9], [5, 4]])]), cap=8.0)
-    >>> model.constant, model.factor(0).table.tolist()
-    (3.0, [[0.0, 8.0], [2.0, 1.0]])
     """
     unaries, low = _from_zero(model.unaries, model.unary_starts[:-1], cap)
     starts, first, which = np.unique(model.table_starts, return_index=True, return_inverse=True)
@@ -59,21 +46,15 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
 def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:
     """Return a model of the same least energy whose costs are of the size of what can matter.
 
-    A labelling with an entry that is further above the minimum of its table than `energy` is above the sum of
-    all minima has a larger energy than that: how much larger does not matter, but would cost the other terms
-    their digits.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    energy : float
-        That of a labelling of the model; with inf, or where no entry is that large, the model is returned.
+    A labelling with an entry that is further above the minimum of its table than the energy of a known one is
+    above the sum of all minima has a larger energy than that: how much larger does not matter, but would cost
+    the other terms their digits. If the energy is inf, or no entry is that large, the model is returned.
     """
     if not math.isfinite(energy) or not math.isfinite(model.constant):
         return model
     low = shifted(model)
     room = max(0.0, math.nextafter(energy, math.inf) - low.constant) * (1.0 + 2.0 * _EPS)
-    if largest_cost(low) <= _PENALTY * room:
+    if finite_sizes(low.unaries, low.tables).max(initial=0.0) <= _PENALTY * room:
         return model
     return shifted(model, math.ldexp(1.0, math.frexp(room)[1]))
 
@@ -84,12 +65,6 @@ def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
     For a minimiser by additions and comparisons alone, in any order, over a `shifted` model: each term goes
     through fewer additions than there are terms, and all are nonnegative, so that the relative error of a sum
     is at most their number times the rounding unit, for the minimum as for the labelling that attains it.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        As `shifted` returns it.
-    labelling : ndarray of shape (n_variables,)
     """
     above = math.fsum(model.terms(labelling)[1:])
     error = _EPS * (model.n_variables + model.n_factors + 8)

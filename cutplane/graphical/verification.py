@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
+from cutplane.graphical.integrality import rounded_up
 from cutplane.status import Status
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verificat
     upper = _upper(result, model, problems)
     if result.bound > max(upper, result.energy):
         problems.append(f"the bound {result.bound:.17g} is above the energy {upper:.17g} of the labelling")
-    slack = _AGREEMENT * max(abs(result.bound) if math.isfinite(result.bound) else 0.0, typical_cost(model))
+    slack = _AGREEMENT * max(abs(result.bound) if math.isfinite(result.bound) else 0.0, model.typical_cost)
     wanted = result.bound - slack
     lower = min(_kept(result, model), upper)
     n_checked = model.n_variables + model.n_factors if lower > -math.inf else 0
@@ -63,7 +63,7 @@ def _kept(result: MAPResult, model: FactorGraph) -> float:
     if result.proof is None:
         return -math.inf
     bound = result.proof.restated(model).certified_bound()
-    return rounded_up(bound, energy_unit(model)) if math.isfinite(bound) else bound
+    return rounded_up(bound, model.energy_unit) if math.isfinite(bound) else bound
 
 
 def _again(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:

@@ -7,69 +7,71 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.pieces.parameters import as_matrix
-from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 
-def select(
-    normals: Any, violations: Any, *, max_cuts: int | None = None, max_parallelism: float = 1.0
-) -> Array:
-    """Choose deep half-spaces with different directions.
+def select(normals: Any, violations: Array, cosine: float) -> Array:
+    """Return the numbers of deep half-spaces with different directions, deepest first.
 
     They are taken greedily by their depth, violation / norm of the normal; with each, those are left out
-    whose normals have a cosine above `max_parallelism` with it.
-
-    Parameters
-    ----------
-    normals : sparse array or array_like of shape (t, dim)
-        One per row. A zero row that is violated proves that nothing is feasible, and is taken first.
-    violations : array_like of shape (t,)
-        Those that are not positive are never taken.
-    max_cuts : int, optional
-        At least 1; default: no limit.
-    max_parallelism : float, default 1
-        In [0, 1]; 1 leaves none out.
-
-    Returns
-    -------
-    ndarray of int
-        The numbers of the chosen rows, deepest first; equally deep ones in their order.
-
-    Raises
-    ------
-    InvalidInputError
-        If an argument has a wrong shape or range.
-
-    References
-    ----------
-    .. [1] T. Achterberg, "Constraint Integer Programming", thesis, 2007, section 3.3.8,
-       doi:10.14279/depositonce-1634.
+    whose normals have a larger cosine with it. A zero row that is violated is taken first, rows that are not
+    violated never (Achterberg 2007, section 3.3.8, doi:10.14279/depositonce-1634).
 
     Examples
     --------
+    >>> import numpy as np
     >>> from cutplane.graphical.cycles.cut_selection import select
-    >>> select([[1, 0], [1, 0.1], [0, 1]], [3, 2, 1], max_parallelism=0.9).tolist()
+    >>> select([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]], np.array([3.0, 2.0, 1.0]), 0.9).tolist()
     [0, 2]
     """
-    matrix: Any = sparse.csr_array(as_matrix("normals", normals), copy=True)
+    matrix: Any = sparse.csr_array(normals, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    violations = as_vector("violations", violations, matrix.shape[0])
-    limit = matrix.shape[0] if max_cuts is None else as_count("max_cuts", max_cuts)
-    cosine = as_scalar("max_parallelism", max_parallelism, low=0.0, high=1.0)
     norms = np.sqrt((matrix * matrix).sum(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         depths = violations / norms
     order = np.argsort(-depths, kind="stable")
     order = order[violations[order] > 0.0]
-    if cosine == 1.0:
-        return order[:limit]
-    from cutplane.graphical.cycles.cut_selection_kernels import spread
-
     rows: Any = matrix[order]
     rows.data /= np.repeat(norms[order], np.diff(rows.indptr))
     columns = rows.tocsc()
-    kept = spread(
-        (rows.indptr, rows.indices, rows.data), (columns.indptr, columns.indices, columns.data), limit, cosine
+    kept = _spread(
+        (rows.indptr, rows.indices, rows.data), (columns.indptr, columns.indices, columns.data), cosine
     )
     return order[kept]
+
+
+@routine
+def _spread(rows, columns, cosine):
+    """Go through unit rows, keep each whose products with the rows kept so far are at most `cosine`.
+
+    The matrix comes twice, as (starts, indices, values) of its rows and of its columns. Each row kept is
+    multiplied with those rows only that share a column with it.
+    """
+    row_starts, row_columns, row_values = rows
+    starts, members, values = columns
+    n = row_starts.shape[0] - 1
+    products = np.zeros(n)
+    touched = np.empty(n, np.int64)
+    open_rows = np.ones(n, np.bool_)
+    kept = np.empty(n, np.int64)
+    count = 0
+    for row in range(n):
+        if not open_rows[row]:
+            continue
+        kept[count] = row
+        count += 1
+        n_touched = 0
+        for k in range(row_starts[row], row_starts[row + 1]):
+            for i in range(starts[row_columns[k]], starts[row_columns[k] + 1]):
+                other = members[i]
+                if other > row and open_rows[other]:
+                    if products[other] == 0.0:
+                        touched[n_touched] = other
+                        n_touched += 1
+                    products[other] += row_values[k] * values[i]
+        for i in range(n_touched):
+            open_rows[touched[i]] &= products[touched[i]] <= cosine
+            products[touched[i]] = 0.0
+    return kept[:count]

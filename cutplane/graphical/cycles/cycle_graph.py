@@ -17,14 +17,9 @@ _MOST_ARCS = 2**31 - 1
 class Arcs(NamedTuple):
     """The two arcs of each edge, grouped by their tails, with the nodes in random order.
 
-    Searches that start from each node in turn and leave out those before it find more different short cycles
-    than in a regular order (half as many rounds on a grid).
-
-    Attributes
-    ----------
-    starts : ndarray of int32, shape (n_nodes + 1,)
-        The arcs from u are those from ``starts[u]`` to before ``starts[u + 1]``.
-    tails, heads, edges : ndarray of int32, shape (2 m,)
+    Those from u are numbered from ``starts[u]`` to before ``starts[u + 1]``. Searches that start from each
+    node in turn and leave out those before it find more different short cycles than in a regular order (half
+    as many rounds on a grid).
     """
 
     starts: Array
@@ -34,26 +29,7 @@ class Arcs(NamedTuple):
 
 
 class CycleGraph:
-    """An undirected graph, built once and separated over many times.
-
-    Parameters
-    ----------
-    n_nodes : int
-        At least 0.
-    edges : array_like of int, shape (m, 2)
-        Two different nodes each; no edge twice, in whatever direction.
-
-    Raises
-    ------
-    InvalidInputError
-        If an edge joins a node with itself or with one that there is not, or is there twice.
-
-    Examples
-    --------
-    >>> from cutplane.graphical.cycles.cycle_graph import CycleGraph
-    >>> CycleGraph(4, [[0, 1], [1, 2], [2, 0]])
-    CycleGraph(4 nodes, 3 edges)
-    """
+    """An undirected graph without loops and double edges, built once and separated over many times."""
 
     def __init__(self, n_nodes: int, edges: Any) -> None:
         self.n_nodes = as_count("n_nodes", n_nodes, low=0)

@@ -9,29 +9,22 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.cycles.cut_selection import select
 from cutplane.graphical.cycles.cycle_graph import CycleGraph
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
 _MOST_CHUNKS = 16
+_PARALLEL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class OddCycles:
     """Violated odd cycle inequalities, deepest cut first.
 
-    Attributes
-    ----------
-    starts : ndarray of shape (t + 1,)
-        Cycle i consists of the entries from ``starts[i]`` to before ``starts[i + 1]`` of `edges` and `odd`.
-    edges : ndarray of int
-        Numbers of edges.
-    odd : ndarray of bool
-        Whether the edge is in F; an odd number of those of each cycle are.
-    violations : ndarray of shape (t,)
-        1 - sum over F of (1 - c_e) - sum over the rest of c_e.
+    Cycle i consists of the entries from ``starts[i]`` to before ``starts[i + 1]`` of `edges` and of `odd`,
+    which says whether the edge is in F; the violation is 1 - sum over F of (1 - c_e) - sum over the rest of
+    c_e.
     """
 
     starts: Array
@@ -64,14 +57,7 @@ class OddCycles:
         return self.violations.size
 
 
-def separate_odd_cycles(
-    graph: CycleGraph,
-    c: Any,
-    *,
-    tol: float = 1e-6,
-    max_cycles: int | None = None,
-    max_parallelism: float = 0.5,
-) -> OddCycles:
+def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddCycles:
     r"""Find cycles whose inequality c violates, and prove that there are none otherwise.
 
     .. math::
@@ -82,36 +68,11 @@ def separate_odd_cycles(
     of the nodes. The edges with c_e = 0 or 1 are contracted; an edge that contradicts the others within a
     component closes a violated cycle. The other violated cycles are shortest paths from (u, 0) to (u, 1) in
     a doubled graph of the components, where an edge costs c_e and joins equal copies, or costs 1 - c_e and
-    joins different ones. Cycles with chords are replaced by chordless ones.
+    joins different ones (Barahona, Mahjoub 1986). Cycles with chords are replaced by chordless ones.
 
-    Parameters
-    ----------
-    graph : CycleGraph
-    c : array_like of shape (graph.n_edges,)
-        How far the two nodes of each edge disagree, in [0, 1]; what lies outside is moved there.
-    tol : float, default 1e-6
-        In [1e-8, 1). Cycles violated by less are left out, up to 1e-9 for each edge of the cycle.
-    max_cycles : int, optional
-        Return no more cycles than this, the deepest ones; default: no limit.
-    max_parallelism : float, default 0.5
-        In [0, 1). Of two inequalities whose normals have a larger cosine, only the deeper is returned; see
-        `select`.
-
-    Returns
-    -------
-    OddCycles
-        Simple cycles, at most one for each node or edge, by decreasing depth, which is violation /
-        sqrt(length). Empty only if no cycle is violated.
-
-    Raises
-    ------
-    InvalidInputError
-        If c has another shape or is not finite, or another argument is out of its range.
-
-    References
-    ----------
-    .. [1] F. Barahona, A. R. Mahjoub, "On the cut polytope", Mathematical Programming 36, 1986,
-       doi:10.1007/BF02592023.
+    There is at most one for each node or edge, by decreasing depth, which is violation / sqrt(length); of two
+    whose normals have a cosine above 0.5, only the deeper is returned. Those violated by less than `tol` are
+    left out, up to 1e-9 for each edge of the cycle.
 
     Examples
     --------
@@ -125,14 +86,14 @@ def separate_odd_cycles(
     >>> matrix.toarray().tolist(), right.tolist(), cycles.violations.tolist()
     ([[1.0, 1.0, 1.0]], [2.0], [0.75])
     """
-    from cutplane.graphical.cycles.contraction_kernels import contract
-    from cutplane.graphical.cycles.odd_cycle_kernels import odd_cycles
+    from cutplane.graphical.cycles.contraction_passes import contract
+    from cutplane.graphical.cycles.cut_selection import select
+    from cutplane.graphical.cycles.odd_cycle_passes import odd_cycles
 
     if not isinstance(graph, CycleGraph):
         raise InvalidInputError(f"graph must be a CycleGraph, got {type(graph).__name__}.")
     c = np.clip(as_vector("c", c, graph.n_edges), 0.0, 1.0)
     tol = as_scalar("tol", tol, low=1e-8, high=1.0, high_open=True)
-    parallelism = as_scalar("max_parallelism", max_parallelism, low=0.0, high=1.0, high_open=True)
     net, loops = contract(graph.arcs, c, tol)
     n_sources = net.starts.size - 1
     n_chunks = min(_MOST_CHUNKS, 1 + (n_sources + loops.size) // _WORK)
@@ -147,4 +108,4 @@ def separate_odd_cycles(
     )
     found = OddCycles(np.concatenate([[0], np.cumsum(lengths)]), edges, odd, violations)
     normals, _ = found.rows(graph.n_edges)
-    return found.take(select(normals, violations, max_cuts=max_cycles, max_parallelism=parallelism))
+    return found.take(select(normals, violations, _PARALLEL))

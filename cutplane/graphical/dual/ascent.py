@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.dual.cluster_scores import PairCosts
+from cutplane.graphical.dual.proposals import ClusterProposals
 from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
-from cutplane.graphical.dual.tightening import Tightener
-from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.integrality import energy_unit, rounded_up, typical_cost
+from cutplane.graphical.integrality import rounded_up
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
@@ -33,18 +33,17 @@ class DualAscent:
     """Raises the lower bound by sweeps and clusters, and decodes labellings; iterating does it step by step.
 
     A step is five sweeps. If the last one has raised the bound by less than three percent of the gap,
-    clusters are added before: those that are certain to raise it or, when it stands still, those that may.
-    States that no better labelling can have are forbidden. The iteration yields the kind of the clusters, or
-    "sweep"; it ends when the bounds meet, or when nothing is left to try.
+    clusters are added before: those that are certain to raise it or, when it stands still, those that may
+    (Sontag et al. 2008, Werner 2010). States that no better labelling can have are forbidden. The iteration
+    yields the kind of the clusters, or "sweep"; it ends when the bounds meet, or when nothing is left to try.
 
     Parameters
     ----------
-    model : GraphicalModel
+    reparametrization : Reparametrization
+        Where to start; it is changed. If states are forbidden in it because a labelling is known that they
+        cannot improve on, give that labelling too.
     tighten : bool, default True
         Whether to add clusters; without, the bound is at most that of the local polytope.
-    reparametrization : Reparametrization, optional
-        Where to continue from; it is changed. If states are forbidden in it because a labelling is known that
-        they cannot improve on, give that labelling too.
     labelling : ndarray of shape (n_variables,), optional
         The best labelling that is known.
     deadline : float, default inf
@@ -52,10 +51,7 @@ class DualAscent:
 
     Attributes
     ----------
-    labelling : ndarray of shape (n_variables,) or None
-        The best labelling.
-    energy : float
-        Its energy; inf if there is none.
+    best : BestLabelling
     bound : float
         The certified lower bound; inf if it is proven that no labelling has finite energy.
     reason : str
@@ -67,45 +63,32 @@ class DualAscent:
     --------
     The local polytope relaxation of three variables that all want to differ is loose; one cluster closes it:
 
-    >>> from cutplane.graphical import GraphicalModel
+    >>> from cutplane.graphical import GraphicalModel, Reparametrization
     >>> differ = [[1.0, 0.0], [0.0, 1.0]]
     >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
-    >>> ascent = DualAscent(model)
+    >>> ascent = DualAscent(Reparametrization(model))
     >>> for step in ascent:
     ...     pass
-    >>> ascent.bound, ascent.energy, ascent.n_clusters
+    >>> ascent.bound, ascent.best.energy, ascent.n_clusters
     (1.0, 1.0, 1)
-
-    References
-    ----------
-    Sontag, Meltzer, Globerson, Jaakkola, Weiss (2008). Tightening LP relaxations for MAP using message
-    passing. UAI. https://arxiv.org/abs/1206.3288
-
-    Werner (2010). Revisiting the linear programming relaxation approach to Gibbs energy minimization and
-    weighted constraint satisfaction. IEEE TPAMI 32(8). https://doi.org/10.1109/TPAMI.2009.134
     """
 
     def __init__(
         self,
-        model: FactorGraph,
-        *,
+        reparametrization: Reparametrization,
         tighten: bool = True,
-        reparametrization: Reparametrization | None = None,
         labelling: Array | None = None,
         deadline: float = math.inf,
     ):
-        self.model = model
+        self.reparametrization = reparametrization
+        self.model = model = reparametrization.model
         self.deadline = deadline
         self.tighten = tighten
-        self.reparametrization = Reparametrization(model) if reparametrization is None else reparametrization
-        self.labelling = labelling
-        self.energy = math.inf if labelling is None else model.energy(labelling)
+        self.best = BestLabelling(model, labelling)
         self.bound = -math.inf
         self.reason = "the iteration has not ended"
         self.n_clusters = self.n_sweeps = self.n_searches = 0
-        self._unit = energy_unit(model)
-        self._size = typical_cost(model)
-        self._tightener = Tightener(model)
+        self._proposals = ClusterProposals(model)
         self._floor = -math.inf
         self._rise = math.inf
         self._is_fruitless = False
@@ -117,10 +100,10 @@ class DualAscent:
             kind = self._tightened() if self.tighten and self._is_slow() else "sweep"
             self._sweep()
             yield kind
-            if self.bound >= self.energy - self._share(0.0):
+            if self.bound >= self.best.energy - self._share(0.0):
                 self.reason = (
                     "the bound meets the energy"
-                    if self.energy < math.inf
+                    if self.best.energy < math.inf
                     else "no labelling has finite energy"
                 )
                 return
@@ -137,8 +120,12 @@ class DualAscent:
 
     def _share(self, fraction: float, far: float = _FAR) -> float:
         """Return a fraction of the gap, or of a part of the bound if the energy is still far away."""
-        scale = max(self._size, abs(self.bound)) if abs(self.bound) < math.inf else self._size
-        return max(_ROUNDING * scale, fraction * min(self.energy - self.bound, far * scale))
+        scale = (
+            max(self.model.typical_cost, abs(self.bound))
+            if abs(self.bound) < math.inf
+            else self.model.typical_cost
+        )
+        return max(_ROUNDING * scale, fraction * min(self.best.energy - self.bound, far * scale))
 
     def _sweep(self) -> None:
         for _ in range(_SWEEPS):
@@ -148,10 +135,10 @@ class DualAscent:
                 break
         floor = self.reparametrization.certified_bound()
         self._rise, self._floor = floor - self._floor, max(floor, self._floor)
-        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.labelling is None
+        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.best.labelling is None
         if self._floor < math.inf and is_due:
             self._improve()
-        self.bound = max(self.bound, min(rounded_up(self._floor, self._unit), self.energy))
+        self.bound = max(self.bound, min(rounded_up(self._floor, self.model.energy_unit), self.best.energy))
 
     def _tightened(self) -> str:
         """Add clusters and return what they are, "sweep" if there are none."""
@@ -159,14 +146,14 @@ class DualAscent:
         if self._is_late():
             return "sweep"
         costs = PairCosts.of(self.reparametrization)
-        least = max(_CERTAIN * max(self._size, abs(self.bound)), self._share(_NOTICEABLE))
-        found, kind = self._tightener.propose(costs, least, costs.tables.size, self._is_late)
+        least = max(_CERTAIN * max(self.model.typical_cost, abs(self.bound)), self._share(_NOTICEABLE))
+        found, kind = self._proposals.propose(costs, least, costs.tables.size, self._is_late)
         if not found and not self._is_late() and self._rise <= self._share(_STILL):
             beyond = np.zeros(self.model.n_variables)
-            if self.labelling is not None:
-                beyond = excesses(costs, self.labelling)
+            if self.best.labelling is not None:
+                beyond = excesses(costs, self.best.labelling)
             work = int(_GUESSED * costs.tables.size)
-            found, kind = self._tightener.guess(costs, beyond, least, work, self._is_late)
+            found, kind = self._proposals.guess(costs, beyond, least, work, self._is_late)
         for scope in found:
             if self._is_late():
                 break
@@ -180,14 +167,13 @@ class DualAscent:
 
     def _improve(self) -> None:
         """Decode a labelling, and forbid the states that no better one has."""
-        labelling = decode(self.reparametrization, self.deadline)
-        energy = self.model.energy(labelling)
-        if energy < self.energy:
-            self.labelling, self.energy = labelling, energy
-        room = self.energy - self._floor
+        self.best.offer(decode(self.reparametrization, self.deadline))
+        room = self.best.energy - self._floor
         if not self._is_late() and room <= self._fixed_at:
             self._fixed_at = 0.9 * room
-            room += 1e-9 * max(self._size, abs(self.energy)) - 0.999 * self._unit
+            room += (
+                1e-9 * max(self.model.typical_cost, abs(self.best.energy)) - 0.999 * self.model.energy_unit
+            )
             room += self.reparametrization.rounding
             for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
                 self.reparametrization.forbid(u, state)

@@ -1,123 +1,54 @@
-"""Where a reparametrised model may be tightened: short cycles, and longer ones that contradict themselves."""
+"""Triangles and chordless squares of the pairs of a model, and what is made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 
 import numpy as np
 
-from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
+from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, find_edge
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 _LIMIT = 2**20
-_REACH = 2**12
-_ROUNDS = 20
 _LARGEST = 2**10
 _MOST = 2**10
+_MANY = 8
+
 
 Scope = tuple[int, ...]
 
 
-def short_cycles(costs: PairCosts, limit: int = _LIMIT) -> list[Cycles]:
-    """Return the triangles and the chordless squares of the graph of pairs, `limit` of each at most."""
-    from cutplane.graphical.dual.candidate_kernels import squares, triangles
-
+def short_cycles(costs: PairCosts) -> list[Cycles]:
+    """Return the triangles and the chordless squares of the graph of pairs, 2^20 of each at most."""
     starts, neighbours, _ = costs.graph
-    return [Cycles.stacked(find(starts, neighbours, limit)) for find in (triangles, squares)]
-
-
-def frustrated_cycles(
-    costs: PairCosts, limit: int, least: float, is_late: Callable[[], bool] = lambda: False
-) -> Cycles:
-    """Return cycles of any length along which the pairs contradict each other.
-
-    The states of each variable are split into one of them and the others, in all ways; a pair of such splits
-    prefers to agree or to differ, by some margin. A cycle with an odd number of those that prefer to differ
-    raises the bound by its smallest margin if the variables have two states, and is a good candidate if they
-    have more. The strongest are found by way of a maximum spanning forest, and shortened; their margins
-    are taken off, and so on.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    limit : int
-        The most searches that are made.
-    least : float
-        Margins up to this one are ignored.
-    is_late : callable, optional
-        Whether to search no more.
-
-    Returns
-    -------
-    Cycles
-
-    References
-    ----------
-    Sontag, Choe, Li (2012). Efficiently searching for frustrated cycles in MAP inference. UAI.
-    https://arxiv.org/abs/1210.4902
-    """
-    from cutplane.graphical.dual.frustration_kernels import (
-        frustrated_walks,
-        projected_preferences,
-        simple_cycles,
-        spend,
-        walked_nodes,
-    )
-
-    if len(costs.pairs) == 0:
-        return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
-    nodes = np.where(costs.cardinalities > 2, costs.cardinalities, costs.cardinalities - 1)
-    node_starts = np.concatenate([[0], np.cumsum(nodes)])
-    variable_of = np.repeat(np.arange(nodes.size), nodes)
-    ends, preferences = projected_preferences(
-        costs.pairs,
-        node_starts,
-        1.0 / np.maximum(1, np.diff(costs.graph[0])),
-        costs.cardinalities,
-        costs.unary_starts,
-        costs.unaries,
-        costs.table_starts,
-        costs.tables,
-        least,
-    )
-    strengths = np.abs(preferences)
-    found: list[Cycles] = []
-    for _ in range(_ROUNDS):
-        order = np.argsort(-strengths, kind="stable")[: np.count_nonzero(strengths > least)]
-        ends, preferences, strengths = ends[order], preferences[order], strengths[order]
-        starts, walks = frustrated_walks(
-            int(node_starts[-1]), ends, (preferences < 0.0).astype(np.int64), strengths, limit, _REACH
-        )
-        variables = variable_of[walked_nodes(starts, walks, ends)]
-        found.append(Cycles(*simple_cycles(starts, variables, nodes.size)))
-        limit -= len(starts) - 1
-        if len(starts) == 1 or limit <= 0 or is_late():
-            break
-        spend(starts, walks, strengths)
-    return Cycles.joined(found)
+    return [Cycles.stacked(find(starts, neighbours, _LIMIT)) for find in (triangles, squares)]
 
 
 def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
-    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows."""
-    from cutplane.graphical.dual.candidate_kernels import triangulate
+    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows.
 
-    return triangulate(cycles.starts, cycles.variables, chosen, cardinalities)
+    The chords of a cycle leave from its variable of fewest states.
+    """
+    if not chosen.size:
+        return np.empty((0, 3), dtype=np.int64)
+    begins, sizes = cycles.starts[chosen], np.diff(cycles.starts)[chosen]
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    states = cardinalities[cycles.variables[np.repeat(begins, sizes) + places]]
+    fewest = np.minimum.reduceat(states * sizes.max() + places, ends - sizes) % sizes.max()
+    ends = np.cumsum(sizes - 2)
+    steps = np.arange(ends[-1]) - np.repeat(ends - sizes + 2, sizes - 2) + 1
+    corners = np.stack([np.zeros_like(steps), steps, steps + 1], axis=1)
+    corners = (corners + np.repeat(fewest, sizes - 2)[:, None]) % np.repeat(sizes, sizes - 2)[:, None]
+    return np.sort(cycles.variables[corners + np.repeat(begins, sizes - 2)[:, None]], axis=1)
 
 
 def grown_sets(costs: PairCosts, scopes: list[Scope], excesses: Array) -> list[Scope]:
     """Return scopes with one more variable each that is a neighbour of at least two of theirs.
 
-    Sets of more than 1024 joint states are left out. The scopes with the largest excesses are first, until
-    there are 1024 sets.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    scopes : list of tuple of int
-        Ascending.
-    excesses : ndarray of shape (n,)
-        How far the best labelling is from the bound at each variable.
+    Sets of more than 1024 joint states are left out. The scopes where the best labelling exceeds the bound
+    most, by the `excesses` of their variables, are first, until there are 1024 sets.
     """
     starts, neighbours, _ = costs.graph
     grown: dict[Scope, None] = {}
@@ -141,3 +72,105 @@ def sums(values: Array, scopes: list[Scope]) -> Array:
         return np.empty(0)
     starts = np.cumsum([0, *map(len, scopes[:-1])])
     return np.add.reduceat(values[list(chain.from_iterable(scopes))], starts)
+
+
+@routine
+def triangles(starts, neighbours, limit):
+    """Return at most `limit` triangles, one ascending row each.
+
+    Each is found once, from its variable of highest degree by way of the others, so that hubs cost little:
+    the time is the sum over the edges of the lower degree of their ends.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 3), dtype=np.int64)
+    mark = np.zeros(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        for place in range(starts[u], starts[u + 1]):
+            if _before(starts, neighbours[place], u):
+                mark[neighbours[place]] = u + 1
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if mark[v] != u + 1:
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if mark[w] != u + 1 or not _before(starts, w, v):
+                    continue
+                if count == limit:
+                    return found
+                low, high = min(u, v, w), max(u, v, w)
+                found[count, 0], found[count, 1], found[count, 2] = low, u + v + w - low - high, high
+                count += 1
+    return found[:count]
+
+
+@routine
+def squares(starts, neighbours, limit):
+    """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
+
+    Where two variables have many common neighbours, only cycles through consecutive ones are listed: the
+    others are sums of these.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 4), dtype=np.int64)
+    head = np.full(n, -1, dtype=np.int64)
+    seen = np.zeros(n, dtype=np.int64)
+    ends = np.empty(n, dtype=np.int64)
+    longest = 0
+    for u in range(n):
+        paths = 0
+        for place in range(starts[u], starts[u + 1]):
+            paths += starts[neighbours[place] + 1] - starts[neighbours[place]]
+        longest = max(longest, paths)
+    link_after = np.empty(longest, dtype=np.int64)
+    middle = np.empty(longest, dtype=np.int64)
+    common = np.empty(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        used = 0
+        n_ends = 0
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if not _before(starts, v, u):
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if not _before(starts, w, u):
+                    continue
+                if seen[w] != u + 1:
+                    seen[w] = u + 1
+                    head[w] = -1
+                    ends[n_ends] = w
+                    n_ends += 1
+                link_after[used], middle[used] = head[w], v
+                head[w] = used
+                used += 1
+        for number in range(n_ends):
+            w = ends[number]
+            if find_edge(starts, neighbours, u, w) >= 0:
+                continue
+            size = 0
+            link = head[w]
+            while link >= 0:
+                common[size] = middle[link]
+                size += 1
+                link = link_after[link]
+            reach = size if size <= _MANY else 1
+            for first in range(size):
+                for second in range(first + 1, min(size, first + 1 + reach)):
+                    v, x = common[first], common[second]
+                    if find_edge(starts, neighbours, v, x) >= 0:
+                        continue
+                    if count == limit:
+                        return found
+                    found[count, 0], found[count, 1], found[count, 2], found[count, 3] = u, v, w, x
+                    count += 1
+    return found[:count]
+
+
+@routine
+def _before(starts, u, v):
+    """Tell whether u precedes v: by degree, then by number."""
+    du, dv = starts[u + 1] - starts[u], starts[v + 1] - starts[v]
+    return du < dv or (du == dv and u < v)

@@ -1,4 +1,4 @@
-"""The cycles of a reparametrised model, and by how much each would raise the bound."""
+"""The cycles and sets of variables of a reparametrised model, and by how much each would raise the bound."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import NUMBERS, routine
 
 _WORK = 2e7
 """Products of three numbers of states between two looks at the clock: some hundredths of a second."""
@@ -19,16 +20,8 @@ _WORK = 2e7
 class PairCosts:
     """The unary and the pairwise costs of a reparametrised model, in flat arrays.
 
-    Attributes
-    ----------
-    cardinalities : ndarray of int64, shape (n,)
-    unary_starts : ndarray of int64, shape (n + 1,)
-    unaries : ndarray
-    pairs : ndarray of int64, shape (m, 2)
-        The two variables of each pair, ascending; distinct.
-    table_starts : ndarray of int64, shape (m,)
-        Where the table of each pair begins in `tables`, in C order.
-    tables : ndarray
+    The variables of each of the `pairs` are ascending; its table begins in `tables` at its entry of
+    `table_starts`, in C order.
     """
 
     cardinalities: Array
@@ -50,6 +43,11 @@ class PairCosts:
             pairs.table_starts,
             pairs.tables,
         )
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All but the pairs."""
+        return self.cardinalities, self.unary_starts, self.unaries, self.table_starts, self.tables
 
     @cached_property
     def graph(self) -> tuple[Array, Array, Array]:
@@ -82,16 +80,8 @@ class Cycles:
             np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([group.variables for group in groups])
         )
 
-    @property
-    def numbers(self) -> Array:
-        """The number of the cycle that each entry of `variables` belongs to."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
-
     def __len__(self) -> int:
         return self.starts.size - 1
-
-    def __getitem__(self, number: int) -> Array:
-        return self.variables[self.starts[number] : self.starts[number + 1]]
 
 
 def guaranteed_increases(
@@ -102,67 +92,166 @@ def guaranteed_increases(
     .. math:: \min_{x_C} \Big[\sum_{u \in C} \theta'_u + \sum_{e \in C} \theta'_e\Big]
               - \sum_{u \in C} \min \theta'_u - \sum_{e \in C} \min \theta'_e \;\ge\; 0
 
-    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    cycles : Cycles
-        Consecutive variables, and the last and the first, are pairs of `costs`.
-    is_late : callable, optional
-        Whether to look at no more cycles; the others count as raising it by 0.
-
-    Returns
-    -------
-    ndarray of shape (len(cycles),)
-        inf where a cycle shows that no labelling has finite energy.
-
-    References
-    ----------
-    Sontag, Meltzer, Globerson, Jaakkola, Weiss (2008). Tightening LP relaxations for MAP using message
-    passing. UAI. https://arxiv.org/abs/1206.3288
+    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair; inf where a
+    cycle shows that no labelling has finite energy (Sontag et al. 2008).
     """
-    from cutplane.graphical.dual.cycle_kernels import score_cycles
-
     out = np.zeros(len(cycles))
     chunk = max(1, int(_WORK / max(1, costs.cardinalities.max(initial=1)) ** 3))
     for begin in range(0, len(cycles), chunk):
         if is_late():
             break
         out[begin : begin + chunk] = score_cycles(
-            cycles.starts[begin : begin + chunk + 1],
-            cycles.variables,
-            *costs.graph,
-            costs.cardinalities,
-            costs.unary_starts,
-            costs.unaries,
-            costs.table_starts,
-            costs.tables,
+            cycles.starts[begin : begin + chunk + 1], cycles.variables, *costs.graph, *costs.arrays
         )
     return out
 
 
 def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
-    """Return by how much the bound rises at least when a set of variables becomes a cluster.
+    """Return by how much the bound rises at least when a set of ascending variables becomes a cluster.
 
     It is the least sum of all unaries and pairs inside, less the sum of their minima.
-
-    Parameters
-    ----------
-    costs : PairCosts
-    sets : list of tuple of int
-        Ascending.
     """
-    from cutplane.graphical.dual.set_kernels import score_sets
-
     sizes = [len(scope) for scope in sets]
     return score_sets(
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         np.array([u for scope in sets for u in scope], dtype=np.int64),
         *costs.graph,
-        costs.cardinalities,
-        costs.unary_starts,
-        costs.unaries,
-        costs.table_starts,
-        costs.tables,
+        *costs.arrays,
     )
+
+
+@routine(fastmath=NUMBERS)
+def score_cycles(
+    begins, cycles, starts, neighbours, edges, cardinalities, unary_starts, unaries, table_starts, tables
+):
+    """Return min over x of the sum of the pairs and unaries of each cycle, minus the sum of their minima.
+
+    `edges` gives the number of the pair of each neighbour; a pair (i, j) has i < j and its table in C order.
+    """
+    scores = np.zeros(begins.size - 1)
+    widest = 1
+    for u in cycles:
+        widest = max(widest, cardinalities[u])
+    walked, step, product = np.empty(widest**2), np.empty(widest**2), np.empty(widest**2)
+    for c in range(scores.size):
+        first, last = begins[c], begins[c + 1] - 1
+        k = cardinalities[cycles[first]]
+        separate = 0.0
+        for place in range(first, last + 1):
+            u = cycles[place]
+            v = cycles[place + 1] if place < last else cycles[first]
+            rows, columns = cardinalities[u], cardinalities[v]
+            edge = edges[find_edge(starts, neighbours, int(u), int(v))]
+            least, least_of_v = np.inf, np.inf
+            down, right = (columns, 1) if u < v else (1, rows)
+            for i in range(rows):
+                for j in range(columns):
+                    cost = tables[table_starts[edge] + i * down + j * right]
+                    least = min(least, cost)
+                    step[i * columns + j] = cost + unaries[unary_starts[v] + j]
+            for j in range(columns):
+                least_of_v = min(least_of_v, unaries[unary_starts[v] + j])
+            separate += least
+            separate += least_of_v
+            if place == first:
+                for i in range(rows * columns):
+                    walked[i] = step[i]
+            elif place < last:
+                _min_plus(walked, step, k, rows, columns, product)
+                walked, product = product, walked
+        n = cardinalities[cycles[last]]
+        together = np.inf
+        for i in range(k):
+            for j in range(n):
+                together = min(together, walked[i * n + j] + step[j * k + i])
+        scores[c] = together - separate if separate < np.inf else 0.0
+    return scores
+
+
+@routine(fastmath=NUMBERS)
+def _min_plus(left, right, n, inner, columns, product):
+    """Write min over b of left[a, b] + right[b, c] into `product`."""
+    for a in range(n):
+        for c in range(columns):
+            product[a * columns + c] = np.inf
+        row = product[a * columns : (a + 1) * columns]
+        for b in range(inner):
+            cost = left[a * inner + b]
+            if cost < np.inf:
+                other = right[b * columns : (b + 1) * columns]
+                for c in range(columns):
+                    row[c] = min(row[c], cost + other[c])
+
+
+@routine
+def score_sets(
+    set_starts, sets, starts, neighbours, edges, cardinalities, unary_starts, unaries, table_starts, tables
+):
+    """Return min over x of the sum of all pairs and unaries inside each set, minus the sum of their minima.
+
+    The variables of a set are ascending.
+    """
+    scores = np.zeros(set_starts.size - 1)
+    largest = 1
+    for s in range(scores.size):
+        largest = max(largest, set_starts[s + 1] - set_starts[s])
+    pair = np.empty((largest, largest), dtype=np.int64)
+    states = np.empty(largest, dtype=np.int64)
+    spent = np.empty(largest + 1)
+    ahead = np.empty(largest + 1)
+    for s in range(scores.size):
+        members = sets[set_starts[s] : set_starts[s + 1]]
+        n = members.size
+        ahead[n] = 0.0
+        for j in range(n - 1, -1, -1):
+            v = members[j]
+            low = unaries[unary_starts[v] : unary_starts[v + 1]].min()
+            for i in range(j):
+                place = find_edge(starts, neighbours, members[i], v)
+                pair[i, j] = -1
+                if place >= 0:
+                    start = table_starts[edges[place]]
+                    pair[i, j] = start
+                    low += tables[start : start + cardinalities[members[i]] * cardinalities[v]].min()
+            ahead[j] = ahead[j + 1] + low
+        separate = ahead[0]
+        if separate == np.inf:
+            continue
+        enough = separate + 1e-12 * max(1.0, abs(separate))
+        best = np.inf
+        depth = 0
+        spent[0] = 0.0
+        states[0] = -1
+        while depth >= 0 and best > enough:
+            v = members[depth]
+            states[depth] += 1
+            if states[depth] == cardinalities[v]:
+                depth -= 1
+                continue
+            cost = spent[depth] + unaries[unary_starts[v] + states[depth]]
+            for i in range(depth):
+                if pair[i, depth] >= 0:
+                    cost += tables[pair[i, depth] + states[i] * cardinalities[v] + states[depth]]
+            if cost + ahead[depth + 1] >= best:
+                continue
+            if depth == n - 1:
+                best = cost
+                continue
+            depth += 1
+            spent[depth] = cost
+            states[depth] = -1
+        scores[s] = best - separate if best > enough else 0.0
+    return scores
+
+
+@routine
+def find_edge(starts, neighbours, u, v):
+    """Return the place of v among the ascending neighbours of u, or -1."""
+    low, high = starts[u], starts[u + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if neighbours[middle] < v:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < starts[u + 1] and neighbours[low] == v else -1

@@ -14,86 +14,30 @@ from cutplane.graphical.exact.elimination_orders import best_order, message_scop
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.clock import clock
+from cutplane.runtime.compiling import routine
 
 _BYTES_PER_ENTRY = 64
 _SMALL = 2**12
 
 
-def elimination_order(model: FactorGraph) -> tuple[Array, float]:
-    """Return an order for `eliminate`, and the log2 of the number of entries of the largest table it needs.
-
-    States that cost +inf are left out, and so are variables with one state left, which come first.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-
-    Returns
-    -------
-    order : ndarray of int, shape (n_variables,)
-    width : float
-        0 if all variables have one state; inf if a variable has none.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import spin_glass
-    >>> from cutplane.graphical.exact.elimination import elimination_order
-    >>> elimination_order(spin_glass(4, 100, seed=0))[1]
-    5.0
-    """
-    counts = [kept.size for kept in _finite_states(model)]
-    if 0 in counts:
-        return np.arange(model.n_variables), np.inf
-    order, width = _order(counts, _open_scopes(model, counts), np.inf)
-    return np.array(order, dtype=np.int64), width
-
-
 def eliminate(
-    model: FactorGraph, *, max_entries: int = 2**24, deadline: float | None = None
+    model: FactorGraph, *, max_entries: int = 2**24, deadline: float = np.inf
 ) -> tuple[Array | None, float]:
-    r"""Return a labelling of least energy, and that energy, by variable elimination.
+    r"""Return a labelling of least energy (None if none is finite), and that energy, by variable elimination.
 
     Minimising out u replaces the tables that contain u by one on its neighbours,
 
     .. math:: m_u(x_N) = \min_{x_u} \sum_{A \ni u} \theta_A(x_A),
 
     which is exact, and exponential in the size of the neighbourhoods: a grid of h by w binary variables,
-    h <= w, needs tables of 2^(h + 1) entries.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    max_entries : int, default 2**24
-        The most entries of the tables that are minimised; memory is at most 64 bytes times that.
-    deadline : float, optional
-        The time, as `cutplane.runtime.clock.clock` tells it, at which to give up.
-
-    Returns
-    -------
-    labelling : ndarray of int, shape (n_variables,), or None
-        None if no labelling has a finite energy.
-    energy : float
+    h <= w, needs tables of 2^(h + 1) entries (Dechter 1999, doi:10.1016/S0004-3702(99)00059-4).
 
     Raises
     ------
     InvalidInputError
-        If no order was found that needs tables of `max_entries` entries only.
+        If no order was found that needs tables of `max_entries` entries only, and 64 times as many bytes.
     TimeoutError
         If the deadline has passed.
-
-    References
-    ----------
-    Dechter, Bucket elimination: a unifying framework for reasoning, Artificial Intelligence 113 (1999),
-    doi:10.1016/S0004-3702(99)00059-4.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import GraphicalModel
-    >>> from cutplane.graphical.exact.elimination import eliminate
-    >>> differ = [[1, 0], [0, 1]]
-    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
-    >>> eliminate(model)[1]
-    1.0
     """
     limit = float(np.log2(as_count("max_entries", max_entries)))
     states = _finite_states(model)
@@ -120,7 +64,7 @@ def eliminate(
 
 
 def least_labelling(
-    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float | None = None
+    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float = np.inf
 ) -> Array | None:
     """Return the best labelling that takes its states from `states`, by elimination in this order.
 
@@ -200,20 +144,20 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _check(deadline: float | None) -> None:
-    if deadline is not None and clock() > deadline:
+def _check(deadline: float) -> None:
+    if clock() > deadline:
         raise TimeoutError("eliminate gave up at its deadline.")
 
 
 def _order(
-    counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float | None = None
+    counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float = np.inf
 ) -> tuple[list[int], float]:
     sizes = np.array(counts, dtype=np.float64)
     single = np.flatnonzero(sizes == 1).tolist()
     free = np.flatnonzero(sizes > 1)
     number = {u: i for i, u in enumerate(free.tolist())}
     near = neighbourhoods(free.size, [tuple(number[u] for u in scope) for scope in scopes])
-    order, width = best_order(near, np.log2(sizes[free]), limit, np.inf if deadline is None else deadline)
+    order, width = best_order(near, np.log2(sizes[free]), limit, deadline)
     return single + [int(free[i]) for i in order], width
 
 
@@ -235,7 +179,7 @@ def _memory(counts: list[int], scopes: list[tuple[int, ...]], order: Sequence[in
 
 
 def _minimise(
-    counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float | None
+    counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float
 ) -> list[_Step] | None:
     """Minimise out all variables; None if no sum of the tables is finite."""
     position = {u: i for i, u in enumerate(order)}
@@ -265,11 +209,9 @@ def _minimise(
 
 
 def _minimise_out(
-    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int], deadline: float | None
+    u: int, tables: list[_Table], scope: Sequence[int], counts: list[int], deadline: float
 ) -> tuple[_Table, _Step]:
     """Minimise the sum of the tables over u; `scope` holds their other variables."""
-    from cutplane.graphical.exact import elimination_kernels
-
     shape = tuple(counts[v] for v in scope)
     entries = prod(shape)
     operands = _fold(tables, [u, *scope], counts)
@@ -284,7 +226,7 @@ def _minimise_out(
             strides = dict(zip(table.scope, table.strides, strict=True))
             _add(target, table.values, scope, counts, strides, state * strides.get(u, 0))
         if state:
-            elimination_kernels.keep_least(best, choices, total, state)
+            _keep_least(best, choices, total, state)
     packed = counts[u] <= 2
     step = _Step(u, tuple(scope), shape, np.packbits(choices) if packed else choices, packed)
     return _Table(tuple(scope), _strides(shape), best), step
@@ -316,8 +258,6 @@ def _add(
     total: Array, values: Array, axes: Sequence[int], counts: list[int], strides: dict[int, int], start: int
 ) -> None:
     """Add a table to a C-ordered total, neighbouring axes merged where the table allows it."""
-    from cutplane.graphical.exact import elimination_kernels
-
     shape, steps = [1, 1], [0, 0]
     for u in axes:
         k, stride = counts[u], strides.get(u, 0)
@@ -326,6 +266,48 @@ def _add(
         else:
             shape.append(k)
             steps.append(stride)
-    elimination_kernels.add(
-        total, np.array(shape, dtype=np.int64), values, start, np.array(steps, dtype=np.int64)
-    )
+    _add_entries(total, np.array(shape, dtype=np.int64), values, start, np.array(steps, dtype=np.int64))
+
+
+@routine
+def _add_entries(total, shape, values, start, strides):
+    """Add to a C-ordered total of `shape`, at least two axes, the entries of `values` at these strides."""
+    last = shape.shape[0] - 1
+    rows, columns = shape[last - 1], shape[last]
+    down, right = strides[last - 1], strides[last]
+    digits = shape[: last - 1] * 0
+    place = 0
+    while True:
+        for i in range(rows):
+            begin = start + i * down
+            if right == 0:
+                value = values[begin]
+                for j in range(columns):
+                    total[place + j] += value
+            elif right == 1:
+                for j in range(columns):
+                    total[place + j] += values[begin + j]
+            else:
+                for j in range(columns):
+                    total[place + j] += values[begin + j * right]
+            place += columns
+        axis = last - 2
+        while axis >= 0:
+            digits[axis] += 1
+            start += strides[axis]
+            if digits[axis] < shape[axis]:
+                break
+            start -= strides[axis] * shape[axis]
+            digits[axis] = 0
+            axis -= 1
+        if axis < 0:
+            return
+
+
+@routine
+def _keep_least(best, choices, total, state):
+    """Lower `best` to `total` where that is less, and note the state in `choices`."""
+    for i in range(best.shape[0]):
+        if total[i] < best[i]:
+            best[i] = total[i]
+            choices[i] = state

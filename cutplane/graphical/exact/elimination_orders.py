@@ -34,24 +34,12 @@ def neighbourhoods(n: int, scopes: Sequence[tuple[int, ...]]) -> Neighbours:
 def best_order(
     near: Neighbours, weights: Array, limit: float = np.inf, deadline: float = np.inf
 ) -> tuple[list[int], float]:
-    """Return the best of some orders, and the log2 of its largest table.
+    """Return the best of some orders, and the log2 of its largest table; `weights` are log2 of the states.
 
-    Parameters
-    ----------
-    near : list of set of int
-    weights : ndarray of shape (n,)
-        log2 of the numbers of states, all >= 2.
-    limit : float, default inf
-        An order that needs a larger table is given up. If none fits, the order is empty, and the least size
-        that stopped one is returned.
-    deadline : float, default inf
-        The time, as `cutplane.runtime.clock.clock` tells it, after which no further order is tried.
-
-    Notes
-    -----
     The first walks through the graph in breadth (reverse Cuthill-McKee), which is best for grids; the greedy
     ones take the variable whose elimination adds the fewest pairs, or makes the smallest table. Where the
-    tables are large, the greedy ones are repeated with their ties broken otherwise.
+    tables are large, the greedy ones are repeated with their ties broken otherwise. If no order fits the
+    limit, it is empty, and the least size that stopped one is returned.
     """
     if not near:
         return [], 0.0

@@ -19,17 +19,10 @@ Choice = Callable[[Array], int]
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """A smaller model, and the way back.
+    """A smaller model on some of the variables and of the states of another one, and the way back.
 
-    Attributes
-    ----------
-    model : GraphicalModel
-        Its variables are `variables` of the original one; its states those of `states`.
-    variables : list of int
-    states : list of ndarray
-        The states of each original variable that are left.
-    choices : dict of int to callable
-        How each other variable follows from the rest, in the order in which they were taken out.
+    `states` are those left of each original variable; `choices` say how each variable that is not in the
+    smaller model follows from the rest, in the order in which they were taken out.
     """
 
     model: FactorGraph
@@ -49,18 +42,11 @@ class Reduction:
 def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     """Return a model with the same least energy and fewer variables and states, exactly.
 
-    States of infinite unary cost are dropped; a variable that another one determines through hard constraints
-    is replaced by that; variables with at most two neighbours are minimised out where the table that it
-    leaves is not larger than those it replaces.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        Each variable has a state of finite unary cost.
-    deadline : float, default inf
-        The time, as `cutplane.runtime.clock.clock` tells it, after which the model is left as it is.
+    States of infinite unary cost are dropped (each variable has another); a variable that another one
+    determines through hard constraints is replaced by that; variables with at most two neighbours are
+    minimised out where the table that it leaves is not larger than those it replaces.
     """
-    work = _Work(model)
+    work = _Reducer(model)
     queue = list(range(model.n_variables))
     while queue and clock() <= deadline:
         u = queue.pop()
@@ -74,7 +60,7 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
 
 
 @dataclass(eq=False)
-class _Work:
+class _Reducer:
     model: FactorGraph
     factors: dict[Scope, Array] = field(default_factory=dict)
     choices: dict[int, Choice] = field(default_factory=dict)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.exact.reduction import Reduction, reduce_model
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.integrality import energy_unit, largest_cost, typical_cost
-from cutplane.pieces.validation import Array, as_count
+from cutplane.graphical.integrality import finite_sizes
+from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
@@ -30,23 +31,10 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """What `search` has found.
+    """What `search` has found: no labelling is below the bound, be the search finished or not.
 
-    Attributes
-    ----------
-    labelling : ndarray of int, shape (n_variables,), or None
-        The best one; None if none of finite energy was found.
-    energy : float
-        Its energy.
-    bound : float
-        No labelling has a lower energy, be the search finished or not.
-    nodes : int
-        Number of nodes of the search tree that were looked at.
-    finished : bool
-        Whether it is proven that no labelling is better (by more than 1e-9 of the energy, or the rounding
-        errors of the costs).
-    interrupted : bool
-        Whether the search was stopped from the keyboard.
+    Finished means proven: no labelling is better by more than 1e-9 of the energy, or the rounding errors of
+    costs.
     """
 
     labelling: Array | None
@@ -54,18 +42,17 @@ class SearchResult:
     bound: float
     nodes: int
     finished: bool
-    interrupted: bool = False
 
 
 def search(
     model: FactorGraph,
-    *,
     labelling: Array | None = None,
-    deadline: float | None = None,
-    max_nodes: int | None = None,
     reparametrization: Reparametrization | None = None,
-) -> SearchResult:
-    r"""Return a labelling of least energy, with a proof, by branch and bound.
+    *,
+    deadline: float = math.inf,
+    max_nodes: float = math.inf,
+) -> Iterator[SearchResult]:
+    r"""Search a labelling of least energy, with a proof, by branch and bound; yield how things stand.
 
     The reparametrised costs give a bound and, with the energy UB of a labelling, forbid all states with
 
@@ -77,97 +64,56 @@ def search(
     Parameters
     ----------
     model : GraphicalModel
-    labelling : array_like of int, shape (n_variables,), optional
+    labelling : ndarray of int, shape (n_variables,), optional
         One to start from; the better it is, the smaller the tree.
-    deadline : float, optional
-        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop.
-    max_nodes : int, optional
-        The most nodes that are looked at.
     reparametrization : Reparametrization, optional
         One of this model with a good bound, with clusters or without; by default it is swept here. If it
         forbids states that cannot improve on a labelling, pass that labelling, too.
-
-    Returns
-    -------
-    SearchResult
-        Also if the deadline or Ctrl-C stops the search: the bound then is that of all nodes left.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import GraphicalModel
-    >>> from cutplane.graphical.exact.search import search
-    >>> differ = [[1, 0], [0, 1]]
-    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
-    >>> result = search(model)
-    >>> result.energy, result.bound, result.finished
-    (1.0, 1.0, True)
+    deadline : float, default inf
+    max_nodes : int, default inf
     """
-    run = _Search(model, labelling, deadline, max_nodes, reparametrization)
-    try:
-        for _ in run.steps():
-            pass
-    except KeyboardInterrupt:
-        return replace(run.result(), interrupted=True)
-    return run.result()
-
-
-def search_steps(
-    model: FactorGraph,
-    *,
-    labelling: Array | None = None,
-    deadline: float | None = None,
-    max_nodes: int | None = None,
-    reparametrization: Reparametrization | None = None,
-) -> Iterator[SearchResult]:
-    """Do what `search` does, and yield how things stand about twice a second, and at the end."""
     run = _Search(model, labelling, deadline, max_nodes, reparametrization)
     for _ in run.steps():
         yield run.result()
 
 
-class _Best:
-    """The best labelling of the model so far; nodes of bound >= limit cannot improve on it."""
+class _Incumbent(BestLabelling):
+    """The best labelling so far; nodes of bound >= limit cannot improve on it."""
 
-    def __init__(self, model: FactorGraph) -> None:
-        self.size = typical_cost(model)
-        self.rounding = _ROUNDING * largest_cost(model)
-        self._unit = energy_unit(model) if np.isfinite(model.constant) else 0.0
-        self.model = model
-        self.labelling: Array | None = None
-        self.energy = np.inf
+    def __init__(self, model: FactorGraph, labelling: Array | None) -> None:
+        super().__init__(model, labelling)
+        self.rounding = _ROUNDING * finite_sizes(model.unaries, model.tables).max(initial=0.0)
 
     @property
     def unit(self) -> float:
         """A number of which all energies are multiples; 0 if rounding errors hide it."""
-        return self._unit if self.rounding < 1e-3 * self._unit else 0.0
+        unit = self.model.energy_unit
+        return unit if self.rounding < 1e-3 * unit else 0.0
 
     @property
     def limit(self) -> float:
         """No labelling is looked for of this energy or a larger one."""
-        accuracy = max(_ACCURACY * max(self.size, abs(self.energy)), self.rounding)
+        accuracy = max(_ACCURACY * max(self.model.typical_cost, abs(self.energy)), self.rounding)
         return self.energy - max(0.999 * self.unit, accuracy) if self.energy < np.inf else np.inf
-
-    def offer(self, labelling: Array) -> None:
-        energy = self.model.energy(labelling)
-        if energy < self.energy:
-            self.labelling, self.energy = np.array(labelling, dtype=np.int64), energy
 
 
 @dataclass(frozen=True, eq=False)
-class _Inner:
+class _Expanding:
     """Offers labellings of a reduced model to the incumbent of the original one."""
 
-    best: _Best
+    best: _Incumbent
     reductions: tuple[Reduction, ...] = ()
 
     @property
     def limit(self) -> float:
         return self.best.limit
 
-    def offer(self, labelling: Array) -> None:
+    def offer(self, candidate: Array | None) -> bool:
+        if candidate is None:
+            return False
         for reduction in reversed(self.reductions):
-            labelling = reduction.expand(labelling)
-        self.best.offer(labelling)
+            candidate = reduction.expand(candidate)
+        return self.best.offer(candidate)
 
 
 class _Search:
@@ -177,8 +123,8 @@ class _Search:
         self,
         model: FactorGraph,
         labelling: Array | None,
-        deadline: float | None,
-        max_nodes: int | None,
+        deadline: float,
+        max_nodes: float,
         rep: Reparametrization | None,
     ) -> None:
         if rep is not None and rep.model is not model:
@@ -186,11 +132,8 @@ class _Search:
                 "reparametrization must be one of this model; build it from the same object."
             )
         self.model, self.rep = model, rep
-        self.deadline = np.inf if deadline is None else float(deadline)
-        self.max_nodes = np.inf if max_nodes is None else as_count("max_nodes", max_nodes, low=0)
-        self.best = _Best(model)
-        if labelling is not None:
-            self.best.offer(np.asarray(labelling))
+        self.deadline, self.max_nodes = deadline, max_nodes
+        self.best = _Incumbent(model, labelling)
         self.floor = self.bound = -np.inf
         self.nodes = 0
 
@@ -212,7 +155,7 @@ class _Search:
             rep = Reparametrization(self.model)
             self.sweep(rep)
         self.floor = rep.certified_bound()
-        inner = _Inner(self.best)
+        inner = _Expanding(self.best)
         while True:
             self.bound = max(self.bound, rep.bound)
             if self.bound < np.inf:
@@ -220,12 +163,12 @@ class _Search:
             yield
             if self.bound >= self.best.limit or clock() > self.deadline:
                 return
-            self._lose(rep)
+            self._count_rounding(rep)
             rewritten = _rewritten(rep, self.best.limit, self.deadline)
             if rewritten is None:
                 return
             reduction = reduce_model(rewritten, self.deadline)
-            inner = _Inner(self.best, (*inner.reductions, reduction))
+            inner = _Expanding(self.best, (*inner.reductions, reduction))
             if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
                 break
             rep = Reparametrization(reduction.model)
@@ -233,7 +176,7 @@ class _Search:
         for _ in self.solve(reduction.model, inner):
             yield
 
-    def _lose(self, rep: Reparametrization) -> None:
+    def _count_rounding(self, rep: Reparametrization) -> None:
         """Take into account what the costs of a reparametrisation, and sums of them, lack in accuracy.
 
         Sums of its nonnegative costs that are of interest are below the gap, so that each of the additions
@@ -254,11 +197,13 @@ class _Search:
                 bound = rep.sweep()
                 if clock() > self.deadline:
                     return
-            if before > -math.inf and not bound - before > _PROGRESS * max(self.best.size, abs(bound)):
+            if before > -math.inf and not bound - before > _PROGRESS * max(
+                self.model.typical_cost, abs(bound)
+            ):
                 return
             before = bound
 
-    def solve(self, model: FactorGraph, inner: _Inner) -> Iterator[None]:
+    def solve(self, model: FactorGraph, inner: _Expanding) -> Iterator[None]:
         """Search a model whose costs are all >= 0."""
         from cutplane.graphical.exact.branching import Branching
 

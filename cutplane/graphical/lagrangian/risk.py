@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.lagrangian.copies import Copies
 from cutplane.graphical.lagrangian.trees import Trees, cover
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import Risk
 
 if TYPE_CHECKING:
+    from cutplane.graphical.lagrangian.copies import Copies
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 _EPSILON = 2.0**-52
@@ -87,6 +87,8 @@ class TreeLagrangian(Risk):
     n_blocks: int = field(init=False)
 
     def __post_init__(self) -> None:
+        from cutplane.graphical.lagrangian.copies import Copies
+
         model = self.model
         if not isinstance(model, GraphicalModel):
             raise InvalidInputError(f"TreeLagrangian needs a GraphicalModel, got {model!r}.")

@@ -18,16 +18,8 @@ def cover(model: GraphicalModel) -> list[Array]:
 
     The first forest takes the factors whose variables have the nearest numbers, as many as fit, the second of
     those that are left, and so on. On a grid these are the rows with the first column, and the other columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.graphical import grid
-    >>> from cutplane.graphical.lagrangian.trees import cover
-    >>> [forest.size for forest in cover(grid(np.zeros((3, 4, 2)), [[0, 1], [1, 0]]))]
-    [11, 6]
     """
-    from cutplane.graphical.lagrangian.tree_kernels import greedy_forest
+    from cutplane.graphical.lagrangian.tree_passes import greedy_forest
 
     first, last = model.scopes[model.scope_starts[:-1]], model.scopes[model.scope_starts[1:] - 1]
     left, forests = np.argsort(last - first, kind="stable"), []
@@ -42,29 +34,14 @@ def cover(model: GraphicalModel) -> list[Array]:
 class Trees:
     """Forests of factors, each variable of a forest a node of its own: a copy of the variable.
 
-    A variable without factors is a tree by itself in the first forest.
-
-    Attributes
-    ----------
-    variables, forests, trees : ndarray of shape (n_nodes,)
-        Of which variable each node is a copy, in which forest it is, and in which tree of them all.
-    starts : ndarray of shape (n_nodes + 1,)
-        The costs of the states of node i are ``costs[starts[i]:starts[i + 1]]``.
-    roots : ndarray of shape (n_trees,)
-        A node of each tree.
-    link_starts, links : ndarray
-        The nodes of each factor, which come from the roots to the leaves.
-    model_links : ndarray
-        Which entry of ``model.scopes`` each entry of `links` is.
-    positions : ndarray
-        Where among these the node is from which the factor hangs.
-    table_starts, tables : ndarray
-        Where its table begins in `tables`, those of the model.
+    A variable without factors is a tree by itself in the first forest. The costs of the states of node i are
+    ``costs[starts[i]:starts[i + 1]]``; each tree has a node in `roots`. The factors come from the roots to
+    the leaves: factor f has the nodes ``links[link_starts[f]:link_starts[f + 1]]``, entries `model_links` of
+    ``model.scopes``, and hangs from the one at ``positions[f]``; its table is where it is in the model.
     """
 
     variables: Array
     forests: Array
-    trees: Array
     starts: Array
     roots: Array
     link_starts: Array
@@ -77,14 +54,14 @@ class Trees:
     @classmethod
     def of(cls, model: GraphicalModel, forests: list[Array]) -> Trees:
         """Hang the trees of forests of factors."""
-        from cutplane.graphical.lagrangian.tree_kernels import hang
+        from cutplane.graphical.lagrangian.tree_passes import hang
 
-        parts, n_nodes, n_trees = [], 0, 0
+        parts, n_nodes = [], 0
         alone = np.setdiff1d(np.arange(model.n_variables), model.scopes)
         for number, factors in enumerate(forests or [np.empty(0, dtype=np.int64)]):
             links, _ = _links(model, factors)
             starters = np.union1d(model.scopes[links], alone[: None if number == 0 else 0])
-            order, positions, variables, trees, roots = hang(
+            order, positions, variables, roots = hang(
                 model.scope_starts, model.scopes, factors, starters, model.n_variables
             )
             node_of = np.zeros(model.n_variables, dtype=np.int64)
@@ -94,7 +71,6 @@ class Trees:
                 (
                     variables,
                     np.full(variables.size, number),
-                    n_trees + trees,
                     node_of[roots],
                     node_of[model.scopes[links]],
                     links,
@@ -104,14 +80,12 @@ class Trees:
                 )
             )
             n_nodes += variables.size
-            n_trees += roots.size
-        variables, numbers, trees, roots, links, model_links, arities, positions, table_starts = (
+        variables, numbers, roots, links, model_links, arities, positions, table_starts = (
             np.concatenate(pieces) for pieces in zip(*parts, strict=True)
         )
         return cls(
             variables=variables,
             forests=numbers,
-            trees=trees,
             starts=_starts(model.cardinalities[variables]),
             roots=roots,
             link_starts=_starts(arities),
@@ -128,23 +102,16 @@ class Trees:
         return int(self.forests.max(initial=0)) + 1
 
     def minimise(self, costs: Array) -> tuple[Array, Array]:
-        """Return the least energy of each tree, and a state of each node that attains it.
+        """Return the least energy of each tree, and the states that attain it; overwrite the costs."""
+        from cutplane.graphical.lagrangian.tree_passes import label_trees, minimise_trees
 
-        Parameters
-        ----------
-        costs : ndarray
-            The costs of the states of all nodes; overwritten.
-        """
-        from cutplane.graphical.lagrangian.tree_kernels import label_trees, minimise_trees
-
-        shape = self.starts, self.link_starts, self.links, self.positions, self.table_starts, self.tables
-        minimise_trees(*shape, costs)
-        states = label_trees(*shape, self.roots, costs)
+        minimise_trees(*self._arrays, costs)
+        states = label_trees(*self._arrays, self.roots, costs)
         return costs[self.starts[self.roots] + states[self.roots]], states
 
     def consensus(self, costs: Array) -> Array:
         """Return one labelling of all variables from costs that `minimise` has overwritten."""
-        from cutplane.graphical.lagrangian.consensus_kernels import consensus
+        from cutplane.graphical.lagrangian.tree_passes import consensus
 
         counts = np.bincount(self.variables)
         _, first = np.unique(self.variables, return_index=True)
@@ -158,14 +125,13 @@ class Trees:
             np.argsort(self.variables, kind="stable"),
             self.variables,
             hangers,
-            self.starts,
-            self.link_starts,
-            self.links,
-            self.positions,
-            self.table_starts,
-            self.tables,
+            *self._arrays,
             costs,
         )
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.starts, self.link_starts, self.links, self.positions, self.table_starts, self.tables
 
 
 def _links(model: GraphicalModel, factors: Array) -> tuple[Array, Array]:

@@ -19,20 +19,11 @@ _OPERATIONS = 16
 class BinaryPairs(NamedTuple):
     """The energy of a binary model of pairs in terms of its variables and of which of them differ.
 
-    Attributes
-    ----------
-    constant : float
-        inf if fixing what has to be fixed shows that no labelling is allowed.
-    states : ndarray of int, shape (n_variables,)
-        The only state left of a variable, or -1; no field or pair has to do with a fixed variable.
-    fields : ndarray of shape (n_variables,)
-    couplings : ndarray of shape (n_factors,)
-    must_differ, must_agree : ndarray of bool, shape (n_factors,)
-        Pairs of which two opposite tuples are forbidden.
-    forbidden : ndarray of int, shape (n_factors, 2)
-        The only forbidden tuple of a pair, or (-1, -1); fields and couplings count it as a finite one.
-    rounding : float
-        Bounds the rounding errors of all these in the energy of any labelling.
+    `states` is the only state left of a variable, or -1; no field or pair has to do with a fixed variable.
+    The constant is inf if fixing what has to be fixed shows that no labelling is allowed. Of pairs that
+    `must_differ` or `must_agree`, two opposite tuples are forbidden; `forbidden` is the only such tuple of a
+    pair, or (-1, -1), which fields and couplings count as a finite one. `rounding` bounds the errors of all
+    these in an energy.
     """
 
     constant: float

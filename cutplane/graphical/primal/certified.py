@@ -25,19 +25,9 @@ def certified_minimum(
     .. math:: \langle \mu, b \rangle + \langle y, r \rangle
               + \sum_j \min_{l_j \le x_j \le u_j} (c + G^\top \mu - R^\top y)_j x_j
 
-    for the half-spaces ``G x + b <= 0``, the equations ``R x = r`` and any multipliers. The error of each
-    reduced cost is at most the number of its terms times the rounding unit times the sum of their sizes.
-
-    Parameters
-    ----------
-    form : LinearForm
-        With finite bounds; its rows are equations.
-    cost : ndarray of shape (dim,)
-    normals : ndarray or sparse array of shape (K, dim)
-    offsets, multipliers : ndarray of shape (K,)
-        Multipliers are nonnegative.
-    y : ndarray of shape (n_rows,) or None
-        Multipliers of the equations; if they are not known, a linear programme is solved for them.
+    for the half-spaces ``G x + b <= 0``, the equations ``R x = r``, finite bounds, nonnegative multipliers mu
+    and any y; where y is None, a linear programme is solved for it. The error of each reduced cost is at most
+    the number of its terms times the rounding unit times the sum of their sizes.
     """
     used = np.flatnonzero(multipliers > 0.0)
     normals, offsets, multipliers = normals[used], offsets[used], multipliers[used]

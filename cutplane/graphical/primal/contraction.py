@@ -9,26 +9,11 @@ from cutplane.pieces.validation import Array
 
 
 class Contraction:
-    """A graph in which edges with c near 0 or 1 are contracted, so that fractional ones are left.
+    """A graph in which edges with c within `tol` of 0 or 1 are contracted, so that fractional ones are left.
 
-    The nodes of a component are surely on the same side as its root or surely on the other one.
-
-    Parameters
-    ----------
-    edges : ndarray of int, shape (m, 2)
-    c : ndarray of shape (m,)
-        How far the ends of each edge are on different sides, in [0, 1].
-    n_nodes : int
-    tol : float
-        How near.
-
-    Attributes
-    ----------
-    n_components : int
-    pairs : ndarray of int, shape (k, 2)
-        The pairs of components that are joined by fractional edges.
-    c : ndarray of shape (k,)
-        How far their roots are on different sides, as the edge nearest to them says.
+    The nodes of a component are surely on the same side as its root or surely on the other one. `pairs` are
+    those of components that are joined by fractional edges, `c` how far their roots are on different sides,
+    as the edge nearest to them says.
 
     Examples
     --------
@@ -62,23 +47,10 @@ class Contraction:
         self.c = np.where(turned, 1.0 - c[self._chosen], c[self._chosen])
 
     def lift(self, chosen: Array, normal: Array, offset: float) -> tuple[Array, Array, float]:
-        """Return an inequality for all cuts of the graph, given one for those of the contracted graph.
+        """Return (edges, normal, offset) that holds for all cuts, given one over the chosen pairs.
 
         If an integral edge is not as it was taken to be, the nodes beyond it are on the other side than was
         thought; the coefficient it gets outweighs whatever that may change.
-
-        Parameters
-        ----------
-        chosen : ndarray of int
-            Numbers of pairs.
-        normal : ndarray, offset : float
-            <normal, c[chosen]> <= offset.
-
-        Returns
-        -------
-        edges : ndarray of int
-        normal : ndarray
-        offset : float
         """
         forest, numbers, turned = self._forest, self._chosen[chosen], self._turned[chosen]
         coefficients = dict(zip(numbers.tolist(), np.where(turned, -normal, normal).tolist(), strict=True))

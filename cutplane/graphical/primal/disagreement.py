@@ -10,7 +10,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.binary_pairs import binary_pairs
-from cutplane.graphical.primal.spanning_tree import two_sides
+from cutplane.graphical.primal.rooted_forest import two_sides
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array

@@ -13,40 +13,20 @@ from cutplane.graphical.primal.contraction import Contraction
 from cutplane.pieces.validation import Array
 
 _INTEGRAL = 1e-6
+_TOLERANCE = 1e-4
+_MAX_NODES = 9
+"""A set of so many nodes has 256 cuts."""
+_MAX_SETS = 64
 
 
-def separate_local_cuts(
-    graph: CycleGraph, c: Array, *, max_nodes: int = 9, max_sets: int = 64, tol: float = 1e-4
-) -> tuple[Any, Array]:
-    """Find inequalities of the cut polytope that c violates, by looking at few nodes at a time.
+def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
+    """Find inequalities of the cut polytope, ``normals @ c <= offsets``, that c violates.
 
     Edges with c = 0 or 1 are contracted. Where the entries of c on a set of the nodes that are left are no
     mixture of the cuts of this set, the segment from the mean of these cuts to c leaves their convex hull
     through a facet, which a linear programme finds. Among the facets are the wheel, bicycle wheel and clique
+    inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004); c should satisfy the cycle
     inequalities.
-
-    Parameters
-    ----------
-    graph : CycleGraph
-    c : ndarray of shape (graph.n_edges,)
-        How far the ends of each edge are on different sides; it should satisfy the cycle inequalities.
-    max_nodes : int, default 9
-        The most nodes in a set, of which there are ``2**(max_nodes - 1)`` cuts.
-    max_sets : int, default 64
-        The most sets looked at.
-    tol : float, default 1e-4
-        Distances from a facet up to this are not looked at.
-
-    Returns
-    -------
-    normals : csr_array of shape (t, graph.n_edges)
-    offsets : ndarray of shape (t,)
-        The inequalities are ``normals @ c <= offsets``.
-
-    References
-    ----------
-    .. [1] C. Buchheim, F. Liers, M. Oswald, "Local cuts revisited", Operations Research Letters 36, 2008,
-       doi:10.1016/j.orl.2008.01.004.
 
     Examples
     --------
@@ -63,7 +43,7 @@ def separate_local_cuts(
     """
     contracted = Contraction(graph.edges, np.clip(c, 0.0, 1.0), graph.n_nodes, _INTEGRAL)
     rows, offsets = [], []
-    for nodes in _sets(contracted, max_nodes, max_sets):
+    for nodes in _sets(contracted):
         inside = np.zeros(contracted.n_components, dtype=bool)
         inside[nodes] = True
         chosen = np.flatnonzero(inside[contracted.pairs].all(axis=1))
@@ -72,7 +52,7 @@ def separate_local_cuts(
             continue
         edges, normal, offset = contracted.lift(chosen, *facet)
         size = float(np.linalg.norm(normal))
-        if normal @ c[edges] - offset > tol * size:
+        if normal @ c[edges] - offset > _TOLERANCE * size:
             rows.append((edges, normal / size))
             offsets.append(offset / size)
     starts = np.cumsum([0, *(edges.size for edges, _ in rows)])
@@ -81,7 +61,7 @@ def separate_local_cuts(
     return sparse.csr_array((values, edges, starts), shape=(len(rows), graph.n_edges)), np.array(offsets)
 
 
-def _sets(contracted: Contraction, max_nodes: int, max_sets: int) -> Iterator[Array]:
+def _sets(contracted: Contraction) -> Iterator[Array]:
     """Yield different sets of many pairs each, grown from one node each, those not yet covered first."""
     n, (first, second) = contracted.n_components, contracted.pairs.T
     ends = np.concatenate([first, second]), np.concatenate([second, first])
@@ -89,11 +69,11 @@ def _sets(contracted: Contraction, max_nodes: int, max_sets: int) -> Iterator[Ar
     degrees = np.diff(links.indptr)
     times = np.zeros(n, dtype=np.int64)
     seeds, known = np.flatnonzero(degrees > 1), set()
-    for _ in range(min(max_sets, seeds.size)):
+    for _ in range(min(_MAX_SETS, seeds.size)):
         seed = int(seeds[np.lexsort((degrees[seeds], times[seeds]))[0]])
         seeds = seeds[seeds != seed]
         chosen, near = [seed], {}
-        while len(chosen) < max_nodes:
+        while len(chosen) < _MAX_NODES:
             for v in links.indices[links.indptr[chosen[-1]] : links.indptr[chosen[-1] + 1]].tolist():
                 near[v] = near.get(v, 0) + 1
             near = {v: count for v, count in near.items() if v not in chosen}

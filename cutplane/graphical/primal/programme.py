@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from cutplane.graphical.shifting import sum_rounded_down
 from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
 from cutplane.methods.kelley import Kelley
 from cutplane.pieces.forms import LinearForm
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.objective import LinearObjective
@@ -41,158 +41,29 @@ _PATIENCE = 30
 _END: Any = object()
 
 
-@dataclass(frozen=True, eq=False)
-class PrimalSolution:
-    """What `solve_primal` found.
+class MarginalProgramme:
+    """MAP inference by a linear programme over marginals, in terms of energies.
 
-    Attributes
-    ----------
-    labelling : ndarray of int, shape (n_variables,) or None
-        The best found; None if none was found that is allowed.
-    energy : float
-        Its energy; inf if there is none.
-    bound : float
-        Certified: no labelling has a lower energy. inf if it is proven that none is allowed.
-    status : Status
-        OPTIMAL if the linear programme is solved, or energy and bound agree within the tolerance; STALLED if
-        further cuts no longer raise the bound.
-    reason : str
-    relaxation : Disagreements or LocalPolytope
-    result : Result or None
-        That of the linear programme, whose objective lacks ``relaxation.constant``; None if it was not
-        needed.
-    """
-
-    labelling: Array | None
-    energy: float
-    bound: float
-    status: Status
-    reason: str
-    relaxation: Disagreements | LocalPolytope
-    result: Result | None
-
-
-def solve_primal(
-    model: FactorGraph,
-    *,
-    tighten: bool = True,
-    clusters: Iterable[Sequence[int]] = (),
-    labelling: Array | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-) -> PrimalSolution:
-    """Bound the least energy by a linear programme over marginals, and round its solutions.
-
-    Binary models of pairs are solved in terms of their `Disagreements`, all others (and those with clusters,
-    or without tightening) over the `LocalPolytope`. `GraphicalModel.map` is the way to it with a display.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    tighten : bool, default True
-        Whether to add violated cycle inequalities and local cuts; without, the bound is that of the local
-        polytope.
-    clusters : iterable of sequences of int
-        Sets of at least three variables whose joint marginals are added from the start.
-    labelling : ndarray of int, shape (n_variables,), optional
-        A good one, if known.
-    tol : float, default 1e-6
-        Relative gap between energy and bound at which the search ends.
-    max_iter : int, default 1000
-        Rounds of cuts.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    PrimalSolution
-
-    Raises
-    ------
-    InvalidInputError
-        If a cluster or the labelling does not fit the model.
-
-    Examples
-    --------
-    >>> from cutplane.graphical import spin_glass
-    >>> from cutplane.graphical.primal.programme import solve_primal
-    >>> model = spin_glass(4, 4)
-    >>> solution = solve_primal(model)
-    >>> print(solution.status, round(solution.bound, 5), round(model.brute_force()[1], 5))
-    OPTIMAL -9.33916 -9.33916
-    """
-    deadline = math.inf if time_limit is None else clock() + as_scalar("time_limit", time_limit, low=0.0)
-    primal = Primal(model, tighten, clusters, labelling, deadline)
-    try:
-        for _ in primal.steps(as_scalar("tol", tol, low=0.0), max_iter, time_limit):
-            pass
-    except TimeoutError as error:
-        primal.status, primal.reason = Status.TIME_LIMIT, str(error)
-    found = math.isfinite(primal.rounding.energy)
-    return PrimalSolution(
-        labelling=primal.rounding.labelling if found else None,
-        energy=primal.rounding.energy,
-        bound=primal.bound,
-        status=primal.status,
-        reason=primal.reason,
-        relaxation=primal.relaxation,
-        result=None if primal.driver is None else primal.driver.result(),
-    )
-
-
-class Primal:
-    """The linear programme, in terms of energies.
-
-    Parameters
-    ----------
-    model, tighten, clusters, labelling
-        See `solve_primal`.
-    deadline : float, default inf
-        The time, as `cutplane.runtime.clock.clock` tells it, at which linear programmes are given up.
-
-    Attributes
-    ----------
-    relaxation : Disagreements or LocalPolytope
-    rounding : Rounding
-    bound : float
-    status : Status
-    reason : str
-    driver : Driver or None
-        None until it is needed.
+    Binary models of pairs are solved in terms of their `Disagreements`, all others (and those without
+    tightening) over the `LocalPolytope`. Tightening adds violated cycle inequalities and local cuts.
     """
 
     def __init__(
-        self,
-        model: FactorGraph,
-        tighten: bool,
-        clusters: Iterable[Sequence[int]] = (),
-        labelling: Array | None = None,
-        deadline: float = math.inf,
+        self, model: FactorGraph, tighten: bool, labelling: Array | None = None, deadline: float = math.inf
     ):
         self.deadline = deadline
-        clusters = list(clusters)
-        compact = model.is_binary and model.is_pairwise and tighten and not clusters
-        self.relaxation = Disagreements(model) if compact else LocalPolytope(model, clusters)
+        compact = model.is_binary and model.is_pairwise and tighten
+        self.relaxation = Disagreements(model) if compact else LocalPolytope(model)
         self.rounding = Rounding(model, self.relaxation)
-        if labelling is not None:
-            self.rounding.offer(np.asarray(labelling))
+        self.rounding.offer(labelling)
         self.tighten = tighten
         self.bound = -math.inf
         self.status, self.reason = Status.INTERRUPTED, "the linear programme was not solved"
         self.driver: Driver[Result] | None = None
 
-    def steps(
-        self, tol: float, max_iter: int = 10_000, time_limit: float | None = None
-    ) -> Iterator[State | None]:
-        """Yield the state of the engine after each of its iterations; None instead if it is not needed.
-
-        Raises
-        ------
-        TimeoutError
-            If the deadline has passed.
-        """
-        steps = self._steps(tol, max_iter, time_limit)
+    def steps(self) -> Iterator[State | None]:
+        """Yield the engine's state after each iteration, None if it is not needed; `TimeoutError` if late."""
+        steps = self._steps()
         while True:
             try:
                 with limited_to(self.deadline - clock()):
@@ -203,7 +74,7 @@ class Primal:
                 return
             yield state
 
-    def _steps(self, tol: float, max_iter: int, time_limit: float | None) -> Iterator[Any]:
+    def _steps(self) -> Iterator[Any]:
         relaxation, rounding = self.relaxation, self.rounding
         x0 = self._start()
         if x0 is None:
@@ -225,10 +96,8 @@ class Primal:
             "highs",
             tol=_EXACT,
             tol_abs=_ROUNDING * size,
-            max_iter=max_iter,
-            time_limit=time_limit,
             x0=x0,
-            stop=_EnergyGap(rounding, relaxation.constant, tol) | _NoRise(_EXACT * size),
+            stop=_EnergyGap(rounding, relaxation.constant) | _NoRise(_EXACT * size),
         )
         for state in self.driver:
             stop = self.driver.stop
@@ -280,18 +149,14 @@ class Primal:
 
 @dataclass(frozen=True)
 class _EnergyGap(StoppingRule):
-    """Stops when the best labelling is proven optimal within a relative gap."""
+    """Stops when the best labelling is proven optimal."""
 
     rounding: Rounding
     constant: float
-    tol: float
 
     def __call__(self, state: State) -> Stop | None:
-        energy = self.rounding.energy
-        gap = energy - (state.lower_bound + self.constant)
-        if gap <= self.tol * max(1e-12, abs(energy)) < math.inf:
-            return Stop(Status.OPTIMAL, f"the best labelling is optimal within {max(gap, 0.0):.2g}")
-        return None
+        gap = self.rounding.energy - (state.lower_bound + self.constant)
+        return Stop(Status.OPTIMAL, "the best labelling is optimal") if gap <= 0.0 else None
 
 
 @dataclass(frozen=True)

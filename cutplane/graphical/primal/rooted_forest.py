@@ -1,4 +1,4 @@
-"""Forests in a graph, with a root for each tree."""
+"""Forests in a graph, with a root for each tree, and the cuts that they say."""
 
 from __future__ import annotations
 
@@ -10,33 +10,10 @@ from cutplane.pieces.validation import Array
 
 
 class RootedForest:
-    """Breadth-first trees from the node of largest degree of each connected component.
+    """Breadth-first trees of the chosen edges, from the node of largest degree of each connected component.
 
-    Parameters
-    ----------
-    edges : ndarray of int, shape (m, 2)
-        Distinct pairs of nodes.
-    chosen : ndarray of int
-        The numbers of the edges that may be used.
-    n_nodes : int
-
-    Attributes
-    ----------
-    component : ndarray of int, shape (n_nodes,)
-    n_components : int
-    above : ndarray of int, shape (n_nodes,)
-        The parent of each node; a root is its own.
-    upward : ndarray of int, shape (n_nodes,)
-        The edge to the parent; -1 for a root.
-    depth : ndarray of int, shape (n_nodes,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.graphical.primal.rooted_forest import RootedForest
-    >>> star = RootedForest(np.array([[0, 2], [1, 2], [0, 1]]), np.array([0, 1]), 4)
-    >>> star.above.tolist(), star.upward.tolist(), star.sides(np.array([True, False, False])).tolist()
-    ([2, 2, 2, 3], [0, 1, -1, -1], [1, 0, 0, 0])
+    A node is in the tree `component`, `depth` steps from its root; `above` is its parent, a root's is itself;
+    `upward` is the edge to the parent, -1 for a root.
     """
 
     def __init__(self, edges: Array, chosen: Array, n_nodes: int):
@@ -64,13 +41,7 @@ class RootedForest:
         self.depth = self._sums((self.upward >= 0).astype(np.int64))
 
     def sides(self, differs: Array) -> Array:
-        """Return 0 or 1 for each node, 0 for the roots, so that the ends of tree edges differ as is said.
-
-        Parameters
-        ----------
-        differs : ndarray of bool, shape (m,)
-            Of all edges.
-        """
+        """Return 0 or 1 for each node, 0 for the roots, so that the ends of tree edges differ as is said."""
         steps = np.zeros(self.upward.size, dtype=np.int64)
         child = np.flatnonzero(self.upward >= 0)
         steps[child] = differs[self.upward[child]]
@@ -83,3 +54,19 @@ class RootedForest:
             sums += sums[above]
             above = above[above]
         return sums
+
+
+def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:
+    """Return a side, 0 or 1, of each node, so that the ends of the surest edges differ as c in [0, 1] says.
+
+    The edges of a forest that is maximal with respect to |c - 1/2| are believed; in each connected component
+    the sides may be exchanged.
+    """
+    low, high = np.sort(edges, axis=1).T
+    unsure = 2.0 - np.abs(2.0 * c - 1.0)  # zero would mean that there is no edge
+    graph = sparse.csr_array((unsure, (low, high)), shape=(n_nodes, n_nodes))
+    tree = csgraph.minimum_spanning_tree(graph).tocoo()
+    keys = low * n_nodes + high
+    order = np.argsort(keys)
+    believed = order[np.searchsorted(keys[order], tree.row.astype(np.int64) * n_nodes + tree.col)]
+    return RootedForest(edges, believed, n_nodes).sides(c > 0.5)

@@ -2,71 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Protocol
-
 import numpy as np
 
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.primal.disagreement import Disagreements
+from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.pieces.validation import Array
 
 
-class Relaxation(Protocol):
-    """A set of vectors among which are the labellings."""
-
-    def embed(self, labelling: Any) -> Array:
-        """Return the vector of a labelling."""
-        ...
-
-    def read(self, x: Array) -> Array:
-        """Return the labelling that a vector says."""
-        ...
-
-
-class Rounding:
+class Rounding(BestLabelling):
     """Rounds points of a relaxation, improves the labellings by local search, and keeps the best.
 
-    Parameters
-    ----------
-    model : GraphicalModel
-    relaxation : Relaxation
-
-    Attributes
-    ----------
-    labelling : ndarray of int, shape (n_variables,)
-        The best one; at first, all variables in state 0.
-    energy : float
-        Its energy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.graphical import GraphicalModel
-    >>> from cutplane.graphical.primal.local_polytope import LocalPolytope
-    >>> from cutplane.graphical.primal.rounding import Rounding
-    >>> model = GraphicalModel([2, 2], [((0,), [0, 3]), ((0, 1), [[1, 0], [0, 1]])])
-    >>> rounding = Rounding(model, LocalPolytope(model))
-    >>> point = rounding(np.full(8, 0.5))
-    >>> rounding.labelling.tolist(), rounding.energy
-    ([0, 1], 0.0)
+    At first, that is the one with all variables in state 0, if it is allowed.
     """
 
-    def __init__(self, model: FactorGraph, relaxation: Relaxation):
-        self.model = model
+    def __init__(self, model: FactorGraph, relaxation: Disagreements | LocalPolytope):
+        super().__init__(model, np.zeros(model.n_variables, dtype=np.int64))
         self.relaxation = relaxation
-        self.labelling = np.zeros(model.n_variables, dtype=np.int64)
-        self.energy = model.energy(self.labelling)
 
     def __call__(self, x: Array) -> Array | None:
         """Round x; return the point of the best labelling known, None if it breaks a hard constraint."""
         self.offer(self.relaxation.read(x))
-        return self.relaxation.embed(self.labelling) if math.isfinite(self.energy) else None
+        return None if self.labelling is None else self.relaxation.embed(self.labelling)
 
-    def offer(self, labelling: Array) -> None:
-        """Improve a labelling by local search, and keep it if it is the best."""
+    def offer(self, candidate: Array | None) -> bool:
+        """Improve a labelling by local search, and keep it if it is better; tell whether it is."""
         from cutplane.graphical.sweeps.local_search import local_search
 
-        labelling = local_search(self.model, labelling)
-        energy = self.model.energy(labelling)
-        if energy < self.energy:
-            self.labelling, self.energy = labelling, energy
+        return super().offer(None if candidate is None else local_search(self.model, candidate))

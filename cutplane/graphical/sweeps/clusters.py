@@ -14,7 +14,7 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 
 
-class Tightening:
+class AddedClusters:
     """Clusters added to a model, with the pairs that had to be added for them.
 
     Factors are numbered on from those of the model, in the order in which they came; a cluster has a number
@@ -30,9 +30,9 @@ class Tightening:
         self._scopes = set[tuple[int, ...]]()
         self._pair_numbers = dict[tuple[int, int], int]()
 
-    def copy(self) -> Tightening:
+    def copy(self) -> AddedClusters:
         """Return an independent copy."""
-        other = Tightening(self.model)
+        other = AddedClusters(self.model)
         for name in ("added", "pairs", "clusters", "children", "_scopes", "_pair_numbers"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -98,12 +98,6 @@ class Tightening:
         known = self.model.n_factors
         return self.pairs[number - known] if number >= known else self.model.factor(number).variables
 
-    def public_numbers(self, factors: Array) -> Array:
-        """Return the numbers of factors that are linked to variables among all factors."""
-        known = self.model.n_factors
-        added = [known + i for i, (is_cluster, _) in enumerate(self.added) if not is_cluster]
-        return np.concatenate([np.arange(known), np.array(added, dtype=np.int64)])[factors]
-
     def original_table(self, number: int) -> Array:
         """Return the flat table with which a factor that is linked to variables came."""
         known = self.model.n_factors
@@ -139,6 +133,5 @@ class Tightening:
             starts_of(families),
             children,
             starts_of(self.table_sizes()[children]),
-            (arities == 3) & (families == 3),
         )
         return ClusterLayout(*(read_only(array) for array in arrays))

@@ -13,21 +13,9 @@ from cutplane.pieces.validation import Array
 class Layout(NamedTuple):
     """Factors and their links to variables in flat read-only arrays; compiled code takes it as it is.
 
-    A link is one entry of `scopes`: a factor and a variable of it. The message of a link, one number per
-    state of the variable, begins at ``message_starts[link]``.
-
-    Attributes
-    ----------
-    cardinalities : ndarray of shape (n,)
-    unary_starts : ndarray of shape (n + 1,)
-    scope_starts : ndarray of shape (m + 1,)
-    scopes : ndarray of shape (links,)
-    table_starts : ndarray of shape (m,)
-    message_starts : ndarray of shape (links + 1,)
-    link_factors : ndarray of shape (links,)
-    variable_starts : ndarray of shape (n + 1,)
-        The links of u are ``variable_links[variable_starts[u]:variable_starts[u + 1]]``.
-    variable_links : ndarray of shape (links,)
+    A link is one entry of `scopes`: a factor (in `link_factors`) and a variable of it. Its message, one
+    number per state of the variable, begins at its entry of `message_starts`. The links of variable u are
+    ``variable_links[variable_starts[u]:variable_starts[u + 1]]``.
     """
 
     cardinalities: Array
@@ -44,16 +32,8 @@ class Layout(NamedTuple):
 class ClusterLayout(NamedTuple):
     """Clusters and their links to factors in flat read-only arrays.
 
-    Attributes
-    ----------
-    scope_starts, scopes : ndarray
-        The variables of each cluster, ascending.
-    child_starts, children : ndarray
-        The factors inside each cluster; a link is one entry of `children`.
-    message_starts : ndarray of shape (children.size + 1,)
-        Where the message of a link begins; it has the shape of the table of the factor.
-    is_triangle : ndarray of bool
-        Whether the cluster has three variables (u, v, w) and the children (u, v), (u, w), (v, w).
+    A link is one entry of `children`, the factors inside each cluster; its message begins at its entry of
+    `message_starts` and has the shape of the table of the factor. Scopes are ascending.
     """
 
     scope_starts: Array
@@ -61,7 +41,6 @@ class ClusterLayout(NamedTuple):
     child_starts: Array
     children: Array
     message_starts: Array
-    is_triangle: Array
 
 
 def make_layout(
@@ -86,3 +65,9 @@ def make_layout(
 def starts_of(sizes: Array) -> Array:
     """Return where pieces of these sizes begin when they follow each other, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def scratch(layout: Layout) -> tuple[Array, Array]:
+    """Return room for the states of one variable, and for the positions in one factor."""
+    widest = np.diff(layout.scope_starts).max(initial=1)
+    return np.empty(layout.cardinalities.max(initial=1)), np.empty(widest, dtype=np.int64)

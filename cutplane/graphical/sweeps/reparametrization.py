@@ -9,10 +9,10 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.clusters import Tightening
-from cutplane.graphical.sweeps.layout import starts_of
+from cutplane.graphical.sweeps.clusters import AddedClusters
+from cutplane.graphical.sweeps.layout import scratch, starts_of
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count
 
 _EPS = float(np.finfo(np.float64).eps)
 _PER_PASS = 8
@@ -20,20 +20,8 @@ _PER_PASS = 8
 
 
 class Pairs(NamedTuple):
-    """The reparametrised pairs, in flat arrays.
+    """The ascending variables of all pairs, and where their reparametrised tables begin, in C order."""
 
-    Attributes
-    ----------
-    factors : ndarray of shape (p,)
-        Their numbers in the reparametrisation.
-    variables : ndarray of shape (p, 2)
-        Ascending in each row.
-    table_starts : ndarray of shape (p,)
-        Where the table of each begins in `tables`, in C order.
-    tables : ndarray
-    """
-
-    factors: Array
     variables: Array
     table_starts: Array
     tables: Array
@@ -78,29 +66,18 @@ class Reparametrization:
 
     def __init__(self, model: FactorGraph) -> None:
         self.model = model
-        self._tightening = Tightening(model)
+        self._added = AddedClusters(model)
         self._constant = model.constant
         self._unaries = model.unaries.copy()
         self._tables = model.tables
         self._own_tables = np.empty(0)
-        self._layout = self._tightening.layout(model.table_starts)
-        self._clusters = self._tightening.cluster_layout()
+        self._layout = self._added.layout(model.table_starts)
+        self._clusters = self._added.cluster_layout()
         self._messages = np.zeros(self._layout.message_starts[-1])
         self._cluster_messages = np.empty(0)
         self._is_current = True
         self._bound: float | None = None
         self._passes = 0
-
-    def copy(self) -> Reparametrization:
-        """Return an independent copy."""
-        other = Reparametrization.__new__(type(self))
-        vars(other).update(vars(self))
-        other._tightening = self._tightening.copy()
-        for name in ("_unaries", "_messages", "_cluster_messages"):
-            setattr(other, name, getattr(self, name).copy())
-        if self._tables.flags.writeable:
-            other._tables = self._tables.copy()
-        return other
 
     def restated(self, model: FactorGraph) -> Reparametrization:
         """Return one of a model with the same variables and scopes, by the same clusters and messages.
@@ -109,8 +86,8 @@ class Reparametrization:
         """
         self._bring_up_to_date()
         other = Reparametrization(model)
-        other._tightening = self._tightening.copy()
-        other._tightening.model = model
+        other._added = self._added.copy()
+        other._added.model = model
         other._is_current = False
         other._bring_up_to_date()
         other._messages, other._cluster_messages = self._messages.copy(), self._cluster_messages.copy()
@@ -120,16 +97,16 @@ class Reparametrization:
     @property
     def n_factors(self) -> int:
         """Number of factors: those of the model, added pairs and clusters."""
-        return self.model.n_factors + len(self._tightening.added)
+        return self.model.n_factors + len(self._added.added)
 
     @property
     def n_clusters(self) -> int:
         """Number of clusters that have been added."""
-        return len(self._tightening.clusters)
+        return len(self._added.clusters)
 
     def scopes(self, a: int) -> tuple[int, ...]:
         """Return the variables of factor a, ascending."""
-        return self._tightening.scope(a)
+        return self._added.scope(a)
 
     def unary(self, u: int) -> Array:
         """Return the reparametrised costs of the states of variable u, a read-only view."""
@@ -152,41 +129,67 @@ class Reparametrization:
 
     def table(self, a: int) -> Array:
         """Return the reparametrised costs of factor a, a new array with one axis per variable."""
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_costs, factor_costs
-
         self._bring_up_to_date()
-        is_cluster, number = self._tightening.locate(a)
+        is_cluster, number = self._added.locate(a)
+        scope, layout = self.scopes(a), self._layout
+        shape = self.model.cardinalities[list(scope)]
         if is_cluster:
-            costs = cluster_costs(self._layout, self._clusters, self._cluster_messages, number)
+            links = self._clusters
+            first, end = links.child_starts[number : number + 2]
+            parts = [layout.scopes[slice(*layout.scope_starts[c : c + 2])] for c in links.children[first:end]]
+            costs, starts, messages = np.zeros(shape), links.message_starts, self._cluster_messages
         else:
-            costs = factor_costs(self._layout, read_only(self._tables), self._messages, number)
-        return costs.reshape(self.model.cardinalities[list(self.scopes(a))])
+            first, end = layout.scope_starts[number : number + 2]
+            parts = layout.scopes[first:end, None]
+            table = self._tables[layout.table_starts[number] :][: shape.prod()]
+            costs, starts, messages = table.reshape(shape).copy(), layout.message_starts, self._messages
+        for link, part in zip(range(first, end), parts, strict=True):
+            message = messages[starts[link] : starts[link + 1]]
+            costs += message.reshape(np.where(np.isin(scope, part), shape, 1))
+        return costs
 
     def pairs(self) -> Pairs:
         """Return all pairs of the model and added ones, with new arrays of their reparametrised costs."""
-        from cutplane.graphical.sweeps.cluster_kernels import costs_of_factors
+        from cutplane.graphical.sweeps.variable_passes import pair_costs
 
         self._bring_up_to_date()
         layout = self._layout
         chosen = np.flatnonzero(np.diff(layout.scope_starts) == 2)
         first = layout.scope_starts[chosen]
         variables = np.stack([layout.scopes[first], layout.scopes[first + 1]], axis=1)
-        starts, tables = costs_of_factors(layout, read_only(self._tables), self._messages, chosen)
-        return Pairs(self._tightening.public_numbers(chosen), variables, starts, tables)
+        starts = starts_of(layout.cardinalities[variables].prod(axis=1))
+        costs = pair_costs(layout, read_only(self._tables), self._messages, chosen, starts)
+        return Pairs(variables, starts[:-1], costs)
 
     @property
     def bound(self) -> float:
         """The lower bound as it stands; inf if it is proven that no labelling has finite energy."""
-        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
-        from cutplane.graphical.sweeps.sweep_kernels import lowest_costs
+        from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
         if self._bound is None:
-            factors = lowest_costs(self._layout, read_only(self._tables), self._messages)
-            clusters = lowest_cluster_costs(self._layout, self._clusters, self._cluster_messages)
+            tables, own = read_only(self._tables), read_only(np.empty(0))
+            room = scratch(self._layout)[1]
+            factors = lowest_costs(self._layout, tables, own, self._messages, 0.0, room)
+            clusters = self._lowest_of_clusters(self._cluster_messages)
             minima = self._minima(self._unaries).sum() + factors.sum() + clusters.sum()
             self._bound = float(self._constant + minima)
         return self._bound
+
+    def _lowest_of_clusters(self, messages: Array) -> Array:
+        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
+        from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs
+
+        lowest = np.empty(self.n_clusters)
+        if self.n_clusters:
+            write = lowest_triangle_costs if self._has_only_triangles else lowest_cluster_costs
+            write(self._layout, self._clusters, messages, 0, self.n_clusters, lowest)
+        return lowest
+
+    @property
+    def _has_only_triangles(self) -> bool:
+        """Whether each cluster is on three pairs: then the routines for others need not be compiled."""
+        return self._clusters.children.size == 3 * self.n_clusters
 
     def _minima(self, unaries: Array) -> Array:
         return np.minimum.reduceat(unaries, self.model.unary_starts[:-1]) if unaries.size else unaries
@@ -197,14 +200,8 @@ class Reparametrization:
         Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
         alone, and a bound on the rounding errors of that is taken off.
         """
-        from cutplane.graphical.sweeps.certified_kernels import (
-            lower_bound_of_sum,
-            lowered,
-            lowered_own_tables,
-            lowered_unaries,
-            lowest_lowered_costs,
-        )
-        from cutplane.graphical.sweeps.cluster_kernels import lowest_cluster_costs
+        from cutplane.graphical.sweeps.certified_bound import lower, lower_bound_of_sum
+        from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
         if self._constant == np.inf:
@@ -217,14 +214,18 @@ class Reparametrization:
             np.diff(clusters.child_starts).max(initial=0),
         )
         relative = (int(terms) + 4) * np.finfo(np.float64).eps
-        unaries = lowered_unaries(layout, model.unaries, self._messages, relative)
+        unaries, sizes = model.unaries.copy(), np.abs(model.unaries)
+        places = layout.unary_starts[layout.scopes]
+        lower(unaries, sizes, places, layout.message_starts, self._messages, relative)
         unaries[np.isinf(self._unaries)] = np.inf
         own = np.where(np.isinf(self._tables[model.tables.size :]), np.inf, self._own_tables)
         given = self._cluster_messages
-        own = lowered_own_tables(layout, clusters, model.tables.size, own, given, relative)
-        messages = lowered(self._messages, relative)
-        factors = lowest_lowered_costs(layout, model.tables, own, messages, relative)
-        larger = lowest_cluster_costs(layout, clusters, lowered(given, relative))
+        places = layout.table_starts[clusters.children] - model.tables.size
+        lower(own, np.abs(own), places, clusters.message_starts, given, relative)
+        messages = _lowered(self._messages, relative)
+        room = scratch(layout)[1]
+        factors = lowest_costs(layout, model.tables, read_only(own), messages, relative, room)
+        larger = self._lowest_of_clusters(_lowered(given, relative))
         return lower_bound_of_sum(np.concatenate([[model.constant], self._minima(unaries), factors, larger]))
 
     @property
@@ -273,38 +274,22 @@ class Reparametrization:
         return self._constant
 
     def _pass_over_clusters(self, forward: bool) -> None:
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_pass
+        from cutplane.graphical.sweeps.cluster_passes import cluster_pass
+        from cutplane.graphical.sweeps.triangle_passes import triangle_pass
 
-        messages = (self._messages, self._cluster_messages)
-        cluster_pass(self._layout, self._clusters, self._tables, *messages, forward)
+        costs = self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
+        room = np.empty(self._layout.cardinalities.max(initial=1) ** 2)
+        visit = triangle_pass if self._has_only_triangles else cluster_pass
+        visit(*costs, 0, self.n_clusters, forward, room)
 
     def _pass_over_variables(self) -> None:
-        from cutplane.graphical.sweeps.sweep_kernels import sweep_pass
+        from cutplane.graphical.sweeps.variable_passes import sweep_pass
 
-        tables = read_only(self._tables)
+        costs = self._layout, read_only(self._tables), self._unaries, self._messages
+        room = scratch(self._layout)
         for forward in (True, False):
             if self._constant < np.inf:
-                self._constant += sweep_pass(self._layout, tables, self._unaries, self._messages, forward)
-
-    def diffuse(self, n: int = 1) -> float:
-        """Even out all links n times, one after the other (min-sum diffusion); return the bound.
-
-        At a link, the costs of a variable and the min-marginal of its factor both become half of their sum;
-        the same for the factors inside a cluster. It needs many more passes than `sweep`.
-        """
-        from cutplane.graphical.sweeps.cluster_kernels import cluster_diffusion_pass
-        from cutplane.graphical.sweeps.sweep_kernels import diffusion_pass
-
-        self._bring_up_to_date()
-        self._passes += as_count("n", n)
-        for _ in range(n):
-            diffusion_pass(self._layout, read_only(self._tables), self._unaries, self._messages)
-            if self.n_clusters:
-                cluster_diffusion_pass(
-                    self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
-                )
-        self._bound = None
-        return self.bound
+                self._constant += sweep_pass(*costs, forward, *room)
 
     def add_cluster(self, variables: tuple[int, ...]) -> bool:
         """Add a zero factor on at least three variables, linked to all factors inside it.
@@ -326,7 +311,7 @@ class Reparametrization:
             raise InvalidInputError(f"A cluster has at least three distinct variables, got {variables!r}.")
         for u in scope:
             self._check(u, 0)
-        is_new = self._tightening.add(scope)
+        is_new = self._added.add(scope)
         self._is_current &= not is_new
         return is_new
 
@@ -334,13 +319,6 @@ class Reparametrization:
         """Set the cost of a state of variable u to +inf."""
         self._check(u, state)
         self._unaries[self.model.unary_starts[u] + state] = np.inf
-        self._bound = None
-
-    def fix(self, u: int, state: int) -> None:
-        """Set the costs of all other states of variable u to +inf."""
-        self._check(u, state)
-        costs = self._unaries[self.model.unary_starts[u] :][: self.model.cardinalities[u]]
-        costs[np.arange(costs.size) != state] = np.inf
         self._bound = None
 
     def greedy_labelling(self, forward: bool = True) -> Array:
@@ -351,52 +329,25 @@ class Reparametrization:
         forward : bool, default True
             Whether variables are visited in ascending order; else in descending order.
         """
-        from cutplane.graphical.sweeps.decoding_kernels import greedy
+        from cutplane.graphical.sweeps.decoding import greedy
 
         self._bring_up_to_date()
-        return greedy(self._layout, read_only(self._tables), self._unaries, self._messages, forward)
-
-    def is_arc_consistent(self, tol: float = 1e-9) -> bool:
-        """Return whether no message can raise the bound any more, by costs within `tol` of the minima.
-
-        States and tuples that are not within `tol` of the minimum of their factor are struck out, then those
-        that have no support left in a neighbouring factor, and so on. If all states of a variable go, sweeps
-        can raise the bound further.
-
-        Parameters
-        ----------
-        tol : float, default 1e-9
-            At least 0, in the unit of the energies.
-        """
-        from cutplane.graphical.sweeps.arc_consistency import has_consistent_minima
-
-        tol = as_scalar("tol", tol, low=0.0)
-        self._bring_up_to_date()
-        return self._constant < np.inf and bool(
-            has_consistent_minima(
-                self._layout,
-                self._clusters,
-                read_only(self._tables),
-                self._unaries,
-                self._messages,
-                self._cluster_messages,
-                tol,
-            )
-        )
+        costs = self._layout, read_only(self._tables), self._unaries, self._messages
+        return greedy(*costs, forward, *scratch(self._layout))
 
     def _bring_up_to_date(self) -> None:
         """Make room for clusters that have been added; factors inside them get tables of their own."""
         if self._is_current:
             return
-        tightening = self._tightening
-        clusters = tightening.cluster_layout()
+        added = self._added
+        clusters = added.cluster_layout()
         new = np.setdiff1d(clusters.children, self._clusters.children)
-        tables = [tightening.original_table(a) for a in new]
-        starts = np.empty(self.model.n_factors + len(tightening.pairs), dtype=np.int64)
+        tables = [added.original_table(a) for a in new]
+        starts = np.empty(self.model.n_factors + len(added.pairs), dtype=np.int64)
         starts[: self._layout.table_starts.size] = self._layout.table_starts
         starts[new] = self._tables.size + starts_of(np.array([table.size for table in tables]))[:-1]
         self._clusters = clusters
-        self._layout = tightening.layout(starts)
+        self._layout = added.layout(starts)
         self._tables = np.concatenate([self._tables, *tables])
         self._own_tables = np.concatenate([self._own_tables, *tables])
         self._messages = _extended(self._messages, self._layout.message_starts[-1])
@@ -422,3 +373,8 @@ def _largest_of(costs: Array, starts: Array) -> Array:
 
 def _extended(array: Array, size: int) -> Array:
     return np.concatenate([array, np.zeros(size - array.size)])
+
+
+def _lowered(costs: Array, relative: float) -> Array:
+    """Return costs less `relative` of their sizes."""
+    return costs * np.where(costs > 0.0, 1.0 - relative, 1.0 + relative)

@@ -1,4 +1,4 @@
-"""Forests of factors in flat arrays: which factors close no cycle, how they hang, their least labelling."""
+"""Forests of factors in flat arrays: which factors close no cycle, how they hang, their labellings."""
 
 from __future__ import annotations
 
@@ -36,15 +36,8 @@ def _root(above, u):
 def hang(scope_starts, scopes, factors, starters, n_variables):
     """Hang the trees of a forest from their roots, the first of `starters` in each.
 
-    Returns
-    -------
-    order : ndarray
-        The factors from the roots to the leaves.
-    positions : ndarray
-        Where in the scope of each of these the variable is from which it hangs.
-    variables, trees : ndarray
-        The variables that are reached, and the tree of each.
-    roots : ndarray
+    Returned are the factors from the roots to the leaves, where in the scope of each of these the variable is
+    from which it hangs, the variables that are reached, and the roots.
     """
     first = np.zeros(n_variables + 1, dtype=np.int64)
     for a in factors:
@@ -59,15 +52,15 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
             filled[u] += 1
     order = np.empty(factors.size, dtype=np.int64)
     positions = np.empty(factors.size, dtype=np.int64)
-    trees = np.full(n_variables, -1, dtype=np.int64)
+    seen = np.zeros(n_variables, dtype=np.bool_)
     variables = np.empty(n_variables, dtype=np.int64)
     roots = np.empty(starters.size, dtype=np.int64)
     by = np.full(n_variables, -1, dtype=np.int64)
     n_roots = n_found = n_seen = 0
     for root in starters:
-        if trees[root] >= 0:
+        if seen[root]:
             continue
-        trees[root] = n_roots
+        seen[root] = True
         roots[n_roots] = root
         n_roots += 1
         variables[n_seen] = root
@@ -86,13 +79,12 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
                     if v == u:
                         positions[n_found] = position
                     else:
-                        trees[v] = n_roots - 1
+                        seen[v] = True
                         by[v] = a
                         variables[n_seen] = v
                         n_seen += 1
                 n_found += 1
-    variables = variables[:n_seen].copy()
-    return order, positions, variables, trees[variables], roots[:n_roots].copy()
+    return order, positions, variables[:n_seen], roots[:n_roots]
 
 
 @routine(fastmath=NUMBERS)
@@ -203,3 +195,64 @@ def _label(node_starts, nodes, position, state, table, costs, states):
                     states[nodes[i]] = tuple_of[i]
         entry += 1
         more = advance(node_starts, nodes, tuple_of)
+
+
+@routine
+def consensus(
+    order,
+    copy_starts,
+    copies,
+    variables,
+    hangers,
+    node_starts,
+    link_starts,
+    links,
+    positions,
+    table_starts,
+    tables,
+    costs,
+):
+    """Return a state of each variable, chosen one after the other in this order.
+
+    Each takes the state of least cost: that of what hangs below its copies, and of the factors (`hangers`, -1
+    for a root) from which they hang, if the variable above has been decided. The nodes of variable u are
+    ``copies[copy_starts[u]:copy_starts[u + 1]]``; the others are as in `minimise_trees`.
+    """
+    labelling = np.full(order.size, -1)
+    scratch = np.empty(node_starts[-1])
+    for u in order:
+        nodes = copies[copy_starts[u] : copy_starts[u + 1]]
+        total = scratch[: node_starts[nodes[0] + 1] - node_starts[nodes[0]]]
+        total[:] = 0.0
+        for node in nodes:
+            total += costs[node_starts[node] : node_starts[node + 1]]
+            f = hangers[node]
+            if f >= 0 and labelling[variables[links[link_starts[f] + positions[f]]]] >= 0:
+                beside = links[link_starts[f] : link_starts[f + 1]]
+                table = tables[table_starts[f] :]
+                total += _conditioned(node, beside, variables, labelling, node_starts, table, costs)
+        labelling[u] = np.argmin(total)
+    return labelling
+
+
+@routine
+def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
+    """Return the least cost of a factor for each state of a node, given what has been decided."""
+    least = np.full(node_starts[node + 1] - node_starts[node], np.inf)
+    tuple_of = np.zeros(nodes.size, dtype=np.int64)
+    entry, more = 0, True
+    while more:
+        value, own = table[entry], 0
+        for i in range(nodes.size):
+            decided = labelling[variables[nodes[i]]]
+            if nodes[i] == node:
+                own = tuple_of[i]
+            elif decided < 0:
+                value += costs[node_starts[nodes[i]] + tuple_of[i]]
+            elif decided != tuple_of[i]:
+                value = np.inf
+                break
+        least[own] = min(least[own], value)
+        entry += 1
+        more = advance(node_starts, nodes, tuple_of)
+    return least

@@ -20,14 +20,8 @@ from cutplane.runtime.compiling import routine
 class Ball(NamedTuple):
     """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached, and its heap of open nodes.
 
-    Attributes
-    ----------
-    distances : ndarray of shape (2 n,)
-        inf where not reached.
-    parents, arcs : ndarray of shape (2 n,)
-        The doubled node before, -1 at the source, and the arc from there.
-    reached, heap, places : ndarray of shape (2 n,)
-        Nodes reached; the open ones as a binary heap; where in the heap a node is.
+    `distances` are inf where not reached; `parents` are the doubled nodes before, -1 at the source, and
+    `arcs` those from there; `places` says where in the binary heap a node is.
     """
 
     distances: Array
@@ -51,14 +45,9 @@ def shortest_odd_walk(source, starts, heads, weights, bound, ball):
     """Search an odd closed walk shorter than `bound` through `source` and no lower node.
 
     By symmetry the shortest one consists of two shortest paths from (source, 0), each no longer than half of
-    it, and of one arc between their ends: a ball of half the radius is enough.
-
-    Returns
-    -------
-    first, arc, second : int
-        The doubled nodes at the ends of the two paths, the arc between; -1 if there is no such walk.
-    n_reached : int
-        Size of the ball, which is left as it is for the paths to be read; then `clear` it.
+    it, and of one arc between their ends: a ball of half the radius is enough. Returned are the doubled node
+    at the end of the one path, the arc, -1 if there is no such walk, the node at the end of the other path,
+    and the size of the ball, which is left as it is for the paths to be read; then `clear` it.
     """
     distances, parents, arcs, reached, heap, places = ball
     best, best_first, best_arc, best_second = bound, -1, -1, -1

@@ -18,16 +18,9 @@ INTEGRAL = 1e-9
 class Contraction(NamedTuple):
     """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
 
-    Attributes
-    ----------
-    starts, heads : ndarray of int32
-        The arcs between different components, grouped by their tails.
-    weights : ndarray of shape (n_arcs,)
-        The disagreement of each arc after flipping the nodes of parity 1.
-    arcs : ndarray of int32, shape (n_arcs,)
-        Their numbers in the graph.
-    component, parity : ndarray of shape (n_nodes,)
-        Where each node of the graph went, and whether it disagrees with the first node there.
+    The arcs between different components are grouped by their tails; `weights` are their disagreements after
+    flipping the nodes of parity 1, `arcs` their numbers in the graph. `component` and `parity` say where each
+    node of the graph went, and whether it disagrees with the first node there.
     """
 
     starts: Array
@@ -42,11 +35,7 @@ class Contraction(NamedTuple):
 def contract(graph, c, tol):
     """Contract the edges with c within INTEGRAL of 0 or 1.
 
-    Returns
-    -------
-    Contraction
-    loops : ndarray of int32
-        The arcs within a component, one per edge, that contradict it by more than `tol`.
+    Also return the arcs within a component, one per edge, that contradict it by more than `tol`.
     """
     starts, tails, heads, edges = graph
     n = starts.shape[0] - 1

@@ -1,32 +1,67 @@
-"""Violated odd cycles in compiled code; only modules that need numba anyway import this one."""
+"""Violated odd cycles in compiled code, and the memory in which walks are made into cycles."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from cutplane.graphical.cycles.chord_kernels import cut_chords, cut_loops, turn, weigh
-from cutplane.graphical.cycles.contraction_kernels import join
-from cutplane.graphical.cycles.odd_walk_kernels import clear, new_ball, shortest_odd_walk
-from cutplane.graphical.cycles.walk_scratch import new_scratch
+from cutplane.graphical.cycles.chord_passes import cut_chords, cut_loops, turn, weigh
+from cutplane.graphical.cycles.contraction_passes import join
+from cutplane.graphical.cycles.odd_walk_passes import clear, new_ball, shortest_odd_walk
+from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
+
+
+class Walk(NamedTuple):
+    """A closed walk: edge i goes from node i to node i + 1, and is in F or not; the arrays may be longer."""
+
+    nodes: Array
+    edges: Array
+    odd: Array
+
+
+class Scratch(NamedTuple):
+    """Memory of one search: -1 wherever `place` and `via` are not in use.
+
+    `trail` has the steps in the contracted graph, 4 arc + 2 (against its direction) + 1 (crossing in the
+    doubled graph); `place` says where a node is in the cycle, `prefix` the weight of the cycle up to each of
+    its nodes; `queues`, `via` and `ends` are nodes, arcs by which they came, and lengths of two breadth-first
+    searches.
+    """
+
+    walk: Walk
+    cycle: Walk
+    trail: Array
+    place: Array
+    prefix: Array
+    queues: Array
+    via: Array
+    ends: Array
+
+
+@routine
+def new_scratch(n):
+    """Return the memory for a graph of n nodes."""
+    longest = 8 * n + 8  # two paths, each through both copies of a component, joined within the components
+    return Scratch(
+        Walk(np.empty(longest, np.int32), np.empty(longest, np.int32), np.empty(longest, np.bool_)),
+        Walk(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.bool_)),
+        np.empty(longest, np.int64),
+        np.full(n, -1, np.int32),
+        np.empty(n),
+        np.empty((2, n), np.int32),
+        np.full((2, n), -1, np.int32),
+        np.zeros(2, np.int64),
+    )
 
 
 @routine
 def odd_cycles(first, last, loops, graph, net, c, tol):
-    """Return violated odd cycles, at most one for each given source and loop.
+    """Return the lengths, edges, parts of F and violations of odd cycles, at most one a source or loop.
 
-    Parameters
-    ----------
-    first, last : int
-        Components of the contracted graph `net`; through each, and no lower one, a shortest walk is sought.
-    loops : ndarray of int32
-        Arcs within components; each is closed by the path of fewest integral edges.
-
-    Returns
-    -------
-    lengths : ndarray of shape (t,)
-    edges, odd : ndarray
-    violations : ndarray of shape (t,)
+    Through each component from `first` to before `last`, and no lower one, a shortest walk is sought; each
+    loop, an arc within a component, is closed by the path of fewest integral edges.
     """
     n = graph.starts.shape[0] - 1
     ball, scratch = new_ball(net.starts.shape[0] - 1), new_scratch(n)

@@ -19,18 +19,11 @@ _NEGLIGIBLE = 1e-2
 
 
 class Network(NamedTuple):
-    """A graphical model as the kernels take it.
+    """A graphical model as the passes take it, the tables all >= 0.
 
-    Attributes
-    ----------
-    block_starts : ndarray of shape (n + links + 1,)
-        Where the unary costs of each variable, then the messages of each link, begin in `values`.
-    scope_starts, scopes, strides, table_starts, tables : ndarray
-        As in `GraphicalModel`, the tables all >= 0.
-    link_factors : ndarray
-        The factor of each link.
-    near_starts, near_links : ndarray
-        The links of each variable.
+    The unary costs of each variable, then the messages of each link begin in the values of a node at its
+    entry of `block_starts`. The links of variable u are those of `near_links` from ``near_starts[u]`` on; the
+    rest is as in `GraphicalModel`.
     """
 
     block_starts: Array
@@ -47,23 +40,11 @@ class Network(NamedTuple):
 class Node(NamedTuple):
     """What changes during the search; the arrays are changed in place.
 
-    Attributes
-    ----------
-    values : ndarray
-    alive, counts : ndarray
-        The states still in of variable u are the first ``counts[u]`` entries of its block of `alive`.
-    dirty : ndarray of bool
-        The variables that must be looked at again.
-    weights : ndarray
-        How often a node ended at each variable.
-    stamps : ndarray
-        The level at which each block has last been saved.
-    trail, trail_blocks : ndarray
-        Saved values, and the blocks they belong to.
-    tops : ndarray of shape (3,)
-        The ends of `trail` and of `trail_blocks`, and the present level.
-    low, digits : ndarray
-        For min-marginals, and for counting through the states of a factor.
+    The states still in of variable u are the first ``counts[u]`` entries of its block of `alive`; `dirty` are
+    the variables that must be looked at again, `weights` say how often a node ended at each. `trail` has
+    saved values, `trail_blocks` the blocks they belong to, `stamps` the level at which each block has last
+    been saved; `tops` are the ends of the two and the present level. `low` and `digits` are room for
+    min-marginals, and for counting through the states of a factor.
     """
 
     values: Array
@@ -130,7 +111,9 @@ def _save(network, node, block):
         return
     node.stamps[block] = node.tops[2]
     begin, end = network.block_starts[block], network.block_starts[block + 1]
-    node.trail[node.tops[0] : node.tops[0] + end - begin] = node.values[begin:end]
+    top = node.tops[0]
+    for i in range(end - begin):
+        node.trail[top + i] = node.values[begin + i]
     node.trail_blocks[node.tops[1]] = block
     node.tops[0] += end - begin
     node.tops[1] += 1
@@ -145,7 +128,9 @@ def undo(network, node, top):
         block = node.trail_blocks[node.tops[1]]
         begin, end = network.block_starts[block], network.block_starts[block + 1]
         node.tops[0] -= end - begin
-        node.values[begin:end] = node.trail[node.tops[0] : node.tops[0] + end - begin]
+        saved = node.tops[0]
+        for i in range(end - begin):
+            node.values[begin + i] = node.trail[saved + i]
         if block < n:
             count = 0
             for x in range(end - begin):
@@ -153,7 +138,8 @@ def undo(network, node, top):
                     node.alive[begin + count] = x
                     count += 1
             node.counts[block] = count
-    node.dirty[:] = False
+    for u in range(n):
+        node.dirty[u] = False
     node.tops[2] += 1
 
 
@@ -209,7 +195,8 @@ def _pull(network, node, link):
                     least = cost
             low[i] = least
     else:
-        low[:count] = np.inf
+        for i in range(count):
+            low[i] = np.inf
         for other in range(first, end):
             digits[other - first] = 0
         other = first
@@ -360,20 +347,6 @@ def cheapest(network, node, labelling):
                 labelling[u] = x
         is_leaf &= node.counts[u] == 1
     return is_leaf
-
-
-@routine
-def energy(network, unaries, labelling):
-    """Return the sum of the unary costs and the table entries of a labelling."""
-    total = 0.0
-    for u in range(labelling.shape[0]):
-        total += unaries[network.block_starts[u] + labelling[u]]
-    for a in range(network.table_starts.shape[0]):
-        place = network.table_starts[a]
-        for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
-            place += network.strides[link] * labelling[network.scopes[link]]
-        total += network.tables[place]
-    return total
 
 
 @routine

@@ -1,25 +1,56 @@
-"""Cycles of two-group projections whose preferences contradict each other."""
+"""Cycles of any length along which the pairs of a reparametrised model contradict each other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from cutplane.pieces.validation import Array
+from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
+
+_REACH = 2**12
+_ROUNDS = 20
+
+
+def frustrated_cycles(
+    costs: PairCosts, limit: int, least: float, is_late: Callable[[], bool] = lambda: False
+) -> Cycles:
+    """Return cycles of any length along which the pairs contradict each other (Sontag, Choe, Li 2012).
+
+    The states of each variable are split into one of them and the others, in all ways; a pair of such splits
+    prefers to agree or to differ, by some margin. A cycle with an odd number of those that prefer to differ
+    raises the bound by its smallest margin if the variables have two states, and is a good candidate if they
+    have more. The strongest are found by way of a maximum spanning forest, and shortened; their margins are
+    taken off, and so on, for at most `limit` searches. Margins up to `least` are ignored.
+    """
+    if len(costs.pairs) == 0:
+        return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
+    nodes = np.where(costs.cardinalities > 2, costs.cardinalities, costs.cardinalities - 1)
+    node_starts = np.concatenate([[0], np.cumsum(nodes)])
+    variable_of = np.repeat(np.arange(nodes.size), nodes)
+    shares = 1.0 / np.maximum(1, np.diff(costs.graph[0]))
+    ends, preferences = projected_preferences(costs.pairs, node_starts, shares, *costs.arrays, least)
+    strengths = np.abs(preferences)
+    found: list[Cycles] = []
+    for _ in range(_ROUNDS):
+        order = np.argsort(-strengths, kind="stable")[: np.count_nonzero(strengths > least)]
+        ends, preferences, strengths = ends[order], preferences[order], strengths[order]
+        starts, walks, passed = frustrated_walks(
+            int(node_starts[-1]), ends, (preferences < 0.0).astype(np.int64), strengths, limit, _REACH
+        )
+        found.append(Cycles(*simple_cycles(starts, variable_of[passed], nodes.size)))
+        limit -= len(starts) - 1
+        if len(starts) == 1 or limit <= 0 or is_late():
+            break
+        spend(starts, walks, strengths)
+    return Cycles.joined(found)
 
 
 @routine
 def projected_preferences(
-    pairs: Array,
-    node_starts: Array,
-    shares: Array,
-    cardinalities: Array,
-    unary_starts: Array,
-    unaries: Array,
-    table_starts: Array,
-    tables: Array,
-    least: float,
-) -> tuple[Array, Array]:
+    pairs, node_starts, shares, cardinalities, unary_starts, unaries, table_starts, tables, least
+):
     """Return the edges (node, node) of the projection graph whose preference exceeds `least`, and these.
 
     A node (u, a) splits the states of u into a and the others; a variable of two states has one node. The
@@ -27,9 +58,11 @@ def projected_preferences(
     part of its unary costs that a variable lends to each of its pairs.
     """
     count = 0
-    ends = np.empty((1024, 2), dtype=np.int64)
-    preferences = np.empty(1024)
-    widest = cardinalities.max()
+    ends = np.empty((tables.size, 2), dtype=np.int64)
+    preferences = np.empty(tables.size)
+    widest = 1
+    for k in cardinalities:
+        widest = max(widest, k)
     costs, without = np.empty((widest, widest)), np.empty((widest, widest))
     for e in range(pairs.shape[0]):
         u, v = pairs[e, 0], pairs[e, 1]
@@ -57,13 +90,6 @@ def projected_preferences(
                 differ = min(without[a, b], column_second if a == column_row else column_first)
                 if agree == differ or abs(differ - agree) <= least:
                     continue
-                if count == preferences.size:
-                    more = np.empty((2 * count, 2), dtype=np.int64)
-                    more[:count] = ends
-                    ends = more
-                    longer = np.empty(2 * count)
-                    longer[:count] = preferences
-                    preferences = longer
                 ends[count, 0], ends[count, 1] = node_starts[u] + a, node_starts[v] + b
                 preferences[count] = differ - agree
                 count += 1
@@ -84,14 +110,12 @@ def _row_minima_without_one(costs, rows, columns, without):
 
 
 @routine
-def frustrated_walks(
-    n_nodes: int, ends: Array, negative: Array, strengths: Array, limit: int, reach: int
-) -> tuple[Array, Array]:
-    """Return (starts, links) of at most `limit` closed walks with an odd number of negative edges.
+def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
+    """Return (starts, links, nodes) of at most `limit` closed walks with an odd number of negative edges.
 
-    The edges are sorted by falling strength; a walk is the numbers of its edges. Each edge that contradicts
-    stronger ones is closed to the shortest such walk among the edges at least as strong; searches that visit
-    more than `reach` nodes are left.
+    The edges are sorted by falling strength; a walk is the numbers of its edges, and the nodes that each
+    shares with the next. Each edge that contradicts stronger ones is closed to the shortest such walk among
+    the edges at least as strong; searches that visit more than `reach` nodes are left.
     """
     m = ends.shape[0]
     closing = _contradictions(n_nodes, ends, negative, limit)
@@ -99,8 +123,10 @@ def frustrated_walks(
     for e in range(m):
         starts[ends[e, 0] + 1] += 1
         starts[ends[e, 1] + 1] += 1
-    starts = np.cumsum(starts)
-    fill = starts[:-1].copy()
+    fill = np.zeros(n_nodes, dtype=np.int64)
+    for node in range(n_nodes):
+        starts[node + 1] += starts[node]
+        fill[node] = starts[node]
     links = np.empty(2 * m, dtype=np.int64)
     for e in range(m):
         for side in range(2):
@@ -110,7 +136,8 @@ def frustrated_walks(
     arrival = np.empty(2 * n_nodes, dtype=np.int64)
     queue = np.empty(2 * n_nodes, dtype=np.int64)
     walk_starts = np.zeros(closing.size + 1, dtype=np.int64)
-    walks = np.empty(1024, dtype=np.int64)
+    longest = closing.size * (min(reach, 2 * n_nodes) + 2)
+    walks, nodes = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
     count, used = 0, 0
     for search in range(closing.size):
         e = closing[search]
@@ -135,11 +162,7 @@ def frustrated_walks(
             continue
         node, link = target, e
         while True:
-            if used == walks.size:
-                longer = np.empty(2 * used, dtype=np.int64)
-                longer[:used] = walks
-                walks = longer
-            walks[used] = link
+            walks[used], nodes[used] = link, node // 2
             used += 1
             if node == source:
                 break
@@ -147,31 +170,17 @@ def frustrated_walks(
             node = _across(ends, negative, link, node)
         count += 1
         walk_starts[count] = used
-    return walk_starts[: count + 1], walks[:used]
+    return walk_starts[: count + 1], walks[:used], nodes[:used]
 
 
 @routine
-def _across(ends: Array, negative: Array, link: int, node: int) -> int:
+def _across(ends, negative, link, node):
     """Return where an edge leads from a node with a parity; the way back is the same."""
     return 2 * (ends[link, 0] + ends[link, 1] - node // 2) + ((node + negative[link]) & 1)
 
 
 @routine
-def walked_nodes(walk_starts: Array, walks: Array, ends: Array) -> Array:
-    """Return the nodes of walks of edges: the one that each edge shares with the next."""
-    nodes = np.empty(walks.size, dtype=np.int64)
-    for w in range(walk_starts.size - 1):
-        first, last = walk_starts[w], walk_starts[w + 1]
-        node = ends[walks[first], 1]
-        for place in range(first, last):
-            nodes[place] = node
-            following = walks[place + 1] if place + 1 < last else walks[first]
-            node = ends[following, 0] + ends[following, 1] - node
-    return nodes
-
-
-@routine
-def spend(walk_starts: Array, walks: Array, strengths: Array) -> None:
+def spend(walk_starts, walks, strengths):
     """Take from the edges of each walk the strength of its weakest one: what the walk is worth."""
     for w in range(walk_starts.size - 1):
         least = np.inf
@@ -182,14 +191,15 @@ def spend(walk_starts: Array, walks: Array, strengths: Array) -> None:
 
 
 @routine
-def _contradictions(n_nodes: int, ends: Array, negative: Array, limit: int) -> Array:
+def _contradictions(n_nodes, ends, negative, limit):
     """Return the first `limit` edges that contradict the ones before them: union-find with parities."""
     root = np.arange(n_nodes)
     parity = np.zeros(n_nodes, dtype=np.int64)
     found = np.empty(min(limit, ends.shape[0]), dtype=np.int64)
+    tops = np.empty(2, dtype=np.int64)
     count = 0
     for e in range(ends.shape[0]):
-        tops, odd = np.empty(2, dtype=np.int64), 0
+        odd = 0
         for side in range(2):
             node = ends[e, side]
             while root[node] != node:
@@ -213,7 +223,7 @@ def _contradictions(n_nodes: int, ends: Array, negative: Array, limit: int) -> A
 
 
 @routine
-def simple_cycles(walk_starts: Array, variables: Array, n_variables: int) -> tuple[Array, Array]:
+def simple_cycles(walk_starts, variables, n_variables):
     """Split closed walks of variables at those that they pass twice into cycles of at least three."""
     starts = np.zeros(variables.size // 3 + 1, dtype=np.int64)
     cycles = np.empty(variables.size, dtype=np.int64)

@@ -13,14 +13,13 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)
-def sweep_pass(layout, tables, unaries, messages, forward):
+def sweep_pass(layout, tables, unaries, messages, forward, buffer, index):
     """Visit all variables in order, or in reverse; return the rise of the bound (inf: infeasible).
 
     A visit pulls the min-marginals of the factors that earlier visits of this pass have changed, takes their
     minimum out, and pushes the rest in equal parts to the factors that have variables still to be visited.
     """
     cardinalities, unary_starts, scope_starts, _, table_starts, starts, factors, places, links = layout
-    buffer, index = scratch(layout)
     n = cardinalities.size
     raised = 0.0
     for i in range(n):
@@ -60,45 +59,62 @@ def sweep_pass(layout, tables, unaries, messages, forward):
 
 
 @routine(fastmath=NUMBERS)
-def diffusion_pass(layout, tables, unaries, messages):
-    """Even out every link in turn: its variable and its factor end with half of what they have together."""
-    scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
-    buffer, index = scratch(layout)
-    for link in range(layout.scopes.size):
-        u, a, start = layout.scopes[link], layout.link_factors[link], starts[link]
-        begin, k = layout.unary_starts[u], layout.cardinalities[u]
-        head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
-        min_marginal(tables, table_starts[a], messages, starts, head, arity, link, index, buffer)
-        _pull(unaries, begin, messages, start, k, buffer)
-        _scale(unaries, begin, k, 0.5)
-        _push(unaries, begin, messages, start, k, 1.0)
+def lowest_costs(layout, shared, own, messages, relative, index):
+    """Return the least cost of each factor; shared entries are lowered by `relative` of their sizes.
 
-
-@routine(fastmath=NUMBERS)
-def lowest_costs(layout, tables, messages):
-    """Return the least cost of each factor."""
-    scope_starts, table_starts, starts = layout.scope_starts, layout.table_starts, layout.message_starts
-    buffer, index = scratch(layout)
+    Tables are in `shared` or, from its end on, in `own`; `index` is room for the positions in one factor.
+    """
+    scope_starts, starts = layout.scope_starts, layout.message_starts
+    above, below = 1.0 - relative, 1.0 + relative
     lowest = np.full(layout.table_starts.size, np.inf)
     for a in range(lowest.size):
-        link = layout.scope_starts[a]
-        head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
-        min_marginal(tables, table_starts[a], messages, starts, head, arity, link, index, buffer)
-        for x in range(starts[link + 1] - starts[link]):
-            lowest[a] = min(lowest[a], buffer[x])
+        first, last = scope_starts[a], scope_starts[a + 1] - 1
+        columns, k = np.uint64(starts[last]), np.uint64(starts[last + 1] - starts[last])
+        t = layout.table_starts[a]
+        is_shared = t < shared.size
+        entry = np.uint64(t if is_shared else t - shared.size)
+        for p in range(last - first):
+            index[p] = 0
+        p = 0
+        while p >= 0:
+            extra = 0.0
+            for p in range(last - first):
+                extra += messages[starts[first + p] + index[p]]
+            low = np.inf
+            if is_shared:
+                for y in range(k):
+                    cost = shared[entry + y]
+                    cost = (cost * above if cost > 0.0 else cost * below) + messages[columns + y]
+                    low = cost if cost < low else low
+            else:
+                for y in range(k):
+                    cost = own[entry + y] + messages[columns + y]
+                    low = cost if cost < low else low
+            lowest[a] = min(lowest[a], low + extra)
+            entry += k
+            p = last - first - 1
+            while p >= 0:
+                index[p] += 1
+                if index[p] < starts[first + p + 1] - starts[first + p]:
+                    break
+                index[p] = 0
+                p -= 1
     return lowest
 
 
-@routine(fastmath=NUMBERS)
-def scratch(layout):
-    """Return room for the states of one variable, and for the positions in one factor."""
-    widest = 1
-    for a in range(layout.table_starts.size):
-        widest = max(widest, layout.scope_starts[a + 1] - layout.scope_starts[a])
-    most = 1
-    for k in layout.cardinalities:
-        most = max(most, k)
-    return np.empty(most), np.empty(widest, np.int64)
+@routine
+def pair_costs(layout, tables, messages, pairs, starts):
+    """Return the costs of these pairs, each in C order from its start on: tables plus messages."""
+    ends = layout.message_starts
+    costs = np.empty(starts[-1])
+    for i in range(pairs.size):
+        link, entry, place = layout.scope_starts[pairs[i]], layout.table_starts[pairs[i]], starts[i]
+        for x in range(ends[link], ends[link + 1]):
+            for y in range(ends[link + 1], ends[link + 2]):
+                costs[place] = tables[entry] + messages[x] + messages[y]
+                entry += 1
+                place += 1
+    return costs
 
 
 @routine(fastmath=NUMBERS)
@@ -150,19 +166,8 @@ def _scale(unaries, begin, k, kept):
 
 
 @routine(fastmath=NUMBERS)
-def min_marginal(tables, t, messages, starts, first, arity, link, index, out):
-    """Set out[x] to the least cost of a factor when the variable of the link is in state x."""
-    if arity == 2:
-        marginal_of_pair(
-            tables, t, messages, starts[first], starts[first + 1], starts[first + 2], link == first, out
-        )
-    else:
-        marginal_of_any(tables, t, messages, starts, first, arity, link - first, index, out)
-
-
-@routine(fastmath=NUMBERS)
 def marginal_of_pair(tables, t, messages, m0, m1, end, is_first, out):
-    """Do the same for a factor of two variables, whose messages begin at m0 and m1, and end before `end`."""
+    """Set out[x] to the least cost of a pair with one variable in state x; messages are from m0 to `end`."""
     entry, rows, columns = np.uint64(t), np.uint64(m0), np.uint64(m1)
     k0, k1 = np.uint64(m1 - m0), np.uint64(end - m1)
     if is_first:

@@ -6,15 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from cutplane.graphical.dual.candidates import (
-    Scope,
-    frustrated_cycles,
-    grown_sets,
-    short_cycles,
-    sums,
-    triplets_of,
-)
+from cutplane.graphical.dual.candidates import Scope, grown_sets, short_cycles, sums, triplets_of
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
+from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 
@@ -22,13 +16,8 @@ _SEARCHES = 2000
 _AT_LEAST = 8
 
 
-class Tightener:
-    """Proposes clusters that it has not proposed before.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-    """
+class ClusterProposals:
+    """Proposes clusters that it has not proposed before."""
 
     def __init__(self, model: FactorGraph) -> None:
         self._cardinalities = model.cardinalities
@@ -40,16 +29,8 @@ class Tightener:
     ) -> tuple[list[Scope], str]:
         """Return clusters that are certain to raise the bound by more than `least`, best first, and a name.
 
-        Triangles and chordless squares, or if there are none, longer frustrated cycles.
-
-        Parameters
-        ----------
-        costs : PairCosts
-        least : float
-        work : int
-            The clusters have this many joint states together at most, unless they are very few.
-        is_late : callable
-            Whether to look no further.
+        Triangles and chordless squares, or if there are none, longer frustrated cycles; with at most `work`
+        joint states together, unless they are very few.
         """
         short = Cycles.joined(short_cycles(costs))
         found = self._new(self._triplets(short, guaranteed_increases(costs, short, is_late), least), work)
@@ -67,16 +48,8 @@ class Tightener:
 
         The first of these kinds that there are: factors of more than two variables, which agree on pairs
         then; clusters and triangles with one more variable, if certain to help; short cycles where the
-        labelling at hand and the bound differ; other short cycles; others with one more variable.
-
-        Parameters
-        ----------
-        costs : PairCosts
-        excesses : ndarray of shape (n,)
-            How far the best labelling is from the bound at each variable.
-        least : float
-        work : int
-        is_late : callable
+        labelling at hand and the bound differ (by the `excesses` of the variables); other short cycles;
+        others with one more variable.
         """
         for kind, scopes in self._guesses(costs, excesses, least):
             found = self._new(scopes, work)

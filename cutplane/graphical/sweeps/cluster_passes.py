@@ -1,0 +1,137 @@
+"""Compiled updates of clusters: zero factors on several variables, linked to the factors inside them.
+
+The costs of a cluster are the sum of the messages of its links, so they need no table. A link to a factor
+moves costs between the cluster and the table of the factor, which it therefore writes to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs, triangle_pass
+from cutplane.runtime.compiling import NUMBERS, routine
+
+
+@routine(fastmath=NUMBERS)
+def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, end, forward, marginal):
+    """Visit the clusters from `begin` to before `end` in order, or in reverse.
+
+    A visit takes all costs of the factors inside, and hands the min-marginals back: the first factor gets its
+    share of them, as many as there are factors, the last one all that is left.
+    """
+    for step in range(end - begin):
+        c = begin + step if forward else end - 1 - step
+        first, last = clusters.child_starts[c], clusters.child_starts[c + 1]
+        if last == first + 3:
+            triangle_pass(layout, clusters, tables, messages, cluster_messages, c, c + 1, forward, marginal)
+            continue
+        places = _child_places(layout, clusters, c)
+        for j in range(first, last):
+            costs = _factor_costs(layout, tables, messages, clusters.children[j])
+            start = clusters.message_starts[j]
+            for x in range(costs.size):
+                cluster_messages[start + x] += costs[x]
+            _take_out(layout, tables, clusters.children[j], costs)
+        total = _sum_of_messages(clusters, cluster_messages, c, places)
+        for i in range(last - first):
+            j = first + i if forward else last - 1 - i
+            start = clusters.message_starts[j]
+            given = _marginal(total, places[j - first], clusters.message_starts[j + 1] - start)
+            for x in range(given.size):
+                if given[x] < np.inf:
+                    given[x] /= first - last + i
+                    cluster_messages[start + x] += given[x]
+            _take_out(layout, tables, clusters.children[j], given)
+            for x in range(total.size):
+                total[x] += given[places[j - first, x]]
+
+
+@routine(fastmath=NUMBERS)
+def lowest_cluster_costs(layout, clusters, cluster_messages, begin, end, lowest):
+    """Write the least cost of each cluster from `begin` to before `end`."""
+    for c in range(begin, end):
+        if clusters.child_starts[c + 1] == clusters.child_starts[c] + 3:
+            lowest_triangle_costs(layout, clusters, cluster_messages, c, c + 1, lowest)
+            continue
+        places = _child_places(layout, clusters, c)
+        total = _sum_of_messages(clusters, cluster_messages, c, places)
+        lowest[c] = np.inf
+        for x in range(total.size):
+            lowest[c] = min(lowest[c], total[x])
+
+
+@routine(fastmath=NUMBERS)
+def _sum_of_messages(clusters, cluster_messages, c, places):
+    begin = clusters.child_starts[c]
+    total = np.zeros(places.shape[1])
+    for j in range(begin, clusters.child_starts[c + 1]):
+        message = cluster_messages[clusters.message_starts[j] : clusters.message_starts[j + 1]]
+        for x in range(total.size):
+            total[x] += message[places[j - begin, x]]
+    return total
+
+
+@routine(fastmath=NUMBERS)
+def _marginal(total, places, size):
+    """Return the least costs of a cluster for each state of a factor inside it."""
+    marginal = np.full(size, np.inf)
+    for x in range(total.size):
+        marginal[places[x]] = min(marginal[places[x]], total[x])
+    return marginal
+
+
+@routine(fastmath=NUMBERS)
+def _take_out(layout, tables, factor, costs):
+    """Take costs out of the table of a factor; where they are inf, the entry becomes inf."""
+    t = layout.table_starts[factor]
+    for x in range(costs.size):
+        tables[t + x] = tables[t + x] - costs[x] if costs[x] < np.inf else np.inf
+
+
+@routine(fastmath=NUMBERS)
+def _child_places(layout, clusters, c):
+    """Return, for each factor inside a cluster, which state of it each state of the cluster belongs to."""
+    size = 1
+    for i in range(clusters.scope_starts[c], clusters.scope_starts[c + 1]):
+        size *= layout.cardinalities[clusters.scopes[i]]
+    begin, end = clusters.child_starts[c], clusters.child_starts[c + 1]
+    places = np.zeros((end - begin, size), np.int64)
+    for j in range(begin, end):
+        head = layout.scope_starts[clusters.children[j]]
+        link = layout.scope_starts[clusters.children[j] + 1] - 1
+        filled, stride = 1, 1
+        for i in range(clusters.scope_starts[c + 1] - 1, clusters.scope_starts[c] - 1, -1):
+            u = clusters.scopes[i]
+            k = layout.cardinalities[u]
+            is_inside = link >= head and layout.scopes[link] == u
+            step = stride if is_inside else 0
+            for x in range(filled, filled * k):
+                places[j - begin, x] = places[j - begin, x - filled] + step
+            filled *= k
+            if is_inside:
+                stride *= k
+                link -= 1
+    return places
+
+
+@routine(fastmath=NUMBERS)
+def _factor_costs(layout, tables, messages, factor):
+    """Return the costs of a factor: its table plus its messages."""
+    first, end = layout.scope_starts[factor], layout.scope_starts[factor + 1]
+    size = 1
+    for link in range(first, end):
+        size *= layout.message_starts[link + 1] - layout.message_starts[link]
+    t = layout.table_starts[factor]
+    costs = tables[t : t + size].copy()
+    after = size
+    for link in range(first, end):
+        start = layout.message_starts[link]
+        k = layout.message_starts[link + 1] - start
+        after //= k
+        place = 0
+        while place < size:
+            for x in range(k):
+                for _ in range(after):
+                    costs[place] += messages[start + x]
+                    place += 1
+    return costs
