@@ -63,7 +63,7 @@ def test_one_master_follows_growing_rows_and_shrinking_accuracies():
         reduced(regularizer=L2(1.0)),
         reduced(simple_set=Box(0.0, 1.0, DIM)),
         reduced(simple_set=Simplex(DIM)),
-        reduced(simple_set=CappedSimplex(np.full(DIM, 0.01))),
+        reduced(simple_set=CappedSimplex(np.linspace(0.01, 0.02, DIM))),
         reduced(nu=float(DIM)),
         ReducedProblem(10, 1, NoRegularizer(), CappedSimplex(0.5, 10)),
     ],
