@@ -241,7 +241,7 @@ def kill_workers(client, futures):
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["functions", "local memory"])
+@pytest.mark.parametrize("kind", [pytest.param("functions", marks=pytest.mark.slow), "local memory"])
 def test_a_worker_that_dies_is_survived(mortal_client, kind):
     local = local_risk(Hinge())
     parts = local if kind == "local memory" else [lambda rows=rows: sum_over(rows) for rows in HALVES]
