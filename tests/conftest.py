@@ -1,16 +1,21 @@
 """Hypothesis draws the same examples in each run; ``--hypothesis-profile=random`` draws others.
 
+Routines are compiled when they are first called, so that answers are the same to the last bit, whatever ran
+before. The processes of a run compile in turn: each loads from numba's cache what another has compiled.
+
 A process that a shell started in the background ignores Ctrl-C, and so would the tests of it.
 """
 
 import os
 import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
 
 from hypothesis import settings
+from numba.core import event
 
-os.environ.setdefault(
-    "CUTPLANE_COMPILE", "always"
-)  # answers are the same to the last bit, whatever ran before
+os.environ.setdefault("CUTPLANE_COMPILE", "always")
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)
@@ -18,3 +23,31 @@ settings.load_profile("repeatable")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class InTurn(event.Listener):
+    """Holds a lock of this file while a thread of the process waits for numba's compiler or has it."""
+
+    def __init__(self, lock):
+        self.file, self.lock = Path(__file__).open(), lock
+        self.threads, self.count = threading.Lock(), 0
+
+    def on_start(self, event):
+        with self.threads:
+            if self.count == 0:
+                self.lock.flock(self.file, self.lock.LOCK_EX)
+            self.count += 1
+
+    def on_end(self, event):
+        with self.threads:
+            self.count -= 1
+            if self.count == 0:
+                self.lock.flock(self.file, self.lock.LOCK_UN)
+
+
+with suppress(ImportError):  # Windows has no such locks
+    import fcntl
+
+    import cutplane.runtime.compiling  # its clock stops before a process waits  # noqa: F401
+
+    event.register("numba:compiler_lock", InTurn(fcntl))

@@ -195,13 +195,12 @@ def optimum(name: str, stage: str) -> float:
     elif isinstance(stabilization, Level):
         constraints.append(objective <= stabilization.level)
         objective = 0.5 * cp.sum_squares(x - stabilization.centre)
-    least = minimum(objective, constraints)
-    return least if isinstance(stabilization, Level) else least * case.scale
+    value = least(cp.Problem(cp.Minimize(objective), constraints))
+    return value if isinstance(stabilization, Level) else value * case.scale
 
 
-def minimum(objective: cp.Expression, constraints: list[cp.Constraint]) -> float:
+def least(problem: cp.Problem) -> float:
     """The least value, as accurately as Clarabel can."""
-    problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
@@ -219,14 +218,23 @@ def dual_value(case: Case, rows: Rows, multipliers: np.ndarray) -> float:
     sums = np.bincount(rows.blocks[cuts], weights[cuts], minlength=case.n_blocks)
     factor = float(sums.mean()) if isinstance(stabilization, Level) else 1.0
     weights[cuts] *= factor / sums[rows.blocks[cuts]]
-    x = cp.Variable(case.dim)
-    scale = case.scale
-    objective = (weights @ rows.slopes / scale) @ x + factor * case.regularizer.cvxpy_form(x) / scale
     constant = float(weights @ rows.offsets)
-    if isinstance(stabilization, Prox):
-        objective += 0.5 * stabilization.weight * cp.sum_squares(x - stabilization.centre)
-    elif isinstance(stabilization, Level):
-        objective += 0.5 * cp.sum_squares(x - stabilization.centre)
+    if isinstance(stabilization, Level):
         constant -= factor * stabilization.level
+    problem, slope, share = lagrangian(case)
+    slope.value, share.value = weights @ rows.slopes / case.scale, factor
+    return constant + case.scale * least(problem)
+
+
+@cache
+def lagrangian(case: Case) -> tuple[cp.Problem, cp.Parameter, cp.Parameter]:
+    """Its minimisation over x, given the weighted sum of the slopes and the weight of the level."""
+    x, slope, share = cp.Variable(case.dim), cp.Parameter(case.dim), cp.Parameter(nonneg=True)
+    stabilization = case.stabilization(case.rows("few"))
+    factor = share if isinstance(stabilization, Level) else 1.0
+    objective = slope @ x + factor * case.regularizer.cvxpy_form(x) / case.scale
+    if stabilization is not None:
+        weight = stabilization.weight if isinstance(stabilization, Prox) else 1.0
+        objective += 0.5 * weight * cp.sum_squares(x - stabilization.centre)
     constraints = [*case.reduced.simple_set.cvxpy_form(x), cp.abs(x) <= REACH]
-    return constant + scale * minimum(objective, constraints)
+    return cp.Problem(cp.Minimize(objective), constraints), slope, share

@@ -97,8 +97,7 @@ def slackness(result, H, y, nu):
         assert (d[margins < rho - 1e-5] >= 1.0 / nu - 1e-6).all()
 
 
-@pytest.mark.parametrize("method", SMOOTHED, ids=repr)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed, method", [(seed, SMOOTHED[seed % 6]) for seed in range(20)], ids=repr)
 def test_smoothed_methods_come_within_their_tolerance(seed, method):
     H, y, nu = instance(seed)
     tol = 0.05
@@ -124,7 +123,7 @@ def all_stumps(X):
 
 def test_stumps_certify_the_optimum_over_all_stumps():
     X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[:, :8], 2.0 * y - 1.0
+    X, y = X[:, :3], 2.0 * y - 1.0
     nu = 0.1 * y.size
     result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-7)
     assert result.status is cut.Status.OPTIMAL

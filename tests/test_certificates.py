@@ -99,14 +99,14 @@ LOOSE = {
 
 
 @pytest.mark.parametrize("backend", LOOSE)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_loose_backend_gives_safe_bounds(backend, seed):
-    """Ten problems per seed: 200 problems in all."""
+    """Ten problems per seed: 100 problems in all."""
     rng = np.random.default_rng([seed, len(backend)])
     kept = 0
     for _ in range(10):
         problem = random_problem(rng)
-        exact = problem.solve(tol=1e-11, max_iter=500)
+        exact = problem.solve(tol=1e-9, max_iter=500)
         loose = problem.solve(cut.BMRM(), LOOSE[backend], tol=1e-6, max_iter=6)
         kept += loose.backend == backend
         assert np.isfinite(loose.lower_bound)

@@ -198,6 +198,7 @@ def in_a_new_process(cache, *arguments):
     return run.stdout
 
 
+@pytest.mark.slow
 def test_after_a_warm_up_nothing_is_compiled_or_interpreted(tmp_path):
     cold = json.loads(in_a_new_process(tmp_path, "-c", SOLVE))
     assert cold["status"] == "OPTIMAL" and cold["interpreted"] > 0.0

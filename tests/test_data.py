@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
@@ -144,9 +145,11 @@ def assert_equal_sums(actual, exact, sizes, terms):
     assert (np.abs(actual - exact) <= (terms + 2) * 2.0**-52 * sizes).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "shape", "dtype", "splitting"),
+    covering(LAYOUTS, SHAPES, [np.float32, np.float64], ["one chunk", "many chunks"]),
+    indirect=["splitting"],
+)
 def test_passes_are_exact_to_rounding_in_float64(layout, shape, dtype, splitting):
     m, n = shape
     plain = entries(shape, dtype)
@@ -382,9 +385,16 @@ def test_several_callers_at_once(layout, threads, monkeypatch):
     assert wrong == []
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("layout", [*DENSE, "csr", "csr_matrix", "csc"])
+@pytest.mark.parametrize(
+    ("value", "dtype", "layout", "splitting"),
+    covering(
+        [np.nan, np.inf, -np.inf],
+        [np.float32, np.float64],
+        [*DENSE, "csr", "csr_matrix", "csc"],
+        ["one chunk", "many chunks"],
+    ),
+    indirect=["splitting"],
+)
 def test_every_entry_is_checked(layout, dtype, value, splitting):
     for i, j in [(0, 0), (22, 4), (11, 2), (0, 4), (22, 0)]:
         X = np.ones((23, 5), dtype)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from covering import covering
 from scipy import sparse
 
 import cutplane as cut
@@ -89,9 +90,9 @@ def sum_over(rows):
 HALVES = slice(None, M // 3), slice(M // 3, None)
 
 
-@pytest.mark.parametrize("n_parts", [1, 3])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Quantile(0.3)], ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "layout", "n_parts"), covering([Hinge(), Logistic(), Quantile(0.3)], LAYOUTS, [1, 3]), ids=str
+)
 def test_value_and_subgradient(client, loss, layout, n_parts):
     local = local_risk(loss, layout)
     remote = distribute(client, local, n_parts)
@@ -150,8 +151,11 @@ def test_lines_are_searched_on_sums_and_multiples(client):
     assert np.abs(results[0].x - results[1].x).max() <= 1e-8
 
 
-@pytest.mark.parametrize("m", [M, 60_000])
-@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.7), SquaredHinge(), Logistic()], ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "m"),
+    [(Hinge(), M), (Quantile(0.7), 60_000), (SquaredHinge(), M), (Logistic(), 60_000)],
+    ids=repr,
+)
 def test_few_round_trips_and_little_data(client, loss, m):
     risk = distribute(client, local_risk(loss, m=m), 2)
     asked, sizes = Counter(), []
@@ -237,7 +241,7 @@ def kill_workers(client, futures):
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["functions", "local memory"])
+@pytest.mark.parametrize("kind", [pytest.param("functions", marks=pytest.mark.slow), "local memory"])
 def test_a_worker_that_dies_is_survived(mortal_client, kind):
     local = local_risk(Hinge())
     parts = local if kind == "local memory" else [lambda rows=rows: sum_over(rows) for rows in HALVES]

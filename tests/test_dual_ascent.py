@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from own_losses import Kinked, LogCosh, Lopsided, ThreeKnots, targets
@@ -67,9 +68,7 @@ def dual_value(risk, lam, u):
     return float(offsets[0] - slopes[0] @ slopes[0] / (2.0 * lam))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("loss", "layout", "intercept"), covering(LOSSES, LAYOUTS, [False, True]), ids=str)
 def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
     lam = 0.05
     risk = instance(loss, layout, intercept=intercept)
@@ -129,9 +128,9 @@ def test_multipliers_outside_the_domain_give_no_cut():
     assert risk.dual_cut(np.full(40, 0.5))[1] == -np.inf
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("bias", [None, "regularized", "free"])
-@pytest.mark.parametrize("shape", [(40, 60), (80, 6)], ids=["wide", "tall"])
+@pytest.mark.parametrize(
+    ("loss", "bias", "shape"), covering(LOSSES, [None, "regularized", "free"], [(40, 60), (80, 6)]), ids=str
+)
 def test_solves_with_ascent_agree_with_cvxpy(monkeypatch, loss, bias, shape):
     monkeypatch.setattr("cutplane.risks.normal_equations.is_affordable", lambda X: False)
     lam = 0.02

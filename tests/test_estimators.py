@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from covering import covering
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
@@ -43,18 +44,16 @@ REASON = (
     "1e-7; test_weights_are_repetitions compares objectives."
 )
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
-TIE = {
-    "check_methods_subset_invariance": "At this optimum two scores of an example are equal but for rounding, "
-    "which depends on the number of rows that are multiplied at once."
-}
 CHECKED = {
     LinearSVC(): EQUIVALENCE,
-    LinearSVC(multi_class="crammer_singer"): EQUIVALENCE | TIE,
     LinearSVR(): EQUIVALENCE,
-    LinearClassifier("softmax"): EQUIVALENCE,
-    LinearRegressor(): EQUIVALENCE,
+    LinearClassifier("softmax"): {},
+    LinearRegressor(): {},
+}
+VARIANTS = {
+    LinearSVC(multi_class="crammer_singer"): {},
     LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
-    LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
+    LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-2): {},
 }
 
 
@@ -68,11 +67,23 @@ def test_every_parameter_is_documented_once_in_the_order_of_the_signature(name):
 
 
 def expected_failures(estimator):
-    return next(reasons for other, reasons in CHECKED.items() if repr(other) == repr(estimator))
+    every = CHECKED | VARIANTS
+    return next(reasons for other, reasons in every.items() if repr(other) == repr(estimator))
 
 
 @parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures)
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(list(VARIANTS), legacy=False)
+def test_scikit_learn_interface(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(list(VARIANTS), expected_failed_checks=expected_failures)
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)
 
 
@@ -200,9 +211,14 @@ def test_column_names():
 # Data
 
 
-@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", ["hinge", "softmax"])
+@pytest.mark.parametrize(
+    ("layout", "dtype", "loss"),
+    covering(
+        [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array],
+        [np.float32, np.float64],
+        ["hinge", "softmax"],
+    ),
+)
 def test_data_are_taken_as_they_are(layout, dtype, loss):
     X = layout(X3.astype(dtype))
     model = LinearClassifier(loss, alpha=1e-2, tol=1e-6).fit(X, Y3)

@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from scipy import sparse
 from sklearn import linear_model, svm
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -88,20 +89,24 @@ def agree(model, other, X, y, rtol=1e-4, **problem):
     assert theirs <= own + rtol * abs(own), "the other solver is not accurate enough to compare with"
 
 
-each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 each_bias = pytest.mark.parametrize("bias", ["regularized bias", "no bias"])
 
 
-@each_layout
-@each_bias
 @pytest.mark.parametrize(
-    ("loss", "penalty"), [("hinge", "l2"), ("squared_hinge", "l2"), ("squared_hinge", "l1")]
+    ("losses", "layout", "bias", "classes"),
+    covering(
+        [("hinge", "l2"), ("squared_hinge", "l2"), ("squared_hinge", "l1")],
+        LAYOUTS,
+        ["regularized bias", "no bias"],
+        [2, 3],
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("data", [TWO, THREE], ids=["binary", "3 classes"])
-def test_svc_is_liblinear(data, loss, penalty, bias, layout):
-    X, y = data
+def test_svc_is_liblinear(losses, layout, bias, classes):
+    (loss, penalty), (X, y) = losses, TWO if classes == 2 else THREE
     options = {"loss": loss, "penalty": penalty, "C": 0.5, "fit_intercept": bias != "no bias"}
-    model = LinearSVC(**options, regularize_intercept=True, tol=TOL).fit(layout(X), y)
+    model = LinearSVC(**options, regularize_intercept=True, tol=TOL).fit(LAYOUTS[layout](X), y)
     other = svm.LinearSVC(**options, dual=penalty == "l2", tol=1e-9, max_iter=1_000_000).fit(X, y)
     agree(model, other, X, y, loss=loss, penalty=penalty, C=0.5, biased=True)
 
@@ -112,7 +117,7 @@ def test_svc_with_unregularized_bias_is_libsvm(data, layout):
     X, y = data
     for k in np.unique(y)[1:]:  # one class against the rest is what libsvm solves as a binary problem
         target = y == k
-        model = LinearSVC(C=0.5, tol=TOL).fit(layout(X), target)
+        model = LinearSVC(C=0.5, tol=TOL).fit(LAYOUTS[layout](X), target)
         other = svm.SVC(kernel="linear", C=0.5, tol=1e-8).fit(X, target)
         agree(model, other, X, target, loss="hinge", penalty="l2", C=0.5)
 
@@ -145,7 +150,7 @@ def test_class_weights_and_sample_weights_are_liblinears():
 def test_svr_is_liblinear(loss, bias, layout):
     X, y = REAL
     options = {"loss": loss, "C": 0.05, "epsilon": 5.0, "fit_intercept": bias != "no bias"}
-    model = LinearSVR(**options, regularize_intercept=True, tol=TOL).fit(layout(X), y)
+    model = LinearSVR(**options, regularize_intercept=True, tol=TOL).fit(LAYOUTS[layout](X), y)
     other = svm.LinearSVR(**options, dual=True, tol=1e-9, max_iter=1_000_000).fit(X, y)
     agree(model, other, X, y, loss=loss, penalty="l2", C=0.05, biased=True)
 
@@ -153,7 +158,7 @@ def test_svr_is_liblinear(loss, bias, layout):
 @each_layout
 def test_svr_with_unregularized_bias_is_libsvm(layout):
     X, y = REAL
-    model = LinearSVR(C=0.5, epsilon=5.0, tol=TOL).fit(layout(X), y)
+    model = LinearSVR(C=0.5, epsilon=5.0, tol=TOL).fit(LAYOUTS[layout](X), y)
     other = svm.SVR(kernel="linear", C=0.5, epsilon=5.0, tol=1e-8).fit(X, y)
     agree(model, other, X, y, loss="epsilon_insensitive", penalty="l2", C=0.5)
 
@@ -179,7 +184,7 @@ def test_logistic_regression(penalty, solver, bias, biased, layout):
         fit_intercept=bias,
         regularize_intercept=biased,
         tol=TOL,
-    ).fit(layout(X), y)
+    ).fit(LAYOUTS[layout](X), y)
     options = {"solver": "lbfgs", **solver}
     other = linear_model.LogisticRegression(
         C=1.0 / (0.02 * len(X)), fit_intercept=bias, tol=1e-9, max_iter=100_000, **options
@@ -225,14 +230,12 @@ REGRESSIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("loss", "penalty", "alpha", "data", "build"), REGRESSIONS.values(), ids=REGRESSIONS.keys()
-)
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-@each_layout
-def test_regressions(loss, penalty, alpha, data, build, bias, layout):
-    X, y = data
-    model = LinearRegressor(loss, penalty, alpha, l1_ratio=0.3, fit_intercept=bias, tol=TOL).fit(layout(X), y)
+@pytest.mark.parametrize(("name", "layout", "bias"), covering(REGRESSIONS, LAYOUTS, [True, False]), ids=str)
+def test_regressions(name, layout, bias):
+    loss, penalty, alpha, (X, y), build = REGRESSIONS[name]
+    model = LinearRegressor(loss, penalty, alpha, l1_ratio=0.3, fit_intercept=bias, tol=TOL).fit(
+        LAYOUTS[layout](X), y
+    )
     other = build(bias, len(X)).set_params(fit_intercept=bias).fit(X, y)
     agree(model, other, X, y, loss=loss, penalty=penalty, C=1.0 / len(X), alpha=alpha)
 
@@ -266,11 +269,13 @@ def whole_problem(X, y, loss, omega, alpha, bias):
     return whole.solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize(("penalty", "omega"), PENALTIES.values(), ids=PENALTIES.keys())
-@pytest.mark.parametrize("loss", [Hinge(), ModifiedHuber(), Exponential()], ids=repr)
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-def test_any_penalty(loss, penalty, omega, bias):
-    X, y = TWO
+@pytest.mark.parametrize(
+    ("name", "loss", "bias"),
+    covering(PENALTIES, [Hinge(), ModifiedHuber(), Exponential()], [True, False]),
+    ids=str,
+)
+def test_any_penalty(name, loss, bias):
+    (penalty, omega), (X, y) = PENALTIES[name], TWO
     model = LinearClassifier(loss, penalty, 0.05, l1_ratio=0.3, fit_intercept=bias, tol=TOL).fit(X, y)
     optimum = whole_problem(X, SIGNS, loss, omega, 0.05, bias)
     assert model.lower_bound_ <= optimum * (1.0 + 1e-7)
@@ -290,10 +295,13 @@ def test_any_loss(loss, penalty):
 
 
 @pytest.mark.parametrize(
-    "loss", ["multiclass_hinge", "softmax", MulticlassHinge(5.0 * (1.0 - np.eye(3)))], ids=repr
+    ("loss", "penalty", "bias"),
+    covering(
+        ["multiclass_hinge", "softmax", MulticlassHinge(5.0 * (1.0 - np.eye(3)))],
+        ["l2", "l1", "elasticnet", L2(1.0)],
+        [True, False],
+    ),
 )
-@pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet", L2(1.0)], ids=repr)
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 def test_joint_problems(loss, penalty, bias):
     X, y = THREE
     model = LinearClassifier(loss, penalty, 0.05, l1_ratio=0.3, fit_intercept=bias, tol=TOL).fit(X, y)

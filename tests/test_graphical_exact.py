@@ -70,7 +70,7 @@ def search(model, **options):
 def small_models():
     rng = np.random.default_rng(7)
     yield from SPECIAL.items()
-    for seed in range(200):
+    for seed in range(48):
         yield f"random {seed}", random_model(rng, hard=HARD[seed % 4], integers=seed % 3 == 0)
     for seed in range(20):
         yield f"binary {seed}", random_binary(rng)

@@ -35,7 +35,7 @@ def check(model, result, optimum, tol=1e-6):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(3))
 def test_bounds_enclose_the_optimum_of_random_models(method, block):
     for seed in range(30 * block, 30 * block + 30):
         rng = np.random.default_rng(seed)

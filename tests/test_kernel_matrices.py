@@ -1,5 +1,7 @@
 """Matrices that are kernel matrices up to rounding, and matrices that are none."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import KernelMachine, PrecomputedKernels
 from cutplane.losses import Hinge, Squared
 from cutplane.mkl import MKL
+
+SLOW = pytest.mark.slow
 
 
 class OnDemand:
@@ -59,9 +63,14 @@ def test_a_matrix_that_is_not_symmetric_is_refused(m):
         KernelMachine(Hinge(), labels(m), 1.0).solve(K)
 
 
-@pytest.mark.parametrize("m", [2, 30, 520])
-@pytest.mark.parametrize("rank", [1, 4])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("m", "rank", "dtype"),
+    [
+        *product([2, 30, 520], [1, 4], [np.float64]),
+        *((m, rank, np.float32) for m, rank in [(2, 1), (2, 4), (30, 4)]),
+        *(pytest.param(m, rank, np.float32, marks=SLOW) for m, rank in [(30, 1), (520, 1), (520, 4)]),
+    ],
+)
 def test_rounding_is_no_reason(m, rank, dtype):
     F = np.random.default_rng(m).normal(size=(m, rank)).astype(dtype)
     K = F @ F.T

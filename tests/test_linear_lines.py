@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import own_losses
 import pytest
+from covering import covering
 from scipy.optimize import brentq
 
 import cutplane as cut
@@ -84,9 +85,14 @@ def kink_times(f, z0, z1):
     return times[np.isfinite(times) & (times > 0.0) & (f.weights > 0.0)]
 
 
-@each_piecewise
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("m", [1, 23, 600, 90_000])
+@pytest.mark.parametrize(
+    ("loss", "m", "ties"),
+    [
+        *covering(PIECEWISE, [1, 23, 600], [False, True]),
+        *((loss, 90_000, k % 2 == 0) for k, loss in enumerate(PIECEWISE)),
+    ],
+    ids=str,
+)
 def test_the_derivative_has_every_kink_and_the_right_jumps(loss, ties, m):
     rng = np.random.default_rng(m)
     f, z0, z1 = line_of(loss, m, rng, ties, blocks=min(m, 3))
@@ -195,7 +201,7 @@ def least(f, z0, z1, parabola, limit):
 @each_piecewise
 def test_exact_search_against_enumeration(loss):
     found = set()
-    for seed in range(1000):
+    for seed in range(300):
         rng = np.random.default_rng(seed)
         ties = bool(seed % 2)
         f, z0, z1 = line_of(loss, int(rng.integers(1, 25)), rng, ties)
@@ -211,9 +217,11 @@ def test_exact_search_against_enumeration(loss):
     assert found == {"zero", "limit", "between"} | ({"kink"} if loss.outline().jumps.any() else set())
 
 
-@each_piecewise
-@pytest.mark.parametrize("kind", ["random", "ties", "heavy tailed", "one moves"])
-@pytest.mark.parametrize("limit", [math.inf, 1.0, 0.2])
+@pytest.mark.parametrize(
+    ("loss", "kind", "limit"),
+    covering(PIECEWISE, ["random", "ties", "heavy tailed", "one moves"], [math.inf, 1.0, 0.2]),
+    ids=str,
+)
 def test_the_sample_only_saves_time(loss, kind, limit):
     """With many examples the search starts from a sample; the answer is exact whatever the sample says."""
     rng = np.random.default_rng(5)

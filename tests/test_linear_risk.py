@@ -143,6 +143,7 @@ def test_no_copy_of_the_data(layout, dtype):
     X = LAYOUTS[layout](np.random.default_rng(0).standard_normal((4000, 500)).astype(dtype))
     y, w = np.ones(4000), np.zeros(500)
     size = (X.data.nbytes if sparse.issparse(X) else X.nbytes) / (8 if dtype == np.float32 else 16)
+    LinearRisk(X, y, Hinge()).oracle(w)  # compiles
     tracemalloc.start()
     f = LinearRisk(X, y, Hinge())
     f.oracle(w)

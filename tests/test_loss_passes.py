@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import own_losses
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
@@ -127,9 +128,9 @@ def examples(loss, m, rng):
     return z, y, rng.random(m) * (rng.random(m) < 0.9)
 
 
-@each_loss
-@pytest.mark.parametrize("m", [7, 1000, 100_000])
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize(
+    ("loss", "m", "blocks"), covering([*PIECEWISE, *SMOOTH], [7, 1000, 100_000], [1, 3]), ids=str
+)
 def test_compiled_sums_are_those_of_the_loss(loss, m, blocks):
     z, y, weights = examples(loss, m, np.random.default_rng(m))
     edges = np.arange(blocks + 1) * m // blocks
@@ -270,9 +271,8 @@ def test_numbers_of_the_loss_are_arguments():
 def test_other_processes_need_not_compile_again(tmp_path):
     program = """
         import numpy as np, own_losses
-        from cutplane.losses import Logistic
         from cutplane.losses.compiling import compiled
-        for loss in (Logistic(), own_losses.LogCosh(3.0)):
+        for loss in (own_losses.LogCosh(3.0),):
             code = compiled(loss, np.array([-1.0, 1.0]))
             print(code.tag, sum(sum(one.stats.cache_hits.values()) for one in code.passes.values()))
     """
@@ -286,7 +286,7 @@ def test_other_processes_need_not_compile_again(tmp_path):
         for _ in range(2)
     ]  # fmt: skip
     assert runs[0][::2] == runs[1][::2] and "None" not in runs[0]
-    assert runs[0][1::2] == ["0", "0"] and runs[1][1::2] == ["3", "3"]
+    assert runs[0][1::2] == ["0"] and runs[1][1::2] == ["3"]
 
 
 @pytest.mark.parametrize("m", [300, 3000])
@@ -305,9 +305,15 @@ def test_the_same_loss_by_another_name_takes_the_same_steps(m):
             np.testing.assert_array_equal(result.x, results[0].x)
 
 
-@pytest.mark.parametrize("loss", [*own_losses.PIECEWISE[2:], own_losses.LogCosh()], ids=str)
-@pytest.mark.parametrize("method", ["auto", OCAS(second_cut=True), BMRM(), ProximalBundle()], ids=repr)
-@pytest.mark.parametrize("shape", [(40, 6), (700, 6), (30, 50)], ids=str)
+@pytest.mark.parametrize(
+    ("loss", "method", "shape"),
+    covering(
+        [*own_losses.PIECEWISE[2:], own_losses.LogCosh()],
+        ["auto", OCAS(second_cut=True), BMRM(), ProximalBundle()],
+        [(40, 6), (700, 6), (30, 50)],
+    ),
+    ids=str,
+)
 def test_every_method_solves_a_loss_of_the_users(loss, method, shape):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal(shape), own_losses.targets(loss, shape[0], rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
@@ -44,10 +45,11 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: getattr(method, "name", method))
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("n_blocks", [1, 4])
-@pytest.mark.parametrize("more", [0, 3, 12])
+@pytest.mark.parametrize(
+    ("method", "formulation", "n_blocks", "more"),
+    covering(METHODS, FORMULATIONS, [1, 4], [0, 3, 12]),
+    ids=str,
+)
 def test_no_iteration_has_more_rows_than_allowed(method, formulation, n_blocks, more):
     problem = FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks))
     most = 3 * n_blocks + 1 + bool(problem.separators) + more

@@ -172,8 +172,11 @@ def test_bounds_are_monotone_and_enclose_the_optimum(method):
     assert max(lower) <= optimum * (1 + 1e-7) and min(upper) >= optimum * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Squared(), EpsilonInsensitive(0.2)], ids=repr)
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("loss", "order"),
+    [(Hinge(), 1), (SquaredHinge(), -1), (Squared(), 1), (EpsilonInsensitive(0.2), -1)],
+    ids=repr,
+)
 def test_a_path_over_C_reuses_cuts(loss, order):
     X, y = data(loss, m=60)
     mkl = MKL(bank_of(X), y, loss=loss)

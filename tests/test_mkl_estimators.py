@@ -37,19 +37,29 @@ KERNELS = [Linear(), Gaussian(0.5), Gaussian(2.0, features=(2, 3)), Polynomial(2
 SMALL = [Linear(), Gaussian(1.0)]
 
 
-@parametrize_with_checks(
-    [
-        MKLClassifier(),
-        MKLClassifier("single-feature", C=10.0, loss="squared_hinge"),
-        MKLClassifier(norm=2.0),
-        MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
-        MKLRegressor(),
-        MKLRegressor(loss="squared", norm=2.0),
-        MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
-        PolynomialMKLRegressor(degree=2, max_iter=2000, tol=0.5),
-    ]
-)
+VARIANTS = [
+    MKLClassifier("single-feature", C=10.0, loss="squared_hinge"),
+    MKLClassifier(norm=2.0),
+    MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
+    MKLRegressor(loss="squared", norm=2.0),
+    MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
+    PolynomialMKLRegressor(degree=2, max_iter=2000, tol=0.5),
+]
+
+
+@parametrize_with_checks([MKLClassifier(tol=0.01), MKLRegressor(tol=0.01)])
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(VARIANTS, legacy=False)
+def test_scikit_learn_interface(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(VARIANTS)
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)
 
 
@@ -163,7 +173,7 @@ def test_digits_one_against_the_rest():
 
 
 def test_only_kernels_with_weight_are_evaluated(monkeypatch):
-    X, y = load_breast_cancer(return_X_y=True)
+    X, y = (array[:200] for array in load_breast_cancer(return_X_y=True))
     model = MKLClassifier("single-feature", C=1.0).fit(X, y)
     seen = []
     for kind in (Gaussian, Polynomial):

@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from own_losses import Kinked
@@ -75,9 +76,9 @@ def newton_run(risk, regularizer, steps):
     return run, newton.point
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("loss", ALL_LOSSES, ids=repr)
-@pytest.mark.parametrize("bias", [None, "regularized", "free"])
+@pytest.mark.parametrize(
+    ("loss", "layout", "bias"), covering(ALL_LOSSES, LAYOUTS, [None, "regularized", "free"]), ids=str
+)
 def test_steps_from_the_origin_reach_the_optimum(loss, layout, bias):
     risk = instance(loss, layout, m=80, n=6, intercept=bias is not None)
     weights = np.ones(risk.dim)

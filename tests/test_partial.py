@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 
 from cutplane.engine.pinned import pins
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
@@ -89,9 +90,11 @@ def balanced(seed, m=60, n=5, shift=0.0):
     return X, y, weights
 
 
-@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic(), Squared()], ids=repr)
-@pytest.mark.parametrize("penalty", ["l2", "l1", "elastic net"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("loss", "penalty", "seed"),
+    covering([Hinge(), SquaredHinge(), Logistic(), Squared()], ["l2", "l1", "elastic net"], [0, 1, 2]),
+    ids=str,
+)
 def test_a_free_bias_is_certified(loss, penalty, seed):
     X, y, weights = balanced(seed, shift=seed)
     mask = np.arange(6) < 5

@@ -49,7 +49,7 @@ def integral(given, start, ends):
     return np.array([one(end) for end in ends])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(outlines())
 def test_values_and_slopes_are_those_that_were_declared(case):
     phi, given = case

@@ -45,12 +45,11 @@ def forms(X, a, degree, rho):
     )
 
 
-@pytest.mark.parametrize("kind", ["linear", "gram"])
-@pytest.mark.parametrize("m", [3, 12, 40])
+@pytest.mark.parametrize(("kind", "m"), [("linear", 3), ("gram", 3), ("linear", 12), ("gram", 40)])
 def test_sampled_tuples_have_the_probabilities_of_the_gradient(kind, m):
     X, _ = data(m=m)
     rng = np.random.default_rng(1)
-    a, bases, rho, draws = rng.standard_normal(m), bases_of(kind, X, 3), RHO[:4], 20_000
+    a, bases, rho, draws = rng.standard_normal(m), bases_of(kind, X, 3), RHO[:4], 10_000
     found = [sample_tuple(a, bases, rho, rng) for _ in range(draws)]
     q = forms(X, a, 3, rho)
     assert found[0][1] == pytest.approx(q.sum(), rel=1e-10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane.methods import AcceleratedGradient, MirrorDescent, ReducedGradient
@@ -89,15 +90,16 @@ def least(problem, function):
     return honest(x)[0] + problem.regularizer.value(x)
 
 
-@pytest.mark.parametrize("start", [None, np.full(5, 0.2), CENTRE], ids=["zero", "inside", "at the minimum"])
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("mistake", MISTAKES)
+STARTS = {"zero": None, "inside": np.full(5, 0.2), "at the minimum": CENTRE}
+
+
+@pytest.mark.parametrize(("mistake", "name", "start"), covering(MISTAKES, METHODS, STARTS))
 def test_a_mistake_is_named_or_does_no_harm(mistake, name, start):
     function = MISTAKES[mistake]()
     problem = over(function, name)
     tol_abs = 1e-3
     try:
-        result = problem.solve(METHODS[name], tol=1e-6, tol_abs=tol_abs, max_iter=300, x0=start)
+        result = problem.solve(METHODS[name], tol=1e-6, tol_abs=tol_abs, max_iter=300, x0=STARTS[start])
     except cut.OracleError:
         return
     if result.status == "OPTIMAL":
@@ -234,9 +236,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("call", [1, 2, 4])
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "answer", "call"), covering(METHODS, ANSWERS, [1, 2, 4]))
 def test_an_answer_of_the_wrong_type_is_named(name, answer, call):
     problem = over(at_call(call, ANSWERS[answer]), name)
     try:

@@ -5,6 +5,7 @@ import math
 import pickle
 import warnings
 from dataclasses import dataclass
+from itertools import product
 
 import cvxpy as cp
 import numpy as np
@@ -140,23 +141,29 @@ def draw(regularizer, rng=RNG):
     return np.abs(x) if domain(regularizer) else x
 
 
-def by_cvxpy(regularizer, feasible_set, v, budget=None):
-    x = cp.Variable(DIM)
+def by_cvxpy(regularizer, feasible_set, budget=None):
+    """The minimum as a function of v."""
+    x, slope = cp.Variable(DIM), cp.Parameter(DIM)
     omega = regularizer.cvxpy_form(x)
     constraints = feasible_set.cvxpy_form(x) + ([] if budget is None else [omega <= budget])
-    problem = cp.Problem(cp.Minimize(omega + v @ x), constraints)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        problem.solve(cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return problem.value
+    problem = cp.Problem(cp.Minimize(omega + slope @ x), constraints)
+
+    def minimum(v):
+        slope.value = v
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            problem.solve(cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+        return problem.value
+
+    return minimum
 
 
 @pytest.mark.parametrize(("name", "set_name"), PAIRS)
 def test_conjugate_minimiser_is_the_minimum(name, set_name):
     regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
+    least = by_cvxpy(regularizer, feasible_set)
     for v in directions():
-        minimum = regularizer.conjugate_minimiser(v, feasible_set, math.inf)
-        best = by_cvxpy(regularizer, feasible_set, v)
+        minimum, best = regularizer.conjugate_minimiser(v, feasible_set, math.inf), least(v)
         if not np.isfinite(best):
             assert minimum.value == best
             assert minimum.x is None
@@ -168,12 +175,11 @@ def test_conjugate_minimiser_is_the_minimum(name, set_name):
 
 
 @pytest.mark.parametrize(("name", "set_name"), PAIRS)
-@pytest.mark.parametrize("scale", [1e-12, 1e6, 1e15, 1e300])
-def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name, scale):
+def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name):
     """No feasible point is below the value, whatever the size of v."""
     regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
     rng = np.random.default_rng(6)
-    for direction in directions():
+    for scale, direction in product([1e-12, 1e6, 1e15, 1e300], directions()):
         v = scale * direction
         value = regularizer.conjugate_minimiser(v, feasible_set, math.inf).value
         assert not math.isnan(value)
@@ -202,10 +208,11 @@ def test_pairs_without_a_closed_form_say_so():
 def test_a_budget_gives_a_finite_lower_bound(name, set_name, budget):
     """Exact on the whole space; elsewhere between the minimum without the budget and the minimum with it."""
     regularizer, feasible_set = REGULARIZERS[name], SETS[set_name]
+    least = by_cvxpy(regularizer, feasible_set, budget)
     for v in directions():
         without = regularizer.conjugate_minimiser(v, feasible_set, math.inf).value
         minimum = regularizer.conjugate_minimiser(v, feasible_set, budget)
-        best = by_cvxpy(regularizer, feasible_set, v, budget)
+        best = least(v)
         assert minimum.value >= without - 1e-12 * abs(without if np.isfinite(without) else 0)
         assert minimum.value <= best + 1e-6 * (1 + abs(best)) or not np.isfinite(best)
         if set_name == "whole":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane.engine.evaluator import Evaluator
@@ -171,9 +172,14 @@ BEYOND = {
 """Where the backends' absolute tolerances show: the bounds hold, but are not tight."""
 
 
-@pytest.mark.parametrize("width", [1e-12, 1e-6, 1e6, 1e12])
-@pytest.mark.parametrize("height", [1e-12, 1.0, 1e12])
-@pytest.mark.parametrize("name", ["L2", "L1, box", "box", "ball", "linear, box", "linear, polyhedron"])
+@pytest.mark.parametrize(
+    ("name", "height", "width"),
+    covering(
+        ["L2", "L1, box", "box", "ball", "linear, box", "linear, polyhedron"],
+        [1e-12, 1.0, 1e12],
+        [1e-12, 1e-6, 1e6, 1e12],
+    ),
+)
 def test_objectives_and_solutions_of_any_size(name, height, width):
     tol = 1e-9
     unit = scaled_formulations(1.0, 1.0)[name].solve(tol=tol)

@@ -117,7 +117,7 @@ def test_projection_is_the_nearest_point(feasible_set):
 
 
 @each(offering(Capability.PROJECTION))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_projection_is_idempotent_and_nonexpansive(feasible_set, data):
     vectors = arrays(np.float64, DIM, elements=st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0, -1.0]))

@@ -191,12 +191,15 @@ threading.Thread(target=late).start()
     assert run(code) == (["45"], "")
 
 
-def test_the_default_is_the_variable_or_else_the_cores():
+def test_the_default_is_the_variable_or_else_the_cores(monkeypatch):
     code = "from cutplane.runtime.threads import get_threads; print(get_threads())"
     assert run(code, CUTPLANE_NUM_THREADS="5") == (["5"], "")
     for wrong in ("0", "many", "-1", "1.5", ""):
-        out, error = run(code, CUTPLANE_NUM_THREADS=wrong)
-        assert not out and f"CUTPLANE_NUM_THREADS must be a positive integer, got {wrong!r}" in error
+        monkeypatch.setattr(threads, "_n_threads", None)
+        monkeypatch.setenv(threads.VARIABLE, wrong)
+        message = f"CUTPLANE_NUM_THREADS must be a positive integer, got {wrong!r}"
+        with pytest.raises(InvalidInputError, match=message):
+            get_threads()
     without = {name: value for name, value in os.environ.items() if name != threads.VARIABLE}
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=without)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -182,7 +182,7 @@ LINEAR = "cut.Problem(ManyBlocks(), feasible_set=cut.Box(-1, 1))"
         (MANY, "cut.BMRM()", "auto", 3.0),
         (LINEAR, "cut.Kelley()", "highs", 5.0),
         (MANY, "cut.BMRM()", "osqp", 5.0),
-        (MANY, "cut.ProximalBundle()", "clarabel", 15.0),
+        pytest.param(MANY, "cut.ProximalBundle()", "clarabel", 15.0, marks=pytest.mark.slow),
     ],
     ids=["own", "highs", "osqp", "clarabel"],
 )

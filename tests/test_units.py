@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from scipy import sparse
 from test_regularizers import DIM, REGULARIZERS
 from test_sets import SETS
@@ -170,11 +171,15 @@ BOUNDED = {
 OPTIMA = {"simplex": 1.0, "ball": 1.125 - np.sqrt(3.0 / 32.0), "polyhedron": 0.75}
 
 
-@pytest.mark.parametrize("height", [1e-11, 1.0, 1e11])
-@pytest.mark.parametrize("size", [1e-11, 1e-6, 1e6, 1e11])
-@pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize(
-    "method", [cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle(), cut.BMRM()], ids=repr
+    ("method", "name", "size", "height"),
+    covering(
+        [cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle(), cut.BMRM()],
+        BOUNDED,
+        [1e-11, 1e-6, 1e6, 1e11],
+        [1e-11, 1.0, 1e11],
+    ),
+    ids=str,
 )
 def test_solves_do_not_depend_on_units(method, name, size, height):
     result = cut.Problem(shifted_distance(size, height), feasible_set=BOUNDED[name](size)).solve(

@@ -37,9 +37,9 @@ def snippets(page):
     return [re.sub("^    ", "", block, flags=re.MULTILINE) for block in blocks]
 
 
-def definitions():
+def definitions(rows=slice(None)):
     """Return the names the snippets start from: real data, binary labels where a loss needs them."""
-    X, target = load_diabetes(return_X_y=True)
+    X, target = (array[rows] for array in load_diabetes(return_X_y=True))
     X = StandardScaler().fit_transform(X)
     y = np.where(target > np.median(target), 1.0, -1.0)
     names = {"cut": cut, "np": np, "cp": cp, "X": X, "y": y, "A": X[:50, :5], "b": target[:50] / 100}
@@ -127,9 +127,11 @@ def value_of(snippet, names):
     return value.objective if isinstance(value, cut.Result) else value
 
 
-@pytest.mark.parametrize("page", GUIDE)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page == "mkl" else ()) for page in GUIDE]
+)
 def test_the_guide_runs_as_written(page, capsys):
-    names = definitions()
+    names = definitions(slice(150))
     exec(snippets("index")[0], names)
     exec("from cutplane.pieces.lines import Line\nlams = [1.0, 0.1]", names)
     for snippet in snippets(f"guide/{page}"):
