@@ -1,6 +1,18 @@
 """cutplane: declare a convex learning problem, solve it with cutting planes, and prove it."""
 
-from cutplane import boosting, datasets, graphical, kernels, linear, losses, mkl, stopping, testing
+from cutplane import (
+    boosting,
+    datasets,
+    forms,
+    graphical,
+    kernels,
+    linear,
+    lines,
+    losses,
+    mkl,
+    stopping,
+    testing,
+)
 from cutplane.engine.callbacks import Log
 from cutplane.engine.path import Path
 from cutplane.engine.storage import load
@@ -128,10 +140,12 @@ __all__ = [
     "boosting",
     "compare",
     "datasets",
+    "forms",
     "get_threads",
     "graphical",
     "kernels",
     "linear",
+    "lines",
     "load",
     "losses",
     "mkl",

@@ -1,5 +1,5 @@
-"""The public home of `Line`, which a risk with exact lines returns."""
+"""Lines along which pieces are followed: what a risk of one's own returns."""
 
-from cutplane.pieces.lines import Line
+from cutplane.pieces.lines import Derivative, DerivativeSum, Line, PiecewiseLinear, quadratic_line
 
-__all__ = ["Line"]
+__all__ = ["Derivative", "DerivativeSum", "Line", "PiecewiseLinear", "quadratic_line"]

@@ -81,6 +81,14 @@ def test_the_bound_of_every_cone_holds_and_is_tight(name, backend):
             assert outcome.bound <= regularizer.value(point) + v @ point + 1e-9
 
 
+def test_scs_is_asked_for_a_bound_with_many_digits():
+    regularizer, simple_set = OTHERS["cubic norm"]
+    x, v = cp.Variable(DIM), np.random.default_rng(3).normal(size=DIM)
+    problem = cp.Problem(cp.Minimize(regularizer.cvxpy_form(x) + v @ x), simple_set.cvxpy_form(x))
+    outcome = solve_conic(problem, x, "SCS")
+    assert outcome.value - 1e-7 * abs(outcome.value) <= outcome.bound <= outcome.value
+
+
 def test_unbounded_inner_minima_need_a_budget():
     inner = InnerMinimum(CvxpyRegularizer(cp.norm1(W), W, 0.5), WholeSpace(DIM), DIM)
     assert inner(np.full(DIM, 0.25)).value == pytest.approx(0.0, abs=1e-8)

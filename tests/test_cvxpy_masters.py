@@ -1,15 +1,21 @@
 """Reduced problems with few rows go to cvxpy through their dual, and give the same answer."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
+import cvxpy as cp
 import numpy as np
+import osqp
 import pytest
+from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 
 import cutplane as cut
-from cutplane.masters.base import HALF_SPACE, Prox, ReducedProblem
+from cutplane.masters.base import HALF_SPACE, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.conic.cvxpy import CvxpyMaster, _respects_half_spaces
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.runtime import deadline
+from cutplane.runtime.deadline import OutOfTime
 
 SLOPES = np.array([[1.0, -2.0, 0.5, 0.0, 1.0], [-1.0, 1.0, 0.0, 2.0, -0.5], [1.0, 1.0, 1.0, 1.0, 1.0]])
 ROWS = SimpleNamespace(
@@ -51,6 +57,170 @@ def test_others_are_solved_as_they_are(monkeypatch, regularizer, simple_set, sta
     master = CvxpyMaster(ReducedProblem(5, 1, regularizer, simple_set), "clarabel")
     monkeypatch.setattr(master.dual, "solve", None)
     assert master.solve(ROWS, stabilization).x is not None
+
+
+@pytest.mark.parametrize(("dim", "unused"), [(4, "primal"), (3, "dual")])
+def test_the_dual_is_for_fewer_rows_than_variables(monkeypatch, dim, unused):
+    master = CvxpyMaster(ReducedProblem(dim, 1, cut.L2(0.5), cut.WholeSpace(dim)), "clarabel")
+    monkeypatch.setattr(getattr(master, unused), "solve", None)
+    rows = SimpleNamespace(slopes=SLOPES[:, :dim], offsets=ROWS.offsets, blocks=ROWS.blocks, ids=ROWS.ids)
+    assert master.solve(rows).x is not None
+
+
+def boxed(backend, options=None):
+    """A master of a linear programme."""
+    return CvxpyMaster(ReducedProblem(5, 1, cut.L1(0.5), cut.Box(-9, 9, dim=5)), backend, options)
+
+
+def solved_by(monkeypatch, solve):
+    """Put `solve(problem, **options)` in the place of cvxpy's."""
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+
+
+@pytest.mark.parametrize("stabilization", [None, Prox(CENTRE, 2.0)], ids=repr)
+def test_a_problem_is_compiled_once_for_a_number_of_rows(monkeypatch, stabilization):
+    """The dual form has room for the next multiple of 16 rows, and does not keep much more than is used."""
+    solved = []
+
+    def solve(problem, **options):
+        solved.append(problem)
+        right(problem, **options)
+
+    right = cp.Problem.solve
+    solved_by(monkeypatch, solve)
+    slopes = np.random.default_rng(0).normal(size=(40, 50))
+    master = CvxpyMaster(ReducedProblem(50, 1, cut.L2(0.5), cut.WholeSpace(50)), "clarabel")
+    for count in (3, 16, 17, 3, 40, 3):
+        rows = SimpleNamespace(
+            slopes=slopes[:count], offsets=np.ones(count), blocks=np.zeros(count, int), ids=np.arange(count)
+        )
+        centred = stabilization and Prox(np.zeros(50), stabilization.weight)
+        assert master.solve(rows, centred).x is not None
+    same = [one is other for one, other in pairwise(solved)]
+    assert same == [True, False, True, False, False]
+
+
+@pytest.mark.parametrize("variable_only", [True, False])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_an_answer_that_is_not_finite_is_none(monkeypatch, failures, variable_only):
+    """The primal form is asked after the dual one; if both fail, the solution says why."""
+    calls = []
+
+    def solve(problem, **options):
+        right(problem, **options)
+        calls.append(problem)
+        if len(calls) <= failures:
+            for variable in problem.variables():
+                variable.save_value(np.full(variable.shape, np.nan))
+            if not variable_only:
+                problem.constraints[0].dual_variables[0].save_value(None)
+
+    right = cp.Problem.solve
+    solved_by(monkeypatch, solve)
+    reduced = ReducedProblem(5, 1, cut.L2(0.5), cut.WholeSpace(5))
+    found = CvxpyMaster(reduced, "clarabel").solve(ROWS)
+    assert len(calls) == 2
+    if failures == 2:
+        assert (found.x, found.multipliers) == (None, None)
+        assert (found.status, found.message) == (MasterStatus.FAILED, "no finite multipliers")
+    else:
+        assert found.x == pytest.approx(SimplexQP(reduced).solve(ROWS).x, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "limit"),
+    [
+        ("clarabel", {}, "time_limit"),
+        ("osqp", {}, "time_limit"),
+        ("osqp", {"time_limit": 60.0}, "time_limit"),
+        ("osqp", {"time_limit": 2.0}, "time_limit"),
+        ("scs", {}, "time_limit_secs"),
+        ("ecos", {}, None),
+    ],
+)
+@pytest.mark.parametrize("seconds", [30.0, np.inf])
+def test_a_backend_is_told_the_seconds_that_are_left(monkeypatch, backend, options, limit, seconds):
+    told = {}
+    solved_by(monkeypatch, lambda problem, **options: told.update(options))
+    if backend.upper() not in cp.installed_solvers():
+        pytest.skip(f"{backend} is not installed")
+    with deadline.limited_to(seconds):
+        boxed(backend, options).solve(ROWS)
+    least = min(seconds, options.get("time_limit", np.inf))
+    assert {"time_limit", "time_limit_secs"} & told.keys() == ({limit} if limit and least < np.inf else set())
+    assert None not in told
+    if limit in told:
+        assert 0.9 * least < told[limit] <= least
+
+
+@pytest.mark.parametrize("ending", ["solved", "raised", "stopped"])
+def test_an_answer_that_comes_late_counts_and_a_failure_does_not(monkeypatch, ending):
+    now = [0.0]
+
+    def slow(problem, **options):
+        right(problem, **options)
+        now[0] += 10.0
+        if ending == "raised":
+            raise cp.SolverError("no time left")
+        if ending == "stopped":
+            problem._status = cp.settings.USER_LIMIT
+
+    right = cp.Problem.solve
+    monkeypatch.setattr(deadline, "clock", lambda: now[0])
+    solved_by(monkeypatch, slow)
+    with deadline.limited_to(5.0):
+        if ending == "solved":
+            assert boxed("clarabel").solve(ROWS).status is MasterStatus.SOLVED
+        with pytest.raises(OutOfTime):
+            boxed("clarabel").solve(ROWS)
+
+
+@pytest.mark.parametrize(("backend", "attempts"), [("osqp", 2), ("clarabel", 1)])
+def test_osqp_at_its_limit_is_asked_again_with_a_looser_tolerance(monkeypatch, backend, attempts):
+    told = []
+
+    def stopped_once(problem, **options):
+        told.append(options)
+        right(problem, **options)
+        if len(told) == 1:
+            problem._status = cp.settings.USER_LIMIT
+
+    right = cp.Problem.solve
+    solved_by(monkeypatch, stopped_once)
+    found = boxed(backend).solve(ROWS)
+    assert len(told) == attempts
+    if attempts == 1:
+        assert (found.status, found.message) == (MasterStatus.FAILED, "CLARABEL: user_limit")
+    else:
+        assert (found.status, found.message) == (
+            MasterStatus.SOLVED,
+            "OSQP: solved with a looser tolerance",
+        )
+        assert not told[1]["warm_start"]
+        assert told[0]["eps_abs"] < told[1]["eps_abs"] < 1e-5
+        assert told[0]["eps_rel"] < told[1]["eps_rel"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "status"), [(cut.L2(0.5), MasterStatus.FAILED), (cut.L1(0.5), MasterStatus.UNBOUNDED)]
+)
+def test_highs_is_not_trusted_if_it_calls_a_quadratic_programme_unbounded(monkeypatch, regularizer, status):
+    def unbounded(problem, **options):
+        problem._status = cp.UNBOUNDED
+
+    solved_by(monkeypatch, unbounded)
+    master = CvxpyMaster(ReducedProblem(5, 1, regularizer, cut.Box(-9, 9, dim=5)), "highs")
+    found = master.solve(ROWS)
+    assert found.status is status
+    assert found.message.startswith("HIGHS: unbounded")
+    assert ("not to be trusted" in found.message) == (status is MasterStatus.FAILED)
+
+
+def test_a_ctrl_c_that_osqp_has_caught_interrupts_the_run(monkeypatch):
+    stopped = SimpleNamespace(info=SimpleNamespace(status_val=osqp.SolverStatus.OSQP_SIGINT))
+    monkeypatch.setattr(OSQP, "solve_via_data", lambda *data, **options: stopped)
+    problem = cut.Problem(cut.LinearRisk(SLOPES, np.ones(3), cut.losses.Hinge()), cut.L1(0.1), cut.Box(-1, 1))
+    assert problem.solve(cut.BMRM(), backend="osqp").status is cut.Status.INTERRUPTED
 
 
 def test_every_half_space_must_hold():
@@ -129,6 +299,31 @@ def test_osqp_is_updated_without_a_false_answer():
         rows = SimpleNamespace(slopes=SLOPES, offsets=scale * ROWS.offsets, blocks=ROWS.blocks, ids=ROWS.ids)
         found, wanted = master.solve(rows), SimplexQP(reduced).solve(rows)
         assert found.x == pytest.approx(wanted.x, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_osqp_keeps_the_equations_of_a_set_while_the_rows_change(seed):
+    rng = np.random.default_rng(seed)
+    A, b = rng.normal(size=(3, 5)), rng.normal(size=3)
+    simple_set = cut.Polyhedron(A_eq=A, b_eq=b) & cut.Box(-50, 50)
+    reduced = ReducedProblem(5, 1, cut.L2(0.5), simple_set.resolve(5))
+    master, slopes, offsets = CvxpyMaster(reduced, "osqp"), rng.normal(size=(6, 5)), rng.normal(size=6)
+    for k in range(4):
+        rows = SimpleNamespace(
+            slopes=slopes, offsets=(1.0 + k) * offsets, blocks=np.zeros(6, int), ids=np.arange(6) + 6 * k
+        )
+        wanted = CvxpyMaster(reduced, "clarabel").solve(rows)
+        assert master.solve(rows).x == pytest.approx(wanted.x, abs=1e-5)
+
+
+def test_clarabel_is_asked_for_its_last_digits_if_nothing_else_helps():
+    rng = np.random.default_rng(1)
+    reduced = ReducedProblem(8, 1, cut.L2(0.5), cut.WholeSpace(8))
+    slopes, offsets = rng.normal(size=(6, 8)), rng.normal(size=6)
+    rows = SimpleNamespace(slopes=slopes, offsets=offsets, blocks=np.zeros(6, int), ids=np.arange(6))
+    found, wanted = CvxpyMaster(reduced, "clarabel").solve(rows), SimplexQP(reduced).solve(rows)
+    assert found.x == pytest.approx(wanted.x, abs=1e-10)
+    assert found.multipliers == pytest.approx(wanted.multipliers, abs=1e-10)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])

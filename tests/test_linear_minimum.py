@@ -86,3 +86,16 @@ def test_auxiliaries_of_another_size_are_not_charged_over_the_reach_of_x():
         assert found.value == pytest.approx(5e11, rel=1e-12)
         assert found.value <= 5e11
         assert (found.x is None) == (y == 1.0)
+
+
+@pytest.mark.parametrize("cost", [1.0, 3.0, 5.0, 7.0])
+def test_what_rounding_leaves_of_the_slope_of_an_auxiliary_is_charged(cost):
+    """The least of cost * t with c t = 1e12 c x, x >= 1/2, whose multiplier cost / c is not a number."""
+    for c in range(3, 60):
+        row = sparse.csr_array(np.array([[-1e12 * c, float(c)]]))
+        programme = LinearForm(
+            np.array([0.0, cost]), np.array([0.5, -INF]), np.array([1.0, INF]), row, np.zeros(1), np.zeros(1)
+        )
+        value = LinearMinimum(programme)(np.zeros(1)).value
+        assert value <= 5e11 * cost
+        assert value == pytest.approx(5e11 * cost, rel=1e-13)

@@ -230,6 +230,12 @@ def test_a_budget_does_not_help_an_unregularised_coordinate():
     assert L1(1.0).conjugate_minimiser(np.array([1.0, -1.0]), WholeSpace(), math.inf).value == 0.0
 
 
+def test_a_slope_little_steeper_than_the_norm_is_held_by_the_budget():
+    minimum = L1(1.0).conjugate_minimiser(np.array([1.25, -1.5]), WholeSpace(), 4.0)
+    assert minimum.value == -2.0
+    assert minimum.x.tolist() == [0.0, 4.0]
+
+
 def test_a_budget_tightens_a_wide_box():
     minimum = L1(1.0).conjugate_minimiser(np.array([3.0, 0.0]), Box(-1e6, 1e6), 2.0)
     assert minimum.value == -4.0
@@ -276,14 +282,16 @@ def test_line_is_the_restriction_and_its_right_derivative(regularizer):
         h = 1e-6
         after, before = line(t + h)[0], line(t - h)[0] if t > 0 else value - slope * h
         assert (value - before) / h - 1e-4 <= slope <= (after - value) / h + 1e-4
-    if line.kinks is None:
+    if line.derivative is None or line.newton is not None:
         return
-    ends = np.sort(line.kinks)
-    assert np.isfinite(ends).all()
-    for low, high in zip(np.r_[ends[:1] - 1, ends], np.r_[ends, ends[-1:] + 1], strict=False):
-        width = high - low
-        slopes = [line(low + share * width)[1] for share in (0.0, 0.25, 0.5, 0.75)]
-        np.testing.assert_allclose(np.diff(slopes, 2), 0.0, atol=1e-10)
+    for t in [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 3.0, *line.all_kinks()]:
+        assert line.derivative(t)[0] == pytest.approx(line(t)[1], rel=1e-9, abs=1e-12)
+
+
+def test_the_slope_of_a_line_at_a_kink_is_that_of_the_right_side():
+    line = L1(2.0).line(np.array([1.0, 3.0]), np.array([-1.0, 3.0]))
+    assert [line(t)[1] for t in (0.25, 0.5, 0.75)] == [-4.0, 4.0, 4.0]
+    assert line.all_kinks().tolist() == [0.5]
 
 
 @each_regularizer
@@ -381,6 +389,15 @@ def test_quadratic_form_of_large_sparse_matrices():
 def test_quadratic_form_keeps_its_factor_along_a_path():
     form = QuadraticForm(FACTOR.T @ FACTOR + np.eye(DIM))
     assert form.with_lam(3.0)._solve is form._solve
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_form_of_low_rank_is_unbounded_across_its_range_only(seed):
+    factor = np.random.default_rng(seed).standard_normal((2, 6))
+    form, across = QuadraticForm(factor.T @ factor), np.linalg.svd(factor)[2][2:]
+    assert form.conjugate_minimiser(factor[0], WholeSpace()).value == pytest.approx(-0.5)
+    for v in across:
+        assert form.conjugate_minimiser(v, WholeSpace()).value == -math.inf
 
 
 @pytest.mark.parametrize("zero", [np.zeros((3, 3)), sparse.csr_array((3, 3))])

@@ -210,11 +210,13 @@ def test_warm_sequences_equal_cold_solves(kind, n_blocks):
 @pytest.mark.parametrize(
     "weights", [None, LOOSE, WEIGHTS, WEIGHTS * LOOSE], ids=["equal", "bias", "any", "any, bias"]
 )
-def test_one_master_takes_every_stabilization_in_turn(weights):
+@pytest.mark.parametrize("count", [3, 40])
+def test_one_master_takes_every_stabilization_in_turn(weights, count):
     rng = np.random.default_rng(2)
     regularizer = L2(0.1, weights=weights)
     master = master_for(regularizer, 6)
-    rows = random_rows(rng, 40, 6)
+    rows = random_rows(rng, count, 6)
+    rows.slopes[1, -1], rows.slopes[2, -1] = 1.0, -1.0  # the last coordinate is bounded without a prox term
     for stabilization in (None, Prox(np.ones(6), 3.0), None, Prox(np.ones(6), 1e-3), PROX, PROX, None):
         solution = master.solve(rows, stabilization)
         assert_optimal(rows, 1, Quadratic.of(regularizer, 6, stabilization), solution)
@@ -382,3 +384,14 @@ def test_numbers_that_are_not_finite_fail_and_are_forgotten(bad):
 def test_refusal(regularizer, feasible_set, stabilization, reason):
     answer = SimplexQP.refusal(ReducedProblem(6, 1, regularizer, feasible_set.resolve(6)), stabilization)
     assert answer is None if reason is None else reason in answer
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_half_spaces_hold_to_their_own_last_digits_next_to_steep_cuts(seed):
+    rng = np.random.default_rng(seed)
+    cuts, normals = 1e8 * rng.standard_normal((5, 6)), rng.standard_normal((8, 6))
+    rows = make_rows(
+        np.vstack([cuts, normals]), [*np.zeros(5), *np.full(8, -1.0)], [0] * 5 + [HALF_SPACE] * 8
+    )
+    x = master_for(L2(1.0), 6).solve(rows).x
+    assert (normals @ x - 1.0 <= 2e-12 * (np.abs(normals) @ np.abs(x) + 1.0)).all()

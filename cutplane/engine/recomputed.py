@@ -41,7 +41,7 @@ class Recomputed:
     def __init__(self, certificate: Certificate, evaluator: Evaluator):
         self.certificate = certificate
         self.evaluator = evaluator
-        self._probe = np.random.default_rng(0).uniform(1.0, 2.0, certificate.slopes.shape[1])
+        self._probe = np.random.default_rng(0).random(certificate.slopes.shape[1])
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
         self._reach = self._distance()
@@ -82,7 +82,7 @@ class Recomputed:
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
         last_bits = ROUNDING * sizes / self._reach
-        same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), 2.0 * last_bits)
+        same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), last_bits)
         candidates = np.flatnonzero(same) if block == HALF_SPACE else np.flatnonzero(same[[block]]) + block
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
         close = apart.max(axis=1, initial=0.0) <= RECOMPUTED * steepest

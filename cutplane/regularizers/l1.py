@@ -156,13 +156,13 @@ def _terms(v: Array, costs: Array, x: Array) -> float:
 def _ball_vertex(v: Array, costs: Array, among: Array, budget: float) -> Minimum:
     """Return the minimum of sum_j costs_j |x_j| + v_j x_j, j in `among`, where the first sum is <= budget."""
     x = np.zeros_like(v, dtype=np.float64)
-    slack = np.where(among, np.abs(v) - costs, 0.0)
-    if not (slack > 0.0).any():
+    steep = np.flatnonzero(among & (np.abs(v) > costs))
+    if not steep.size:
         return Minimum(0.0, x)
-    if (slack[costs == 0.0] > 0.0).any() or not math.isfinite(budget):
+    if not costs[steep].all() or not math.isfinite(budget):
         return UNBOUNDED
     with np.errstate(all="ignore"):
-        ratio = np.where(slack > 0.0, np.abs(v) / costs, 0.0)
-        j = int(np.argmax(ratio))
+        ratios = np.abs(v[steep]) / costs[steep]
+        j = steep[np.argmax(ratios)]
         x[j] = -np.sign(v[j]) * budget / costs[j]
-        return minimum(budget * (1.0 - ratio[j]), x)
+        return minimum(budget * (1.0 - ratios.max()), x)
