@@ -39,7 +39,7 @@ FILES = (
         f"masters/{name}"
         for name in "conic_solve cones linear_minimum dual_qp prox_problem highs* cvxpy*".split()
     ),
-    *(f"regularizers/{name}" for name in "closed_forms l2 l1 elastic_net entropy group quadratic".split()),
+    *(f"regularizers/{name}" for name in "base l2 l1 elastic_net entropy group quadratic".split()),
 )
 """Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""
 

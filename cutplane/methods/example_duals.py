@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, LinearPredictor, ability, offers
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ def direct_minimiser(run: Run) -> Array | None:
 
 def dual_ascent(run: Run) -> Any:
     """Return coordinate ascent on the dual of the problem, from known multipliers."""
-    ascent = getattr(run.problem.risk, Capability.DUAL_ASCENT.value)
-    return ascent(_quadratic(run, Capability.DUAL_ASCENT), known_multipliers(run))
+    risk: Any = run.problem.risk
+    return risk.dual_ascent(_quadratic(run, Capability.DUAL_ASCENT), known_multipliers(run))
 
 
 def multiplier_method(run: Run, point: Point) -> Any:
     """Return the method of multipliers, from known multipliers and an evaluated point."""
     quadratic = _quadratic(run, Capability.MULTIPLIER_METHOD)
     gap = point.objective - run.lower
-    start = getattr(run.problem.risk, Capability.MULTIPLIER_METHOD.value)
+    risk: Any = run.problem.risk
     size = gap if math.isfinite(gap) else abs(point.objective)
-    return start(quadratic, known_multipliers(run), point.image, size)
+    return risk.multiplier_method(quadratic, known_multipliers(run), point.image, size)
 
 
 def known_multipliers(run: Run) -> Array | None:
@@ -54,18 +54,16 @@ def known_multipliers(run: Run) -> Array | None:
 
 
 def _n_features(run: Run) -> int:
-    return run.problem.dim - bool(getattr(run.problem.risk, "intercept", False))
+    risk = run.problem.risk
+    return run.problem.dim - int(isinstance(risk, LinearPredictor) and risk.intercept)
 
 
 def _quadratic(run: Run, capability: Capability) -> Any:
     """Return the regularizer, if it is all there is beside a risk with the capability."""
     problem, regularizer = run.problem, run.problem.active_regularizer
-    if not (
-        problem.is_unconstrained
-        and offers(problem.risk, capability)
-        and offers(regularizer, Capability.QUADRATIC)
-    ):
+    form = ability(regularizer, Capability.QUADRATIC)
+    if form is None or not problem.is_unconstrained or not offers(problem.risk, capability):
         return None
-    quadratic = getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
+    quadratic = form(problem.dim)
     n = _n_features(run)
     return quadratic if quadratic is not None and n and quadratic.weights[:n].all() else None

@@ -14,6 +14,7 @@ from cutplane.methods.example_duals import (
     offers_multiplier_method,
 )
 from cutplane.methods.newton import NewtonSteps
+from cutplane.pieces.capabilities import LinearPredictor
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Moves:
 
     def _prepare(self, run: Run) -> int:
         """Find out which moves there are; return how many iterations of cuts come first."""
-        m, n, entries = _size(run) if hasattr(run.problem.risk, "data") else (0, 0, 0.0)
+        m, n, entries = _size(run)
         cuts = _USUAL_ITERATIONS if m >= n else _USUAL_IF_WIDE
         self._rates[CUTS] = _USUAL_FALL / (cuts * _cost_of_cuts(run)) if m else 0.0
         dense = entries == m * n
@@ -188,7 +189,9 @@ def _cost_of_cuts(run: Run) -> float:
 
 
 def _size(run: Run) -> tuple[int, int, float]:
-    """Return the numbers of examples, of features, and of entries stored, of a risk that keeps data."""
-    data: Any = getattr(run.problem.risk, "data")  # noqa: B009
-    m, n = data.X.shape
-    return m, n, m * data.row_entries
+    """Return the numbers of examples, of features, and of entries stored; zeros if there are no data."""
+    risk = run.problem.risk
+    if not isinstance(risk, LinearPredictor):
+        return 0, 0, 0.0
+    m, n = risk.data.X.shape
+    return m, n, m * risk.data.row_entries

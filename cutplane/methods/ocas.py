@@ -9,6 +9,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.moves import DIRECT, EPOCHS, NEWTON, Moves
 from cutplane.methods.requirements import require_bounded_model, require_line
+from cutplane.pieces.capabilities import LinearPredictor
 from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
@@ -136,5 +137,8 @@ class OCAS(Method):
     def _theta(self, run: Run) -> float:
         if self.theta is not None:
             return self.theta
-        data = getattr(run.problem.risk, "data", None)
-        return _FAR if data is not None and data.X.shape[1] > data.X.shape[0] else _NEAR
+        risk = run.problem.risk
+        if not isinstance(risk, LinearPredictor):
+            return _NEAR
+        m, n = risk.data.X.shape
+        return _FAR if n > m else _NEAR

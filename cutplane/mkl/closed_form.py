@@ -15,8 +15,7 @@ from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
-from cutplane.sets.lp_ball import NonnegativeBall
-from cutplane.sets.lp_projection import lp_norm
+from cutplane.sets.lp_ball import NonnegativeBall, lp_norm
 from cutplane.sets.simplex import Simplex
 
 if TYPE_CHECKING:

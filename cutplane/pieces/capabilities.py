@@ -1,9 +1,10 @@
-"""What a piece of a problem can do, and the error that names what it cannot."""
+"""What a piece of a problem can do, asked in one way of everyone's, and the error if it cannot."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from cutplane.exceptions import MissingCapabilityError
 
@@ -13,17 +14,19 @@ class Capability(Enum):
 
     IMAGE = "image"
     LINE = "line"
+    SUBGRADIENT = "subgradient"
     PROJECTION = "project"
     RESTORATION = "restore"
     LINEAR_MINIMISATION = "minimise_linear"
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
+    UNREGULARIZED = "unregularized"
     LINEAR_FORM = "linear_form"
     ENTROPY = "log_reference"
     ENTROPIC_MINIMISATION = "minimise_entropy"
     CVXPY = "cvxpy_form"
     UNIT = "in_unit"
-    SEPARATION = "separate"
+    NEARBY = "nearby"
     DUAL_CUT = "dual_cut"
     DUAL_ASCENT = "dual_ascent"
     MULTIPLIER_METHOD = "multiplier_method"
@@ -35,15 +38,47 @@ class Capability(Enum):
     LOG_PROBABILITY = "log_probability"
 
 
-def offers(piece: Any, capability: Capability) -> bool:
-    """Tell whether `piece` has `capability`.
+class Passes(Protocol):
+    """Passes over a matrix X of data, one example per row."""
+
+    X: Any
+    row_entries: float
+    """Stored entries per row, on average."""
+
+
+@runtime_checkable
+class LinearPredictor(Protocol):
+    """A risk that is a function of X w, or of X w + b: the costs of passes over its data are known."""
+
+    intercept: bool
+    """Whether the last coordinate is the bias b."""
+
+    @property
+    def data(self) -> Passes:
+        """The passes over X."""
+        ...
+
+
+@runtime_checkable
+class SparseReader(Protocol):
+    """A master that says whether it reads sparse slopes; one that does not say is given dense ones."""
+
+    sparse: bool
+
+
+def ability(piece: Any, capability: Capability) -> Callable[..., Any] | None:
+    """Return the method by which `piece` offers `capability`; None if it does not offer it.
 
     A piece offers a capability by having the method of that name; a composite, whose offer depends on its
     parts, says so in an attribute ``withheld`` (a collection of capabilities it does not offer).
     """
-    return callable(getattr(piece, capability.value, None)) and capability not in getattr(
-        piece, "withheld", ()
-    )
+    method = getattr(piece, capability.value, None)
+    return method if callable(method) and capability not in getattr(piece, "withheld", ()) else None
+
+
+def offers(piece: Any, capability: Capability) -> bool:
+    """Tell whether `piece` has `capability`."""
+    return ability(piece, capability) is not None
 
 
 def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> None:
