@@ -39,7 +39,7 @@ FILES = (
         f"masters/{name}"
         for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox*".split()
     ),
-    *(f"regularizers/{name}" for name in "closed_forms l2 l1 elastic_net entropy group quadratic".split()),
+    *(f"regularizers/{name}" for name in "base l2 l1 elastic_net entropy group quadratic".split()),
 )
 """Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""
 

@@ -6,7 +6,7 @@ import pytest
 import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, ReducedProblem
 from cutplane.masters.lp.highs import HighsMaster
-from cutplane.regularizers.closed_forms import is_whole_space
+from cutplane.sets.base import is_whole_space
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.risks import chunks, dense_data, matrix, sparse_data
-from cutplane.risks.data import as_matrix, make_data
+from cutplane.risks import chunks, matrix
+from cutplane.risks import data as data_module
+from cutplane.risks.data import make_data
+from cutplane.risks.matrix import as_matrix
 from cutplane.runtime import threads as threads_module
 from cutplane.runtime.threads import get_threads, set_threads
 
@@ -127,7 +129,7 @@ def split_finely(monkeypatch):
         (chunks, "PANEL", 4),
         (matrix, "TILE", 12),
         (matrix, "RUN", 3),
-        (dense_data, "TILE", 12),
+        (data_module, "TILE", 12),
     ]:
         monkeypatch.setattr(module, name, size)
 
@@ -217,8 +219,7 @@ def test_passes_over_large_data_are_split(order, shape, monkeypatch):
         counts.append(len(pieces))
         return threads_module.run_chunks(function, pieces)
 
-    for module in (dense_data, sparse_data):
-        monkeypatch.setattr(module, "run_chunks", run_chunks)
+    monkeypatch.setattr(data_module, "run_chunks", run_chunks)
     rng = np.random.default_rng(0)
     X = rng.standard_normal(shape).astype(np.float32)
     exact = X.astype(np.float64)
@@ -485,7 +486,9 @@ def test_other_types_and_formats_are_converted_once(convert):
 
 def test_numba_is_not_imported_before_the_first_pass():
     code = (
-        "import sys, numpy as np; from cutplane.risks.data import as_matrix, make_data\n"
+        "import sys, numpy as np\n"
+        "from cutplane.risks.data import make_data\n"
+        "from cutplane.risks.matrix import as_matrix\n"
         "make_data(as_matrix(np.ones((3, 2))), np.array([0, 3])); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

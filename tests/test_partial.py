@@ -22,7 +22,7 @@ from cutplane.regularizers import (
 )
 from cutplane.regularizers.partial import Partial
 from cutplane.risks import LinearRisk
-from cutplane.risks.bias import bias_slopes
+from cutplane.risks.examples import bias_slopes
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.sets import Box, NonnegativeOrthant
 from cutplane.testing import check_regularizer

@@ -12,7 +12,8 @@ from cutplane.boosting.ensemble import column
 from cutplane.boosting.weak_learner import as_signs, first_within_tie
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_vector
-from cutplane.risks.data import Data, as_matrix, make_data
+from cutplane.risks.data import Data, make_data
+from cutplane.risks.matrix import as_matrix
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from cutplane.engine.repair import Balanced, balance
 from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import row_sizes
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer
-from cutplane.regularizers.closed_forms import minimise_quadratic
+from cutplane.regularizers.base import Minimum, Regularizer, minimise_quadratic
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -145,7 +144,7 @@ class DualFunction:
 
     def _minimum(self, v: Array, budget: float, set_multipliers: Array | None, extent: float) -> Minimum:
         problem = self.problem
-        closed_form = getattr(problem.active_regularizer, "conjugate_minimiser", None)
+        closed_form = ability(problem.active_regularizer, Capability.CONJUGATE)
         if closed_form is not None:
             minimum = closed_form(v, problem.simple_set, budget if math.isfinite(budget) else math.inf)
             if minimum is not None:
@@ -229,9 +228,9 @@ def _free_coordinates(problem: Declaration) -> Array:
 
 
 def _unregularized(regularizer: Regularizer, dim: int) -> Array | None:
-    own = getattr(regularizer, "unregularized", None)
+    own = ability(regularizer, Capability.UNREGULARIZED)
     if own is not None:
         return own(dim)
-    quadratic = getattr(regularizer, "quadratic", None)
+    quadratic = ability(regularizer, Capability.QUADRATIC)
     form = quadratic(dim) if quadratic else None
     return None if form is None else form.weights == 0.0

@@ -9,12 +9,12 @@ import numpy as np
 
 from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
-from cutplane.sets.base import FeasibleSet, Separator
+from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.whole import WholeSpace
 
 
@@ -65,12 +65,7 @@ class Declaration:
     @cached_property
     def is_unconstrained(self) -> bool:
         """Whether X is the whole space."""
-        bounds = self.simple_set.bounds(self.dim)
-        return (
-            not self.separators
-            and bounds is not None
-            and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())
-        )
+        return not self.separators and is_whole_space(self.simple_set, self.dim)
 
     def objective(self, x: Any) -> float:
         """Return f(x) + g(x), without looking at the feasible set."""
@@ -80,12 +75,12 @@ class Declaration:
 
     def into_simple_set(self, x: Array) -> Array:
         """Return the projection of x on the simple part of X (x itself if it is inside)."""
-        project = getattr(self.simple_set, "project", None)
+        project = ability(self.simple_set, Capability.PROJECTION)
         if project is not None:
             return project(x)
         if not self.in_simple_set(x, NEAR):
             x = self._projection(x)
-        restore = getattr(self.simple_set, Capability.RESTORATION.value, None)
+        restore = ability(self.simple_set, Capability.RESTORATION)
         if restore is not None:
             x = restore(x)
         return x
@@ -108,9 +103,9 @@ class Declaration:
         """
         simple = self.simple_set
         if x0 is None and not offers(simple, Capability.PROJECTION):
-            if offers(simple, Capability.LINEAR_MINIMISATION):
-                x = getattr(simple, Capability.LINEAR_MINIMISATION.value)(np.zeros(self.dim))
-                return as_vector(f"minimise_linear of {simple!r}", x, self.dim)
+            minimise = ability(simple, Capability.LINEAR_MINIMISATION)
+            if minimise is not None:
+                return as_vector(f"minimise_linear of {simple!r}", minimise(np.zeros(self.dim)), self.dim)
         x = np.zeros(self.dim) if x0 is None else as_vector("x0", x0, self.dim)
         return self.into_simple_set(x)
 

@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.engine.oracle_checks import name_of, show
 from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
 from cutplane.exceptions import OracleError
-from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
@@ -147,7 +147,8 @@ class Evaluator:
     def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
         self.calls += 1
-        slopes, offsets = self._call(getattr(self.risk, "dual_cut"), multipliers)  # noqa: B009
+        risk: Any = self.risk
+        slopes, offsets = self._call(risk.dual_cut, multipliers)
         x = np.zeros(self.problem.dim)
         return self._check_slopes(slopes, x), self._check_values(offsets, x)
 
@@ -159,20 +160,22 @@ class Evaluator:
 
     def curvature(self, x: Array, direction: Array) -> float:
         """Return c with f(x + t direction) <= f(x) + t <f'(x), direction> + c t^2 / 2 for all t in [0, 1]."""
-        bound = self._call(getattr(self.risk, Capability.CURVATURE.value), x, direction)
+        risk: Any = self.risk
+        bound = self._call(risk.curvature_bound, x, direction)
         if not 0.0 <= bound < np.inf:
             raise OracleError(f"The curvature bound of {name_of(self.risk)} is {bound}, not a number >= 0.")
         return float(bound)
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of f(x) + quadratic(x), of a risk that knows it; or None."""
-        x = self._call(getattr(self.risk, Capability.MINIMISER.value), quadratic)
+        risk: Any = self.risk
+        x = self._call(risk.minimise_with, quadratic)
         if x is None:
             return None
         array, shape = _as_own_floats(x), (self.problem.dim,)
         if array is None or array.shape != shape or not _is_finite(array):
             raise OracleError(
-                f"{name_of(self.risk)}.{Capability.MINIMISER.value} must return a finite point of shape "
+                f"{name_of(risk)}.minimise_with must return a finite point of shape "
                 f"{shape} or None, got {_describe(x)}."
             )
         return array
@@ -192,12 +195,12 @@ class Evaluator:
     @property
     def knows_nearby(self) -> bool:
         """Whether a separation oracle can move a point into its set."""
-        return any(_nearby(separator) is not None for separator in self.problem.separators)
+        return any(offers(separator, Capability.NEARBY) for separator in self.problem.separators)
 
     def nearby(self, x: Array) -> Array | None:
         """Return a point of X close to x, as the separation oracles that can propose one do; or None."""
         for separator in self.problem.separators:
-            function = _nearby(separator)
+            function = ability(separator, Capability.NEARBY)
             if function is None:
                 continue
             found = self._call(function, x)
@@ -307,10 +310,6 @@ def _drift(start: Point, end: Point, t: float, x: Array) -> float:
     inherited = abs(1.0 - t) * start.extent * start.drift + abs(t) * end.extent * end.drift
     rounding = EPS * (start.extent + abs(t) * (start.extent + end.extent))  # of z0 + t (z1 - z0)
     return (inherited + rounding) / size
-
-
-def _nearby(separator: Separator) -> Any:
-    return getattr(separator, "nearby", None)
 
 
 def _as_own_floats(value: Any) -> Array | None:

@@ -28,10 +28,10 @@ from cutplane.masters.base import (
 )
 from cutplane.masters.select import Backend, Candidate, candidates
 from cutplane.masters.units import unit_of
-from cutplane.regularizers.closed_forms import is_whole_space
+from cutplane.pieces.capabilities import SparseReader
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
-from cutplane.sets.base import scale_of, size_of
+from cutplane.sets.base import is_whole_space, scale_of, size_of
 
 Kind = type[Prox] | type[Level] | None
 
@@ -276,11 +276,15 @@ def _names(found: list[Candidate]) -> list[str]:
 
 def _readable(bundle: Bundle, master: Master) -> Rows:
     """Return the rows of the bundle, with dense slopes for a master that cannot read sparse ones."""
-    if not sparse.issparse(bundle.slopes) or getattr(master, "sparse", False):
+    if not sparse.issparse(bundle.slopes) or _reads_sparse(master):
         return bundle
     return SimpleNamespace(  # pyright: ignore[reportReturnType]
         slopes=bundle.slopes.toarray(), offsets=bundle.offsets, blocks=bundle.blocks, ids=bundle.ids
     )
+
+
+def _reads_sparse(master: Master) -> bool:
+    return isinstance(master, SparseReader) and master.sparse
 
 
 def _failure(message: str) -> MasterSolution:

@@ -58,7 +58,7 @@ class MulticlassHinge(VectorLoss):
 
     def value(self, s: Array, y: Array) -> Array:
         """Return the losses, shape (m,), of scores s of shape (m, p) and labels y of shape (m,)."""
-        from cutplane.losses.envelopes import hinge_losses
+        from cutplane.losses.multiclass_passes import hinge_losses
 
         s, out = _rows(s), np.empty(y.size)
         run_chunks(lambda part: hinge_losses(s[part], y[part], self._margins, out[part]), _chunks(s))
@@ -66,7 +66,7 @@ class MulticlassHinge(VectorLoss):
 
     def derivative(self, s: Array, y: Array) -> Array:
         """Return a subgradient in s of each loss, shape (m, p); of tied classes the true one counts."""
-        from cutplane.losses.envelopes import hinge_slopes
+        from cutplane.losses.multiclass_passes import hinge_slopes
 
         s, out = _rows(s), np.empty(s.shape)
         run_chunks(lambda part: hinge_slopes(s[part], y[part], self._margins, out[part]), _chunks(s))
@@ -80,7 +80,7 @@ class MulticlassHinge(VectorLoss):
 
     def line(self, start: Array, step: Array, y: Array, weights: Array) -> Line:
         """Return t -> sum_i weights_i l(start_i + t step_i, y_i), and its whole derivative."""
-        from cutplane.losses.envelopes import HingeDerivative, hinge_at
+        from cutplane.losses.multiclass_passes import HingeDerivative, hinge_at
 
         start, step, margins, chunks = _rows(start), _rows(step), self._margins, _chunks(start)
 
@@ -145,7 +145,7 @@ class Softmax(VectorLoss):
 
     def line(self, start: Array, step: Array, y: Array, weights: Array) -> Line:
         """Return t -> sum_i weights_i l(start_i + t step_i, y_i)."""
-        from cutplane.losses.softmax_kernel import softmax_at
+        from cutplane.losses.multiclass_passes import softmax_at
 
         chunks = _chunks(start)
         parts = [(_rises(start[k], y[k]), _rises(step[k], y[k]), weights[k]) for k in chunks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.elementary import exp, x_log_x
 from cutplane.losses.pieces import Pieces
-from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_nonnegative, as_positive, as_scalar, as_vector
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,7 @@ class EpsilonInsensitive(ScalarLoss):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        epsilon = as_scalar(
-            "EpsilonInsensitive.epsilon", self.epsilon, low=0.0, high=math.inf, high_open=True
-        )
+        epsilon = as_nonnegative("EpsilonInsensitive.epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", epsilon)
 
     def outline(self) -> Pieces:
@@ -143,7 +140,7 @@ class SquaredEpsilonInsensitive(ScalarLoss):
 
     def __post_init__(self) -> None:
         name = "SquaredEpsilonInsensitive.epsilon"
-        epsilon = as_scalar(name, self.epsilon, low=0.0, high=math.inf, high_open=True)
+        epsilon = as_nonnegative(name, self.epsilon)
         object.__setattr__(self, "epsilon", epsilon)
 
     def outline(self) -> Pieces:
@@ -178,7 +175,7 @@ class Huber(ScalarLoss):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        delta = as_scalar("Huber.delta", self.delta, low=0.0, high=math.inf, low_open=True, high_open=True)
+        delta = as_positive("Huber.delta", self.delta)
         object.__setattr__(self, "delta", delta)
 
     def outline(self) -> Pieces:

@@ -234,7 +234,8 @@ def _between(run: Run, y: Point, z: Any, t: float) -> Point:
 
 
 def _project(run: Run, x: Array) -> Array:
-    return getattr(run.problem.simple_set, Capability.PROJECTION.value)(x)
+    simple_set: Any = run.problem.simple_set
+    return simple_set.project(x)
 
 
 def _bend(x: Point, y: Point, gradient: Array, lipschitz: float) -> tuple[float, float, float]:

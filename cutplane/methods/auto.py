@@ -12,7 +12,6 @@ from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.risks.objective import LinearObjective
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -42,7 +41,7 @@ def choose(problem: Declaration) -> Method:
     method: Method
     if problem.separators and bounded:
         method = LevelBundle()
-    elif isinstance(problem.risk, LinearObjective):
+    elif problem.risk.linear:
         method = Kelley()
     elif problem.regularizer.lam > 0:
         method = Portfolio()

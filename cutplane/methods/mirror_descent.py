@@ -13,7 +13,7 @@ from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.potentials import POTENTIALS, Potential
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.capabilities import Capability, ability, require
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ class MirrorDescent(Method):
     def _estimate(self, run: Run, state: MirrorDescentState) -> tuple[Array, float]:
         """Return the estimate, and the mean of the square of its dual norm."""
         risk, x = run.problem.risk, state.x
-        sample = getattr(risk, Capability.GRADIENT_SAMPLING.value, None)
-        if self.sampling == "importance" and offers(risk, Capability.GRADIENT_SAMPLING):
+        sample = ability(risk, Capability.GRADIENT_SAMPLING) if self.sampling == "importance" else None
+        if sample is not None:
             index, value = run.timed(sample, x, state.rng)
             if not (0 <= index < x.size and math.isfinite(value)):
                 raise OracleError(

@@ -14,8 +14,9 @@ from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.pieces.capabilities import Capability, ability
 from cutplane.pieces.validation import Array
-from cutplane.sets.simplex import Simplex
+from cutplane.sets.base import FeasibleSet
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -81,7 +82,7 @@ class ReducedGradient(Method):
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a simplex."""
         require_linear_minimisation(problem, self.name)
-        if not isinstance(problem.simple_set, Simplex):
+        if not _is_simplex(problem.simple_set, problem.dim):
             raise MissingCapabilityError(
                 f"{self.name} moves along the edges of a Simplex, but the feasible set is "
                 f"{problem.simple_set!r}. Use FrankWolfe() or LevelBundle()."
@@ -164,6 +165,16 @@ class FacePath(NamedTuple):
         rest = self.x.sum() - x.sum()
         x[self.base] = rest if rest > _ROUNDING * self.x.sum() else 0.0
         return x
+
+
+def _is_simplex(feasible_set: FeasibleSet, dim: int) -> bool:
+    """Tell whether the linear form of a set is that of a simplex: x >= 0, and a sum that is given."""
+    linear_form = ability(feasible_set, Capability.LINEAR_FORM)
+    form = None if linear_form is None else linear_form(dim)
+    if form is None or form.n_columns != dim or form.rows.shape[0] != 1:
+        return False
+    signs = (form.lower == 0.0) & np.isposinf(form.upper) & (form.rows.toarray()[0] == 1.0)
+    return bool(signs.all() and form.row_lower[0] == form.row_upper[0])
 
 
 def _search(run: Run, start: Point, far: Point, accuracy: float) -> Point:

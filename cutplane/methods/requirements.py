@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.pieces.capabilities import Capability, require
-from cutplane.regularizers.base import Regularizer
+from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -30,7 +30,7 @@ def require_bounded_model(problem: Declaration, method: str) -> None:
 def require_line(problem: Declaration, method: str) -> None:
     """Raise unless the regularizer can be followed along a line."""
     regularizer = problem.regularizer
-    if hasattr(regularizer, "subgradient") or type(regularizer).line is not Regularizer.line:
+    if has_slope(regularizer):
         return
     raise MissingCapabilityError(
         f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method "

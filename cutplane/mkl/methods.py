@@ -16,7 +16,7 @@ from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
-from cutplane.sets.lp_projection import lp_norm
+from cutplane.sets.lp_ball import lp_norm
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

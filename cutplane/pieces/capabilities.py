@@ -1,9 +1,10 @@
-"""What a piece of a problem can do, and the error that names what it cannot."""
+"""What a piece of a problem can do, asked in one way of everyone's, and the error if it cannot."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from cutplane.exceptions import MissingCapabilityError
 
@@ -20,12 +21,14 @@ class Capability(Enum):
     NORM_BALL = "norm_ball"
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
+    UNREGULARIZED = "unregularized"
     LINEAR_FORM = "linear_form"
     ENTROPY = "log_reference"
     ENTROPIC_MINIMISATION = "minimise_entropy"
     CVXPY = "cvxpy_form"
     UNIT = "in_unit"
     SEPARATION = "separate"
+    NEARBY = "nearby"
     DUAL_CUT = "dual_cut"
     LINEAR_PREDICTOR = "linear_predictor"
     MINIMISER = "minimise_with"
@@ -36,15 +39,26 @@ class Capability(Enum):
     LOG_PROBABILITY = "log_probability"
 
 
-def offers(piece: Any, capability: Capability) -> bool:
-    """Tell whether `piece` has `capability`.
+@runtime_checkable
+class SparseReader(Protocol):
+    """A master that says whether it reads sparse slopes; one that does not say is given dense ones."""
+
+    sparse: bool
+
+
+def ability(piece: Any, capability: Capability) -> Callable[..., Any] | None:
+    """Return the method by which `piece` offers `capability`; None if it does not offer it.
 
     A piece offers a capability by having the method of that name; a composite, whose offer depends on its
     parts, says so in an attribute ``withheld`` (a collection of capabilities it does not offer).
     """
-    return callable(getattr(piece, capability.value, None)) and capability not in getattr(
-        piece, "withheld", ()
-    )
+    method = getattr(piece, capability.value, None)
+    return method if callable(method) and capability not in getattr(piece, "withheld", ()) else None
+
+
+def offers(piece: Any, capability: Capability) -> bool:
+    """Tell whether `piece` has `capability`."""
+    return ability(piece, capability) is not None
 
 
 def ask(piece: Any, capability: Capability, *arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import InvalidInputError, NotConvexError, OracleError
 from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
@@ -46,6 +46,26 @@ def check_depends_only_on(owner: str, piece: Any, variable: Any) -> None:
         raise InvalidInputError(f"{owner} has parameters without a value: {unset}; set their .value first.")
 
 
+def check_convex(owner: str, expression: Any) -> None:
+    """Raise `InvalidInputError` unless `expression` is scalar, `NotConvexError` unless it is convex."""
+    import cvxpy as cp
+
+    if not isinstance(expression, cp.Expression) or not expression.is_scalar():
+        raise InvalidInputError(f"{owner}.expression must be a scalar cvxpy expression, got {expression!r}.")
+    if not expression.is_convex():
+        raise NotConvexError(
+            f"{owner}.expression {shortened(expression)} must be convex, but has curvature "
+            f"{expression.curvature}. Rewrite it by the rules of disciplined convex programming "
+            "(https://dcp.cvxpy.org); if it is concave and to be maximised, pass its negative."
+        )
+
+
+def shortened(expression: Any, width: int = 200) -> str:
+    """Show a cvxpy expression on one line of at most `width` characters."""
+    text = " ".join(str(expression).split())
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
 @contextmanager
 def at(variable: Any, x: Array) -> Iterator[None]:
     """Give `variable` the value x for a while: of shape (variable.size,), in column-major order.
@@ -65,31 +85,8 @@ def at(variable: Any, x: Array) -> Iterator[None]:
 def gradient(expression: Any, variable: Any) -> Array:
     """Return a subgradient of a convex scalar expression at the variable's present value.
 
-    Parameters
-    ----------
-    expression : cvxpy.Expression
-        Passed through `with_usable_gradients` of `cvxpy_gradients` if it may have atoms whose gradient cvxpy
-        lacks, such as the maximum norm.
-    variable : cvxpy.Variable
-
-    Returns
-    -------
-    ndarray of shape (variable.size,)
-        In column-major order, as the entries of the variable.
-
-    Raises
-    ------
-    OracleError
-        If cvxpy knows none there: outside the domain of an atom, or at its boundary.
-
-    Examples
-    --------
-    >>> import cvxpy as cp, numpy as np
-    >>> from cutplane.pieces.cvxpy_tools import at, gradient
-    >>> x = cp.Variable(2)
-    >>> with at(x, np.array([3.0, 4.0])):
-    ...     gradient(cp.norm(x), x).round(3).tolist()
-    [0.6, 0.8]
+    It has shape (variable.size,), in column-major order. `with_usable_gradients` replaces atoms without a
+    gradient. An `OracleError` says that there is none: outside the domain of an atom, or at its boundary.
     """
     slope: Any
     try:
@@ -108,30 +105,10 @@ def gradient(expression: Any, variable: Any) -> Array:
 
 
 def substitute(piece: Any, variable: Any, x: Any) -> Any:
-    """Return a cvxpy expression or constraint with `variable` replaced by the expression x.
+    """Return a cvxpy expression or constraint with `variable` replaced by x, of shape (variable.size,).
 
-    Parameters
-    ----------
-    piece : cvxpy expression or constraint
-        Left as it is. The new one shares with it all subexpressions that do not depend on `variable`; a
-        constraint gets dual variables and an id of its own.
-    variable : cvxpy.Variable
-        Without attributes.
-    x : cvxpy expression of shape (variable.size,)
-        The entries of the variable in column-major order.
-
-    Raises
-    ------
-    InvalidInputError
-        If an atom cannot be rebuilt with other arguments (``perspective``, ``partial_optimize``).
-
-    Examples
-    --------
-    >>> import cvxpy as cp
-    >>> from cutplane.pieces.cvxpy_tools import substitute
-    >>> W, x = cp.Variable((2, 2), name="W"), cp.Variable(4, name="x")
-    >>> substitute(cp.norm(W, "nuc") <= 1, W, x).variables()
-    [Variable((4,), x)]
+    The new one shares with the old one all subexpressions that do not depend on `variable`; a constraint
+    gets dual variables and an id of its own. Atoms that cannot be rebuilt raise an `InvalidInputError`.
     """
     import cvxpy as cp
 

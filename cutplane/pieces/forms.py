@@ -78,6 +78,18 @@ class LinearForm:
         )
 
 
+def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.inf) -> LinearForm:
+    """Return the linear form of 0 <= x <= upper, least <= sum x <= most."""
+    return LinearForm(
+        cost=np.zeros(dim),
+        lower=np.zeros(dim),
+        upper=np.array(np.broadcast_to(upper, (dim,))),
+        rows=sparse.csr_array(np.ones((1, dim))),
+        row_lower=np.array([least]),
+        row_upper=np.array([most]),
+    )
+
+
 def bounds_only(lower: Array, upper: Array, cost: Array | None = None) -> LinearForm:
     """Return the linear form of lower <= x <= upper, with an optional cost."""
     dim = lower.shape[0]

@@ -23,6 +23,12 @@ def read_only(array: Array) -> Array:
     return view
 
 
+def set_fields(piece: Any, **values: Any) -> None:
+    """Give a frozen dataclass, while it is made, its checked fields."""
+    for name, value in values.items():
+        object.__setattr__(piece, name, value)
+
+
 def as_parameter(
     name: str, value: Any, *, low: float = -math.inf, low_open: bool = False, finite: bool = True
 ) -> float | Array:

@@ -53,6 +53,16 @@ def as_scalar(
     return number
 
 
+def as_positive(name: str, value: Any) -> float:
+    """Return `value` as a finite float above 0, or raise `InvalidInputError`."""
+    return as_scalar(name, value, low=0.0, low_open=True, high_open=True)
+
+
+def as_nonnegative(name: str, value: Any) -> float:
+    """Return `value` as a finite float of at least 0, or raise `InvalidInputError`."""
+    return as_scalar(name, value, low=0.0, high_open=True)
+
+
 def as_count(name: str, value: Any, *, low: int = 1) -> int:
     """Return `value` as an int of at least `low`, or raise `InvalidInputError`."""
     if not isinstance(value, Integral) or isinstance(value, bool):

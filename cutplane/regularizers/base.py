@@ -1,4 +1,4 @@
-"""The interface of a regularizer: a convex function simple enough to stay exact in every reduced problem."""
+"""Regularizers: convex functions simple enough to stay exact in every reduced problem; their closed forms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from cutplane.exceptions import InvalidInputError
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
+from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.lines import Line
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_nonnegative
+from cutplane.sets.box import box_corner
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -71,7 +76,11 @@ class Regularizer(ABC):
     def line(self, x0: Array, x1: Array) -> Line:
         """Return t -> g(x0 + t (x1 - x0)); the default evaluates `value` and `subgradient`."""
         direction = x1 - x0
-        gradient = getattr(self, "subgradient")  # noqa: B009
+        gradient = ability(self, Capability.SUBGRADIENT)
+        if gradient is None:
+            raise MissingCapabilityError(
+                f"A line needs the slope of {self!r}: give it a method subgradient(x)."
+            )
 
         def evaluate(t: float) -> tuple[float, float]:
             x = x0 + t * direction
@@ -81,15 +90,69 @@ class Regularizer(ABC):
 
     def with_lam(self, lam: float) -> Self:
         """Return the same regularizer with another weight."""
-        return replace(self, lam=as_scalar("lam", lam, low=0.0, high=math.inf, high_open=True))  # type: ignore[type-var]
+        return replace(self, lam=as_nonnegative("lam", lam))  # type: ignore[type-var]
+
+
+def has_slope(regularizer: Regularizer) -> bool:
+    """Tell whether a regularizer can be followed along a line: by a `subgradient` or a `line` of its own."""
+    own_line = type(regularizer).line is not Regularizer.line
+    return own_line or offers(regularizer, Capability.SUBGRADIENT)
 
 
 def check_lam(lam: Any) -> float:
     """Return `lam` as a finite nonnegative float, or raise `InvalidInputError`."""
-    return as_scalar("lam", lam, low=0.0, high=math.inf, high_open=True)
+    return as_nonnegative("lam", lam)
 
 
 def check_fits(name: str, array: Array | None, dim: int) -> None:
     """Raise `InvalidInputError` if `array` (a parameter called `name`) does not have shape (dim,)."""
     if array is not None and array.shape != (dim,):
         raise InvalidInputError(f"{name} has shape {array.shape}, but the problem has dimension {dim}.")
+
+
+UNBOUNDED = Minimum(-math.inf, None)
+
+
+def minimum(value: Any, x: Array) -> Minimum:
+    """Return a minimum, or `UNBOUNDED` if it overflowed."""
+    return Minimum(float(value), x) if np.isfinite(value) and np.isfinite(x).all() else UNBOUNDED
+
+
+def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
+    """Return the minimum of <v, x> over a box (-inf where it is open), or by the set's own oracle."""
+    bounds = feasible_set.bounds(v.shape[0])
+    if bounds is not None:
+        x = box_corner(v, *bounds)
+    elif (minimise := ability(feasible_set, Capability.LINEAR_MINIMISATION)) is not None:
+        x = minimise(v)
+        if np.shape(x) != v.shape:
+            raise OracleError(
+                f"minimise_linear of {feasible_set!r} must return a point of shape {v.shape}, "
+                f"got shape {np.shape(x)}."
+            )
+    else:
+        return None
+    return minimum(v @ x, x) if np.isfinite(x).all() else UNBOUNDED
+
+
+def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
+    """Return the minimum of a quadratic plus <v, x>: over a box, or, with equal weights, by a projection."""
+    if not form.weights.any():
+        return minimise_linear(v, feasible_set)
+    bounds = feasible_set.bounds(v.shape[0])
+    with np.errstate(all="ignore"):
+        free = form.centre - v / form.weights
+        if bounds is not None:
+            x = np.clip(free, *bounds)
+            if not form.weights.all():
+                linear = box_corner(v, *bounds, rest=form.centre)
+                x = np.where(form.weights > 0.0, x, linear)
+        else:
+            project = ability(feasible_set, Capability.PROJECTION)
+            if np.ptp(form.weights) > 0.0 or project is None:
+                return None
+            if not np.isfinite(free).all():
+                return UNBOUNDED
+            x = project(free)
+        offset = x - form.centre
+        return minimum((0.5 * form.weights * offset) @ offset + v @ x, x)

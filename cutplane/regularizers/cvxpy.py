@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.cvxpy_tools import (
+    at,
+    check_convex,
+    check_depends_only_on,
+    check_variable,
+    gradient,
+    substitute,
+)
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer, check_lam
 
@@ -47,21 +55,9 @@ class CvxpyRegularizer(Regularizer):
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        import cvxpy as cp
-
-        from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
-
         object.__setattr__(self, "lam", check_lam(self.lam))
         check_variable("CvxpyRegularizer", self.variable)
-        if not isinstance(self.expression, cp.Expression) or not self.expression.is_scalar():
-            raise InvalidInputError(
-                f"CvxpyRegularizer.expression must be a scalar cvxpy expression, got {self.expression!r}."
-            )
-        if not self.expression.is_convex():
-            raise NotConvexError(
-                f"CvxpyRegularizer.expression {self.expression} is not convex by cvxpy's rules (DCP); "
-                "its curvature is " + self.expression.curvature + "."
-            )
+        check_convex("CvxpyRegularizer", self.expression)
         check_depends_only_on("CvxpyRegularizer", self.expression, self.variable)
 
     def __repr__(self) -> str:
@@ -77,23 +73,17 @@ class CvxpyRegularizer(Regularizer):
 
     def value(self, x: Array) -> float:
         """Return g(x); inf outside the domain of an atom."""
-        from cutplane.pieces.cvxpy_tools import at
-
         with at(self.variable, x):
             value = float(self.expression.value)
         return math.inf if math.isnan(value) else self.lam * value
 
     def subgradient(self, x: Array) -> Array:
         """Return a subgradient by cvxpy's chain rule."""
-        from cutplane.pieces.cvxpy_tools import at, gradient
-
         with at(self.variable, x):
             return self.lam * gradient(self._differentiable, self.variable)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return lam times the expression with x in the place of the variable."""
-        from cutplane.pieces.cvxpy_tools import substitute
-
         return self.lam * substitute(self.expression, self.variable, x)
 
     @cached_property

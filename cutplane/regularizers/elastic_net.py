@@ -12,8 +12,7 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import Array, as_scalar
-from cutplane.regularizers.base import Minimum, Regularizer, check_lam
-from cutplane.regularizers.closed_forms import minimum
+from cutplane.regularizers.base import Minimum, Regularizer, check_lam, minimum
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.pieces.parameters import as_parameter, short_repr
+from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
-from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
+from cutplane.regularizers.base import (
+    UNBOUNDED,
+    Minimum,
+    Regularizer,
+    check_fits,
+    check_lam,
+    minimise_linear,
+    minimum,
+)
 from cutplane.sets.box import Box, NonnegativeOrthant
 
 if TYPE_CHECKING:
@@ -52,7 +60,7 @@ class _Entropy(Regularizer):
         if bounds is not None:
             lower, upper = np.maximum(bounds[0], 0.0), bounds[1]
             return self._over_box(v, lower, upper) if (upper >= 0.0).all() else Minimum(math.inf, None)
-        minimise = getattr(feasible_set, "minimise_entropy", None)
+        minimise = ability(feasible_set, Capability.ENTROPIC_MINIMISATION)
         if minimise is None:
             return None
         if self.lam == 0.0:
@@ -152,8 +160,7 @@ class RelativeEntropy(_Entropy):
 
     def __post_init__(self) -> None:
         reference = as_parameter("RelativeEntropy.reference", self.reference, low=0.0, low_open=True)
-        object.__setattr__(self, "reference", reference)
-        object.__setattr__(self, "lam", check_lam(self.lam))
+        set_fields(self, reference=reference, lam=check_lam(self.lam))
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if `reference` is a vector that does not have shape (dim,)."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import DiagonalQuadratic
-from cutplane.pieces.parameters import as_parameter, short_repr
+from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_scalar
-from cutplane.regularizers.base import Minimum, Regularizer, check_lam
-from cutplane.regularizers.closed_forms import is_whole_space, minimise_linear, minimum
+from cutplane.regularizers.base import Minimum, Regularizer, check_lam, minimise_linear, minimum
+from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -67,8 +67,11 @@ class SquaredGroupNorm(Regularizer):
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", tuple(_indices(k, group) for k, group in enumerate(self.groups)))
-        object.__setattr__(self, "lam", check_lam(self.lam))
+        set_fields(
+            self,
+            groups=tuple(_indices(k, group) for k, group in enumerate(self.groups)),
+            lam=check_lam(self.lam),
+        )
         p = as_scalar("SquaredGroupNorm.p", self.p, low=1.0, high=math.inf, high_open=True)
         object.__setattr__(self, "p", p)
         rho = as_parameter("SquaredGroupNorm.rho", self.rho, low=0.0, low_open=True)

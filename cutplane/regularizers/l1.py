@@ -11,10 +11,17 @@ from scipy import sparse
 
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.lines import Line, PiecewiseLinear
-from cutplane.pieces.parameters import as_optional_vector, short_repr
+from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
-from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear, minimum
+from cutplane.regularizers.base import (
+    UNBOUNDED,
+    Minimum,
+    Regularizer,
+    check_fits,
+    check_lam,
+    minimise_linear,
+    minimum,
+)
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -53,8 +60,9 @@ class L1(Regularizer):
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", check_lam(self.lam))
-        object.__setattr__(self, "weights", as_optional_vector("L1.weights", self.weights, low=0.0))
+        set_fields(
+            self, lam=check_lam(self.lam), weights=as_optional_vector("L1.weights", self.weights, low=0.0)
+        )
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if `weights` do not have shape (dim,)."""

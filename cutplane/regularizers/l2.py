@@ -11,10 +11,9 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.lines import Line, quadratic_line
-from cutplane.pieces.parameters import as_optional_vector, short_repr
+from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
-from cutplane.regularizers.closed_forms import minimise_quadratic
+from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam, minimise_quadratic
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -56,9 +55,12 @@ class L2(Regularizer):
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", check_lam(self.lam))
-        object.__setattr__(self, "centre", as_optional_vector("L2.centre", self.centre))
-        object.__setattr__(self, "weights", as_optional_vector("L2.weights", self.weights, low=0.0))
+        set_fields(
+            self,
+            lam=check_lam(self.lam),
+            centre=as_optional_vector("L2.centre", self.centre),
+            weights=as_optional_vector("L2.weights", self.weights, low=0.0),
+        )
         if self.weights is not None and self.centre is not None and self.weights.shape != self.centre.shape:
             raise InvalidInputError(
                 f"L2.centre and L2.weights must agree, got shapes {self.centre.shape}, {self.weights.shape}."

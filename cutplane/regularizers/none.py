@@ -13,8 +13,7 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, bounds_only
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, check_lam
-from cutplane.regularizers.closed_forms import minimise_linear
+from cutplane.regularizers.base import Minimum, Regularizer, check_lam, minimise_linear
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet

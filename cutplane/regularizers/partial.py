@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer
-from cutplane.regularizers.closed_forms import UNBOUNDED, minimise_linear
+from cutplane.regularizers.base import UNBOUNDED, Minimum, Regularizer, has_slope, minimise_linear
 from cutplane.sets.box import Box
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Partial(Regularizer):
         if not isinstance(inner, Regularizer):
             raise InvalidInputError(f"Partial.regularizer must be a Regularizer such as L1(), got {inner!r}.")
         inner.check_dim(int(mask.sum()))
-        if not hasattr(inner, "subgradient") and type(inner).line is Regularizer.line:
+        if not has_slope(inner):
             raise MissingCapabilityError(
                 f"Partial needs the slope of {inner!r}: give it a method subgradient(x)."
             )
@@ -85,7 +85,7 @@ class Partial(Regularizer):
         """The weight of h."""
         return self.regularizer.lam
 
-    @property
+    @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that h does not offer."""
         return tuple(kind for kind in _PASSED_ON if not offers(self.regularizer, kind))
@@ -104,7 +104,7 @@ class Partial(Regularizer):
     def unregularized(self, dim: int) -> Array:
         """Return the coordinates outside the mask, and those that h leaves unregularized."""
         free = ~self.mask
-        own = getattr(self.regularizer, "unregularized", None)
+        own = ability(self.regularizer, Capability.UNREGULARIZED)
         form = self.quadratic(dim) if own is None else None
         if own is not None:
             free[self.mask] = own(int(self.mask.sum()))

@@ -15,10 +15,18 @@ from scipy.sparse.linalg import splu
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.lines import Line, quadratic_line
-from cutplane.pieces.parameters import as_matrix, as_optional_vector, short_repr
+from cutplane.pieces.parameters import as_matrix, as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
-from cutplane.regularizers.closed_forms import UNBOUNDED, is_whole_space, minimise_linear, minimum
+from cutplane.regularizers.base import (
+    UNBOUNDED,
+    Minimum,
+    Regularizer,
+    check_fits,
+    check_lam,
+    minimise_linear,
+    minimum,
+)
+from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -83,9 +91,7 @@ class QuadraticForm(Regularizer):
         Q = as_matrix("QuadraticForm.Q", self.Q)
         if Q.shape[0] != Q.shape[1]:
             raise InvalidInputError(f"QuadraticForm.Q must be square, got shape {Q.shape}.")
-        object.__setattr__(self, "Q", Q)
-        object.__setattr__(self, "c", as_optional_vector("QuadraticForm.c", self.c))
-        object.__setattr__(self, "lam", check_lam(self.lam))
+        set_fields(self, Q=Q, c=as_optional_vector("QuadraticForm.c", self.c), lam=check_lam(self.lam))
         check_fits("QuadraticForm.c", self.c, Q.shape[0])
         asymmetry = float(abs(Q - Q.T).max())
         if asymmetry > 1e-12 * float(abs(Q).max()):

@@ -34,12 +34,18 @@ class Risk(ABC):
     black_box : bool
         Whether mistakes are looked for by a few questions at the end of a solve (see `Problem.solve`); False
         for a risk that is known to be right.
+    linear : bool
+        Whether f is linear, so that its only cut is the function itself.
+    splits_sums : bool
+        Whether a sum with this risk gives a cut for each block of each term.
     """
 
     dim: int
     n_blocks: int = 1
     exact: bool = True
     black_box: bool = True
+    linear: bool = False
+    splits_sums: bool = False
 
     @property
     def infima(self) -> Array:
@@ -59,6 +65,11 @@ class Risk(ABC):
         value : float, or ndarray of shape (n_blocks,)
         subgradient : ndarray of shape (dim,), or of shape (n_blocks, dim)
         """
+
+    @property
+    def summands(self) -> tuple[tuple[float, Risk], ...]:
+        """The weighted risks that f is the sum of, which a larger sum takes in place of f."""
+        return ((1.0, self),)
 
     def __add__(self, other: Any) -> Risk:
         from cutplane.risks.combination import WeightedSum

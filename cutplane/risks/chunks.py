@@ -32,16 +32,9 @@ Ranges = list[tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Parts of the rows (or of the columns) of each block, with one vector of sums for each part.
+    """Parts of each block, from edges[s] to edges[s + 1], with one vector of sums for each part.
 
-    Parameters
-    ----------
-    edges : ndarray of int64
-        Segment s is edges[s] <= i < edges[s + 1].
-    first : ndarray of int64
-        The first segment of each block.
-    groups : list of (low, high)
-        The segments low <= s < high are a chunk.
+    first[k] is the first segment of block k; the segments low <= s < high of each of the groups are a chunk.
     """
 
     edges: Array
@@ -110,19 +103,11 @@ def one_segment(size: int) -> Segments:
 
 
 def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -> Segments:
-    """Split each block into segments of nearly equal cost.
+    """Split each block of rows (or columns) into segments of nearly equal cost, at most `most` of them.
 
-    Parameters
-    ----------
-    blocks : ndarray of shape (n_blocks + 1,)
-        The edges of the blocks.
-    cost : float or ndarray
-        The cost of each row (or column), or cost[i], that of all before i.
-    width : int
-        The length of a vector of sums. A block of cost c is split into sqrt(c / (2 width)) segments at most:
-        with as many threads, a segment takes longer than to clear all sums and to add them up.
-    most : int
-        Segments of a block, and chunks, at most.
+    `cost` is that of each row, or cost[i] that of all before i. With vectors of sums of length `width`, a
+    block of cost c is split into sqrt(c / (2 width)) segments at most: with as many threads, a segment takes
+    longer than to clear all sums and to add them up.
     """
     costs = np.diff(_cost_before(cost, blocks))
     cuts = [blocks]

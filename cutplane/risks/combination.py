@@ -13,7 +13,8 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.risks.objective import LinearObjective
 
@@ -51,9 +52,12 @@ class WeightedSum(Risk):
     exact: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exact", all(r.exact for _, r in self.terms))
-        object.__setattr__(self, "dim", self.terms[0][1].dim)
-        object.__setattr__(self, "n_blocks", sum(r.n_blocks for _, r in self.terms) if self.separate else 1)
+        set_fields(
+            self,
+            exact=all(r.exact for _, r in self.terms),
+            dim=self.terms[0][1].dim,
+            n_blocks=sum(r.n_blocks for _, r in self.terms) if self.separate else 1,
+        )
 
     @staticmethod
     def of(*terms: tuple[float, Risk]) -> WeightedSum:
@@ -72,14 +76,13 @@ class WeightedSum(Risk):
         for weight, risk in terms:
             if not isinstance(risk, Risk):
                 raise InvalidInputError(f"A term of a sum of risks must be (weight, Risk), got {risk!r}.")
-            c = as_scalar("the weight of a risk", weight, low=0.0, high=np.inf, high_open=True)
-            inner = risk.terms if isinstance(risk, WeightedSum) else ((1.0, risk),)
-            flat += [(c * d, r) for d, r in inner]
+            c = as_nonnegative("the weight of a risk", weight)
+            flat += [(c * d, r) for d, r in risk.summands]
         dims = {r.dim for _, r in flat}
         if len(dims) > 1:
             parts = ", ".join(f"{r!r} has {r.dim}" for _, r in flat)
             raise InvalidInputError(f"The risks of a sum must have the same dimension, but {parts}.")
-        separate = any(isinstance(r, WeightedSum) and r.separate for _, r in terms)
+        separate = any(r.splits_sums for _, r in terms)
         kept = tuple((c, r) for c, r in flat if c > 0.0) or ((1.0, LinearObjective(np.zeros(dims.pop()))),)
         imaged = all(isinstance(r, ImagedRisk) for _, r in kept)
         return (ImagedWeightedSum if imaged else WeightedSum)(kept, separate)
@@ -94,6 +97,11 @@ class WeightedSum(Risk):
         return replace(self, separate=True)
 
     @property
+    def summands(self) -> tuple[tuple[float, Risk], ...]:
+        """The terms."""
+        return self.terms
+
+    @property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that not every term offers."""
         return () if all(offers(r, Capability.CVXPY) for _, r in self.terms) else (Capability.CVXPY,)
@@ -102,6 +110,16 @@ class WeightedSum(Risk):
     def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether one of the terms is a black box."""
         return any(r.black_box for _, r in self.terms)
+
+    @property
+    def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether this sum is disaggregated."""
+        return self.separate
+
+    @property
+    def linear(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether every term is linear."""
+        return all(r.linear for _, r in self.terms)
 
     @property
     def infima(self) -> Array:
@@ -118,7 +136,8 @@ class WeightedSum(Risk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""
-        return reduce(add, [c * getattr(r, "cvxpy_form")(x) for c, r in self.terms])  # noqa: B009
+        terms: Any = self.terms
+        return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
 
     def _add_values(self, values: Iterable[Any]) -> Any:
         parts = [

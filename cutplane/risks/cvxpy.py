@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, NotConvexError, OracleError
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.cvxpy_tools import (
+    at,
+    check_convex,
+    check_depends_only_on,
+    check_variable,
+    gradient,
+    shortened,
+    substitute,
+)
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
 
@@ -63,12 +73,11 @@ class CvxpyRisk(Risk):
         from cutplane.pieces.cvxpy_gradients import with_usable_gradients
 
         _check(self.expression, self.variable)
-        object.__setattr__(self, "dim", int(self.variable.size))
-        object.__setattr__(self, "_differentiable", with_usable_gradients(self.expression))
+        set_fields(self, dim=int(self.variable.size), _differentiable=with_usable_gradients(self.expression))
         self._check_gradients()
 
     def __repr__(self) -> str:
-        return f"CvxpyRisk({_shortened(self.expression)}, {self.variable.name()})"
+        return f"CvxpyRisk({shortened(self.expression)}, {self.variable.name()})"
 
     @property
     def infima(self) -> Array:
@@ -77,8 +86,6 @@ class CvxpyRisk(Risk):
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`; inf and zero outside the domain."""
-        from cutplane.pieces.cvxpy_tools import at, gradient
-
         with at(self.variable, x):
             # With some room in these constraints, cvxpy would evaluate x^2 / y at a small negative y.
             if all(constraint.value(tolerance=0.0) for constraint in self.expression.domain):
@@ -91,13 +98,9 @@ class CvxpyRisk(Risk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the expression with its variable replaced by x, a cvxpy expression of shape (dim,)."""
-        from cutplane.pieces.cvxpy_tools import substitute
-
         return substitute(self.expression, self.variable, x)
 
     def _check_gradients(self) -> None:
-        from cutplane.pieces.cvxpy_tools import at
-
         with at(self.variable, np.ones(self.dim)):
             try:
                 self._differentiable.grad  # noqa: B018
@@ -105,34 +108,16 @@ class CvxpyRisk(Risk):
                 pass  # cvxpy added None, its gradient outside the domain of a term, to that of another term
             except (NotImplementedError, ValueError) as error:
                 raise InvalidInputError(
-                    f"cvxpy cannot compute a gradient of {_shortened(self.expression)}. Write it with other "
+                    f"cvxpy cannot compute a gradient of {shortened(self.expression)}. Write it with other "
                     "atoms, or give its value and a subgradient in a function decorated with @cutplane.risk."
                 ) from error
 
 
 def _check(expression: Any, variable: Any) -> None:
-    import cvxpy as cp
-
-    from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
-
     check_variable("CvxpyRisk", variable)
-    if not isinstance(expression, cp.Expression) or not expression.is_scalar():
-        raise InvalidInputError(
-            f"CvxpyRisk.expression must be a scalar cvxpy expression, got {expression!r}."
-        )
+    check_convex("CvxpyRisk", expression)
     check_depends_only_on("CvxpyRisk", expression, variable)
     if not expression.variables():
         raise InvalidInputError(
-            f"CvxpyRisk.expression {_shortened(expression)} is constant; it must depend on {variable.name()}."
+            f"CvxpyRisk.expression {shortened(expression)} is constant; it must depend on {variable.name()}."
         )
-    if not expression.is_convex():
-        raise NotConvexError(
-            f"CvxpyRisk.expression {_shortened(expression)} must be convex, but has curvature "
-            f"{expression.curvature}. Rewrite it by the rules of disciplined convex programming "
-            "(https://dcp.cvxpy.org); if it is concave and to be maximised, pass its negative."
-        )
-
-
-def _shortened(expression: Any, width: int = 200) -> str:
-    text = " ".join(str(expression).split())
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,7 @@ from cutplane.pieces.validation import Array, as_count, as_vector
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
     """Return labels 0, 1, ... as an int64 vector of shape (m,), and how many there may be.
 
-    Parameters
-    ----------
-    y : array_like of shape (m,)
-    m : int
-    count : int or None
-        By default one more than the largest label.
-    count_name : str
-        The name of the parameter `count`.
+    `count` is the parameter called `count_name`; None stands for one more than the largest label.
     """
     y = np.asarray(y)
     remedy = "encode y as numpy.unique(y, return_inverse=True)[1]"
@@ -70,3 +64,20 @@ def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
 def describe(X: Any) -> str:
     """Return the shape, the layout and the number type of a data matrix, for a repr."""
     return f"{X.shape[0]} x {X.shape[1]} {X.format if sparse.issparse(X) else 'dense'} {X.dtype}"
+
+
+_ROUNDING = 1e-13
+
+
+def bias_slopes(u: Array, edges: Array) -> Array:
+    """Return the sum over each block of the derivatives u of the weighted losses, one row per block.
+
+    Where the terms cancel, what rounding leaves of their sum is returned as 0. It is common (classes of equal
+    weight do so at the origin), and nothing else would tell a reduced problem with an unregularized bias that
+    the cut is flat, and not the edge of a model whose minimiser is 1e16 away.
+    """
+    blocks = [u[start:stop] for start, stop in pairwise(edges.tolist())]
+    sums = np.array([block.sum(axis=0) for block in blocks])
+    sizes = np.array([np.abs(block).sum(axis=0) for block in blocks])
+    sums[np.abs(sums) <= _ROUNDING * sizes] = 0.0
+    return sums

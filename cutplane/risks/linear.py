@@ -8,23 +8,28 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.bias import bias_slopes
-from cutplane.risks.data import DenseData, SparseData, as_matrix
-from cutplane.risks.examples import as_weights, describe
+from cutplane.risks.data import Data, make_data
+from cutplane.risks.examples import as_weights, bias_slopes, describe
+from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
-    from cutplane.risks.data import Data
     from cutplane.risks.running_sum import RunningSum
     from cutplane.risks.weighted_loss import WeightedLoss
+
+
+class Predictions(np.ndarray):
+    """Predictions X w with the memory of a search for w; arrays computed from them have none."""
+
+    memory: RunningSum | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +103,7 @@ class LinearRisk(ImagedRisk):
     weights: Array = field(init=False)
     dim: int = field(init=False)
     n_blocks: int = field(init=False)
-    _data: DenseData | SparseData = field(init=False)
+    _data: Data = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, ScalarLoss):
@@ -115,17 +120,15 @@ class LinearRisk(ImagedRisk):
             raise InvalidInputError(f"blocks must be at most the number of examples, {m}, got {blocks}.")
         if not isinstance(self.intercept, bool | np.bool_):
             raise InvalidInputError(f"intercept must be True or False, got {self.intercept!r}.")
-        for name, value in {
-            "X": X,
-            "y": y,
-            "weights": as_weights(self.sample_weight, m, self.normalize),
-            "dim": n + int(self.intercept),
-            "n_blocks": blocks,
-            "_data": (SparseData if sparse.issparse(X) else DenseData)(
-                X, np.arange(blocks + 1) * m // blocks
-            ),
-        }.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            X=X,
+            y=y,
+            weights=as_weights(self.sample_weight, m, self.normalize),
+            dim=n + int(self.intercept),
+            n_blocks=blocks,
+            _data=make_data(X, np.arange(blocks + 1) * m // blocks),
+        )
 
     def __repr__(self) -> str:
         blocks = f", {self.n_blocks} blocks" if self.n_blocks > 1 else ""
@@ -174,7 +177,7 @@ class LinearRisk(ImagedRisk):
     def slopes(self, z: Array) -> Array:
         """Return a subgradient, shape (dim,) or (n_blocks, dim): one pass over the data, or a part of one."""
         u = self._losses.derivatives(z)
-        add = getattr(z, "memory", None) or self._data.transposed_times
+        add = _memory(z) or self._data.transposed_times
         with np.errstate(over="ignore", invalid="ignore"):
             slopes = add(u) if self.n_blocks == 1 else self._data.block_sums(u)
             if self.intercept:
@@ -196,7 +199,7 @@ class LinearRisk(ImagedRisk):
 
     def combine(self, z0: Array, z1: Array, t: float) -> Array:
         """Return the predictions z0 + t (z1 - z0); what z0 remembers is theirs too."""
-        return self._remembering(self._losses.combine(z0, z1, t), getattr(z0, "memory", None))
+        return self._remembering(self._losses.combine(z0, z1, t), _memory(z0))
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that multipliers of the examples give: c_i (u_i t_i - l*(u_i, y_i)), summed.
@@ -254,8 +257,12 @@ class LinearRisk(ImagedRisk):
         """Return z with a memory of the last subgradient, if the next ones may differ for few examples."""
         if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
             return z
-        from cutplane.risks.running_sum import Predictions, RunningSum
+        from cutplane.risks.running_sum import RunningSum
 
         predictions = z.view(Predictions)
         predictions.memory = memory or RunningSum(self._data)
         return predictions
+
+
+def _memory(z: Array) -> RunningSum | None:
+    return z.memory if isinstance(z, Predictions) else None

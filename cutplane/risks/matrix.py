@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
@@ -122,13 +123,6 @@ def _check_indices(X: Any) -> None:
 def unsigned(indices: Array) -> Array:
     """Return a read-only view of indices as unsigned integers of the same size."""
     return read_only(indices.view(f"u{indices.itemsize}"))
-
-
-def read_only(array: Array) -> Array:
-    """Return a view of `array` that cannot be written to, so that kernels see one type of array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _malformed(X: Any, complaint: str) -> InvalidInputError:

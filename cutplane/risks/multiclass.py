@@ -12,11 +12,11 @@ from cutplane.losses.multiclass import MulticlassHinge
 from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.bias import bias_slopes
-from cutplane.risks.data import as_matrix
-from cutplane.risks.examples import as_labels, as_weights, describe
+from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe
+from cutplane.risks.matrix import as_matrix
 from cutplane.risks.scores import score_sums, scores
 
 
@@ -96,15 +96,15 @@ class MulticlassRisk(ImagedRisk):
         y, n_classes = as_labels(self.y, X.shape[0], self.n_classes, "n_classes")
         self.loss.check_classes(n_classes)
         shape = n_classes, X.shape[1] + bool(self.intercept)
-        for name, value in {
-            "X": X,
-            "y": y,
-            "n_classes": n_classes,
-            "weights": as_weights(self.sample_weight, X.shape[0], self.normalize),
-            "shape": shape,
-            "dim": shape[0] * shape[1],
-        }.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            X=X,
+            y=y,
+            n_classes=n_classes,
+            weights=as_weights(self.sample_weight, X.shape[0], self.normalize),
+            shape=shape,
+            dim=shape[0] * shape[1],
+        )
 
     def __repr__(self) -> str:
         intercept = ", intercept" if self.intercept else ""
@@ -155,5 +155,5 @@ class MulticlassRisk(ImagedRisk):
         z: Any = cp.Constant(self.X) @ W[:, : self.X.shape[1]].T
         if self.intercept:
             z += cp.Constant(np.ones((self.X.shape[0], 1))) @ W[:, -1:].T
-        losses = getattr(self.loss, "cvxpy_form")(z, self.y)  # noqa: B009
-        return cp.sum(cp.multiply(self.weights, losses))
+        loss: Any = self.loss
+        return cp.sum(cp.multiply(self.weights, loss.cvxpy_form(z, self.y)))

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.pieces.lines import Line, PiecewiseLinear
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_scalar
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.data import Data, DenseData, SparseData, as_matrix
+from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_weights, describe
+from cutplane.risks.matrix import as_matrix
 
 _TINY = 5e-324
 _ROUNDING = 1e-14
@@ -73,14 +74,14 @@ class NoveltyRisk(ImagedRisk):
     def __post_init__(self) -> None:
         X = as_matrix(self.X)
         m, n = X.shape
-        for name, value in {
-            "X": X,
-            "nu": as_scalar("nu", self.nu, low=0.0, high=1.0, low_open=True),
-            "weights": as_weights(self.sample_weight, m, normalize=True),
-            "dim": n + 1,
-            "_data": (SparseData if sparse.issparse(X) else DenseData)(X, np.array([0, m])),
-        }.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            X=X,
+            nu=as_scalar("nu", self.nu, low=0.0, high=1.0, low_open=True),
+            weights=as_weights(self.sample_weight, m, normalize=True),
+            dim=n + 1,
+            _data=make_data(X, np.array([0, m])),
+        )
 
     def __repr__(self) -> str:
         return f"NoveltyRisk({describe(self.X)}, nu={self.nu:g})"

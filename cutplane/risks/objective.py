@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.pieces.lines import Line, quadratic_line
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import ImagedRisk
 
@@ -36,11 +37,12 @@ class LinearObjective(ImagedRisk):
     """
 
     black_box = False
+    linear = True
     c: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "c", as_vector("LinearObjective.c", self.c))
-        object.__setattr__(self, "dim", self.c.shape[0])
+        c = as_vector("LinearObjective.c", self.c)
+        set_fields(self, c=c, dim=c.shape[0])
 
     def __repr__(self) -> str:
         return f"LinearObjective(dim={self.dim})"

@@ -12,10 +12,12 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Hinge
 from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.data import Data, DenseData, SparseData, as_matrix
+from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_labels, as_weights, describe
+from cutplane.risks.matrix import as_matrix
 from cutplane.risks.weighted_loss import WeightedLoss
 
 
@@ -109,18 +111,16 @@ class OrdinalRisk(ImagedRisk):
             )
         weights = as_weights(self.sample_weight, m, self.normalize)
         rows, columns = _comparisons(y, n_levels, self.thresholds)
-        for name, value in {
-            "X": X,
-            "y": y,
-            "n_levels": n_levels,
-            "dim": n + n_levels - 1,
-            "_data": (SparseData if sparse.issparse(X) else DenseData)(X, np.array([0, m])),
-            "_margins": _differences(
-                rows, columns, np.where(y[rows] > columns, 1.0, -1.0), m + n_levels - 1, m
-            ),
-            "_losses": weighted_loss(self.loss, np.ones(rows.size), weights[rows], np.array([0, rows.size])),
-        }.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            X=X,
+            y=y,
+            n_levels=n_levels,
+            dim=n + n_levels - 1,
+            _data=make_data(X, np.array([0, m])),
+            _margins=_differences(rows, columns, np.where(y[rows] > columns, 1.0, -1.0), m + n_levels - 1, m),
+            _losses=weighted_loss(self.loss, np.ones(rows.size), weights[rows], np.array([0, rows.size])),
+        )
 
     def __repr__(self) -> str:
         return f"OrdinalRisk({self.loss!r}, {describe(self.X)}, {self.n_levels} levels, {self.thresholds})"

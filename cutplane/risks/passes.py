@@ -1,12 +1,12 @@
-"""Kernels of the passes over a data matrix, each over a part of it; no interpreter lock, float64 sums.
+"""Routines of the passes over a data matrix, each over a part of it; no interpreter lock, float64 sums.
 
 A sparse matrix is CSR, or the transpose of CSC. Its index arrays are unsigned, and so are the indices into
 them: tests for negative ones would take a third of the time. Row i of a dense matrix is the beginning of
 ``flat[start + i * stride:]``.
 
 `edges` cuts the vector that is multiplied into segments, from edges[s] to edges[s + 1], each with a sum of
-its own, so that segments can be summed at the same time; a kernel does those from `low` to `high`. The `add`
-kernels take coefficient p for row p, or for row rows[p] if `rows` is not empty; rows with coefficient zero
+its own, so that segments can be summed at the same time; a routine does those from `low` to `high`. The `add`
+routines take coefficient p for row p, or for row rows[p] if `rows` is not empty; rows with coefficient zero
 are not read.
 """
 
@@ -153,3 +153,36 @@ def sparse_gram(data, indices, indptr, rows, coefficients, out):
             row[indices[p]] += 0.5 * factor * data[p]
             for q in range(begin, p):
                 row[indices[q]] += factor * data[q]
+
+
+@routine
+def gather(indptr, indices, data, vectors, out):
+    """out_i = sum of x_ij vectors_j over the entries of row i."""
+    p = vectors.shape[1]
+    for i in range(indptr.size - 1):
+        out[i, :] = 0.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            x, j = data[entry], indices[entry]
+            for k in range(p):
+                out[i, k] += x * vectors[j, k]
+
+
+@routine
+def scatter(indptr, indices, data, vectors, out):
+    """out_j += sum of x_ij vectors_i over all rows; zeros in `vectors` cost nothing."""
+    p = vectors.shape[1]
+    support = np.empty(p, np.int64)
+    for i in range(indptr.size - 1):
+        count = 0
+        for k in range(p):
+            if vectors[i, k] != 0.0:
+                support[count] = k
+                count += 1
+        for entry in range(indptr[i], indptr[i + 1]):
+            x, j = data[entry], indices[entry]
+            if 2 * count > p:
+                for k in range(p):
+                    out[j, k] += x * vectors[i, k]
+            else:
+                for s in range(count):
+                    out[j, support[s]] += x * vectors[i, support[s]]

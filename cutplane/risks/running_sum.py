@@ -50,12 +50,6 @@ class RunningSum:
         return self.data.transposed_times(u), 0
 
 
-class Predictions(np.ndarray):
-    """Predictions X w with the memory of a search for w; arrays computed from them have none."""
-
-    memory: RunningSum | None = None
-
-
 @routine
 def changes(u, before, rows, differences):
     """Set the rows where u is not what it was, and the differences.

@@ -46,7 +46,7 @@ def _dense(A: Array, B: Array) -> Array:
 
 
 def _gather(X: Any, vectors: Array) -> Array:
-    from cutplane.risks.score_kernels import gather
+    from cutplane.risks.passes import gather
 
     out = np.empty((X.indptr.size - 1, vectors.shape[1]))
 
@@ -59,7 +59,7 @@ def _gather(X: Any, vectors: Array) -> Array:
 
 
 def _scatter(X: Any, vectors: Array) -> Array:
-    from cutplane.risks.score_kernels import scatter
+    from cutplane.risks.passes import scatter
 
     size = X.shape[1] if X.format == "csr" else X.shape[0]
 

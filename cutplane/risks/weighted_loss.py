@@ -35,15 +35,7 @@ def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> W
 
 
 class WeightedLoss:
-    """z -> sum over i of weights_i l(z_i, y_i), one sum for each block of examples.
-
-    Parameters
-    ----------
-    loss : ScalarLoss
-    y, weights : ndarray of shape (m,)
-    edges : ndarray of shape (n_blocks + 1,)
-        Examples edges[k] <= i < edges[k + 1] form block k.
-    """
+    """z -> sum over i of weights_i l(z_i, y_i), one sum for each block of examples, cut at `edges`."""
 
     is_piecewise_linear = False
     refused = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,14 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import LinearForm
-from cutplane.pieces.parameters import as_optional_vector, common_dim, short_repr
-from cutplane.pieces.validation import Array, as_scalar
-from cutplane.sets.base import FeasibleSet, beyond_rounding
+from cutplane.pieces.parameters import as_optional_vector, common_dim, set_fields, short_repr
+from cutplane.pieces.validation import Array, as_positive
+from cutplane.sets.base import AnyDimension, beyond_rounding
 from cutplane.sets.projections import project_simplex
 
 
 @dataclass(frozen=True, eq=False)
-class _Ball(FeasibleSet):
+class _Ball(AnyDimension):
     radius: float
     centre: Any = None
     dim: int | None = None
@@ -26,18 +25,9 @@ class _Ball(FeasibleSet):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        radius = as_scalar(
-            f"{name}.radius", self.radius, low=0.0, low_open=True, high=math.inf, high_open=True
-        )
+        radius = as_positive(f"{name}.radius", self.radius)
         centre = as_optional_vector(f"{name}.centre", self.centre)
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "centre", centre)
-        object.__setattr__(self, "dim", common_dim(name, self.dim, centre=centre))
-
-    def resolve(self, dim: int) -> Self:
-        """Return the same ball with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
+        set_fields(self, radius=radius, centre=centre, dim=common_dim(name, self.dim, centre=centre))
 
     def in_unit(self, unit: float) -> Self:
         """Return {u : unit * u is in the set}."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 _LAST_BITS = 2.0**-48
@@ -33,8 +34,11 @@ class HalfSpace:
     offset: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "normal", as_vector("HalfSpace.normal", self.normal))
-        object.__setattr__(self, "offset", as_scalar("HalfSpace.offset", self.offset))
+        set_fields(
+            self,
+            normal=as_vector("HalfSpace.normal", self.normal),
+            offset=as_scalar("HalfSpace.offset", self.offset),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +180,25 @@ class FeasibleSet(ABC):
         """The simple part X0 and the separation oracles: X is their intersection."""
         return self, ()
 
+    @property
+    def members(self) -> tuple[FeasibleSet, ...]:
+        """The simple sets that the simple part of X is the intersection of."""
+        return (self.parts[0],)
+
+    def meet(self, other: FeasibleSet) -> FeasibleSet | None:
+        """Return the intersection with another set as one simpler set; None if none is known from here.
+
+        ``a & b`` asks a about b, and then b about a.
+        """
+        return None
+
+    def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
+        """Return the part of X in the box ``lower <= x <= upper`` as one simple set; None if none is known.
+
+        The sides are numbers or have shape (dim,); an `InvalidInputError` says that the part is empty.
+        """
+        return None
+
     def __and__(self, other: Any) -> FeasibleSet:
         from cutplane.sets.intersection import intersect
 
@@ -184,14 +207,24 @@ class FeasibleSet(ABC):
         return intersect(self, other)
 
 
+class AnyDimension(FeasibleSet):
+    """A set that is a dataclass whose field `dim` may be left open."""
+
+    def resolve(self, dim: int) -> Self:
+        """Return the same set with its dimension fixed to `dim`."""
+        super().resolve(dim)
+        piece: Any = self
+        return self if self.dim == dim else replace(piece, dim=dim)
+
+
 def size_of(feasible_set: FeasibleSet, dim: int) -> float:
     """Return the largest entry of some extreme points of a bounded set; inf if none are known."""
     bounds = feasible_set.bounds(dim)
     if bounds is not None:
         return float(np.abs(bounds).max())
-    if not offers(feasible_set, Capability.LINEAR_MINIMISATION):
+    minimise = ability(feasible_set, Capability.LINEAR_MINIMISATION)
+    if minimise is None:
         return np.inf
-    minimise = getattr(feasible_set, Capability.LINEAR_MINIMISATION.value)
     return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))
 
 
@@ -203,7 +236,13 @@ def beyond_rounding(excess: Any, terms: Any) -> float:
 def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:
     """Return the size of a set, or of the finite sides of its linear form; `unknown` if neither is."""
     size = size_of(feasible_set, dim)
-    if size == np.inf and offers(feasible_set, Capability.LINEAR_FORM):
-        form = getattr(feasible_set, Capability.LINEAR_FORM.value)(dim)
+    if size == np.inf and (linear_form := ability(feasible_set, Capability.LINEAR_FORM)) is not None:
+        form = linear_form(dim)
         size = 0.0 if form is None else form.scale
     return size if 0.0 < size < np.inf else unknown
+
+
+def is_whole_space(feasible_set: FeasibleSet, dim: int) -> bool:
+    """Tell whether a set has no bounds at all."""
+    bounds = feasible_set.bounds(dim)
+    return bounds is not None and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.forms import LinearForm, bounds_only
-from cutplane.pieces.parameters import as_parameter, brief, common_dim
-from cutplane.pieces.validation import Array, as_scalar
-from cutplane.sets.base import FeasibleSet
+from cutplane.pieces.parameters import as_parameter, brief, common_dim, set_fields
+from cutplane.pieces.validation import Array, as_positive
+from cutplane.sets.base import AnyDimension, FeasibleSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Box(FeasibleSet):
+class Box(AnyDimension):
     """{x : lower <= x <= upper}, coordinate by coordinate.
 
     Parameters
@@ -58,9 +59,7 @@ class Box(FeasibleSet):
             raise InvalidInputError(f"The box is empty: lower[{j}] = {low:g}, upper[{j}] = {high:g}.")
         if dim is not None:
             lower, upper = (_filled(side, dim) for side in (lower, upper))
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "dim", dim)
+        set_fields(self, lower=lower, upper=upper, dim=dim)
 
     def __repr__(self) -> str:
         dim = "" if self.dim is None else f"dim={self.dim}"
@@ -68,7 +67,7 @@ class Box(FeasibleSet):
             return f"NonnegativeOrthant({dim})"
         return f"Box({brief(self.lower)}, {brief(self.upper)}{dim and ', ' + dim})"
 
-    @property
+    @cached_property
     def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether every side is finite."""
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
@@ -78,10 +77,13 @@ class Box(FeasibleSet):
         """Linear minimisation, if a side is open."""
         return () if self.bounded else (Capability.LINEAR_MINIMISATION,)
 
-    def resolve(self, dim: int) -> Box:
-        """Return the same box with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
+    def meet(self, other: FeasibleSet) -> FeasibleSet | None:
+        """Return the part of another set in this box, if the set knows it."""
+        return other.meet_box(self.lower, self.upper)
+
+    def meet_box(self, lower: Any, upper: Any) -> Box:
+        """Return the intersection of two boxes."""
+        return Box(np.maximum(self.lower, lower), np.minimum(self.upper, upper), self.dim)
 
     def violation(self, x: Array) -> float:
         """Return how far the worst side is exceeded."""
@@ -159,7 +161,7 @@ def LinfBall(radius: float, centre: Any = None, dim: int | None = None) -> Box:
     >>> LinfBall(2, centre=[1, 1])
     Box(-1, 3, dim=2)
     """
-    radius = as_scalar("LinfBall.radius", radius, low=0.0, low_open=True, high=math.inf, high_open=True)
+    radius = as_positive("LinfBall.radius", radius)
     middle = 0.0 if centre is None else as_parameter("LinfBall.centre", centre)
     return Box(middle - radius, middle + radius, dim)
 

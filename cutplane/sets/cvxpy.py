@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.cvxpy_tools import at, check_depends_only_on, check_variable, substitute
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
 
@@ -48,8 +50,6 @@ class CvxpySet(FeasibleSet):
     def __post_init__(self) -> None:
         import cvxpy as cp
 
-        from cutplane.pieces.cvxpy_tools import check_depends_only_on, check_variable
-
         check_variable("CvxpySet", self.variable)
         single = isinstance(self.constraints, cp.Constraint)
         constraints = (self.constraints,) if single else tuple(self.constraints)
@@ -63,22 +63,17 @@ class CvxpySet(FeasibleSet):
                     f"The constraint {constraint} is not convex by cvxpy's rules (https://dcp.cvxpy.org)."
                 )
             check_depends_only_on("CvxpySet", constraint, self.variable)
-        object.__setattr__(self, "constraints", constraints)
-        object.__setattr__(self, "dim", self.variable.size)
+        set_fields(self, constraints=constraints, dim=self.variable.size)
 
     def __repr__(self) -> str:
         return f"CvxpySet([{', '.join(map(str, self.constraints))}], {self.variable.name()})"
 
     def violation(self, x: Array) -> float:
         """Return the largest violation, as cvxpy measures it; inf outside the domain of an atom."""
-        from cutplane.pieces.cvxpy_tools import at
-
         with at(self.variable, x):
             worst = max((float(np.max(c.violation())) for c in self.constraints), default=0.0)
         return math.inf if math.isnan(worst) else worst
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the constraints with x in the place of the variable."""
-        from cutplane.pieces.cvxpy_tools import substitute
-
         return [substitute(constraint, self.variable, x) for constraint in self.constraints]

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import FeasibleSet, Separator
-from cutplane.sets.box import Box
+from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.restoration import restore_by_cycles, restore_by_rows
-from cutplane.sets.simplex import CappedSimplex, Simplex
 from cutplane.sets.whole import WholeSpace
 
 
@@ -59,8 +56,7 @@ class Intersection(FeasibleSet):
             members = getattr(self, name)
             fixed = members if dim is None else (member.resolve(dim) for member in members)
             object.__setattr__(self, name, tuple(fixed))
-        object.__setattr__(self, "dim", dim)
-        object.__setattr__(self, "bounded", True if any(part.bounded for part in self.simple) else None)
+        set_fields(self, dim=dim, bounded=True if any(part.bounded for part in self.simple) else None)
 
     def __repr__(self) -> str:
         return " & ".join(repr(part) for part in (*self.simple, *self.separators))
@@ -80,6 +76,11 @@ class Intersection(FeasibleSet):
             return forms
         return tuple(form for form in forms if not all(offers(part, form) for part in self.simple))
 
+    @property
+    def members(self) -> tuple[FeasibleSet, ...]:
+        """The simple sets."""
+        return tuple(self.simple)
+
     def resolve(self, dim: int) -> Intersection:
         """Return the same intersection with its dimension fixed to `dim`."""
         super().resolve(dim)
@@ -98,29 +99,27 @@ class Intersection(FeasibleSet):
         form = self.linear_form(x.size)
         if form is not None and form.n_columns == x.size:
             return restore_by_rows(form, x)
-        moves = [
-            getattr(part, kind.value)
-            for part in self.simple
-            for kind in (Capability.PROJECTION, Capability.RESTORATION)
-            if offers(part, kind)
-        ]
+        kinds = Capability.PROJECTION, Capability.RESTORATION
+        moves = [move for part in self.simple for kind in kinds if (move := ability(part, kind)) is not None]
         return restore_by_cycles(moves, self.violation, x) if len(moves) == len(self.simple) else x
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the forms of the parts, merged; None if one of them has none."""
         if Capability.LINEAR_FORM in self.withheld:
             return None
-        forms = [getattr(part, "linear_form")(dim) for part in self.simple]  # noqa: B009
+        simple: Any = self.simple
+        forms = [part.linear_form(dim) for part in simple]
         return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)
 
     def in_unit(self, unit: float) -> FeasibleSet:
         """Return {u : unit * u is in the intersection}, of simple parts."""
-        return Intersection([getattr(part, "in_unit")(unit) for part in self.simple])  # noqa: B009
+        simple: Any = self.simple
+        return Intersection([part.in_unit(unit) for part in simple])
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the constraints of all simple parts."""
-        forms = (getattr(part, "cvxpy_form")(x) for part in self.simple)  # noqa: B009
-        return [constraint for form in forms for constraint in form]
+        simple: Any = self.simple
+        return [constraint for part in simple for constraint in part.cvxpy_form(x)]
 
 
 def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
@@ -135,14 +134,14 @@ def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
     simple: list[FeasibleSet] = []
     separators: list[Any] = []
     for member in (a, b):
-        for part in member.simple if isinstance(member, Intersection) else member.parts[:1]:
+        for part in member.members:
             simple = _merged(simple, part if dim is None else part.resolve(dim))
         separators += member.parts[1]
     return _of(simple, separators, dim)
 
 
 def _of(simple: Sequence[FeasibleSet], separators: Sequence[Any], dim: int | None) -> FeasibleSet:
-    known = [part for part in simple if not isinstance(part, WholeSpace)]
+    known = [part for part in simple if not is_whole_space(part, part.dim or 1)]
     if not separators and len(known) <= 1:
         return known[0] if known else WholeSpace(dim)
     return Intersection(known, separators)
@@ -162,29 +161,15 @@ def _common_dim(parts: Sequence[Any]) -> int | None:
 def _merged(parts: list[FeasibleSet], new: FeasibleSet) -> list[FeasibleSet]:
     for i, part in enumerate(parts):
         single = _single(part, new)
-        if single is None:
-            single = _single(new, part)
         if single is not None:
             return _merged(parts[:i] + parts[i + 1 :], single)
     return [*parts, new]
 
 
 def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
-    """Return a & b as one set of a simple kind, or None; called with the two in either order."""
-    if isinstance(a, WholeSpace):
-        return b
-    if not isinstance(b, Box):
-        return None
-    if isinstance(a, Simplex | CappedSimplex) and np.max(b.lower) <= 0.0:
-        if np.all(b.upper >= (a.radius if isinstance(a, Simplex) else a.cap)):
-            return a
+    """Return a & b as one simple set, or None."""
     try:
-        if isinstance(a, Box):
-            return Box(np.maximum(a.lower, b.lower), np.minimum(a.upper, b.upper), a.dim)
-        if isinstance(a, Simplex) and a.radius == 1.0 and np.max(b.lower) <= 0.0:
-            return CappedSimplex(np.minimum(b.upper, 1.0), a.dim)
-        if isinstance(a, CappedSimplex) and np.max(b.lower) <= 0.0:
-            return CappedSimplex(np.minimum(b.upper, a.cap), a.dim)
+        met = a.meet(b)
+        return b.meet(a) if met is None else met
     except InvalidInputError as error:
         raise InvalidInputError(f"{a!r} and {b!r} do not meet. {error}") from error
-    return None

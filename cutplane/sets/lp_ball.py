@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.pieces.capabilities import Capability
-from cutplane.pieces.forms import LinearForm, bounds_only
-from cutplane.pieces.parameters import common_dim, short_repr
-from cutplane.pieces.validation import Array, as_scalar
-from cutplane.sets.base import FeasibleSet
-from cutplane.sets.lp_projection import lp_norm, project_unit_ball
+from cutplane.pieces.forms import LinearForm, bounded_sum, bounds_only
+from cutplane.pieces.parameters import common_dim, set_fields, short_repr
+from cutplane.pieces.validation import Array, as_positive, as_scalar
+from cutplane.sets.base import AnyDimension
 from cutplane.sets.projections import project_simplex
 
 
 @dataclass(frozen=True, eq=False)
-class NonnegativeBall(FeasibleSet):
+class NonnegativeBall(AnyDimension):
     """{x : x >= 0, ||x||_p <= radius}.
 
     The smaller p, the sparser the points at which a linear function is least over it.
@@ -54,21 +52,13 @@ class NonnegativeBall(FeasibleSet):
     def __post_init__(self) -> None:
         common_dim("NonnegativeBall", self.dim)
         p = as_scalar("NonnegativeBall.p", self.p, low=1.0)
-        radius = as_scalar(
-            "NonnegativeBall.radius", self.radius, low=0.0, low_open=True, high=math.inf, high_open=True
-        )
-        object.__setattr__(self, "p", p)
-        object.__setattr__(self, "radius", radius)
+        radius = as_positive("NonnegativeBall.radius", self.radius)
+        set_fields(self, p=p, radius=radius)
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The linear form, unless p is 1 or inf."""
         return () if self.p in (1.0, math.inf) else (Capability.LINEAR_FORM,)
-
-    def resolve(self, dim: int) -> NonnegativeBall:
-        """Return the same ball with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
 
     def violation(self, x: Array) -> float:
         """Return the larger of max_j -x_j and the excess of the norm of the positive part of x."""
@@ -115,16 +105,7 @@ class NonnegativeBall(FeasibleSet):
         """Return one inequality if p is 1, bounds if p is inf; else None."""
         if self.p == math.inf:
             return bounds_only(np.zeros(dim), np.full(dim, self.radius))
-        if self.p > 1.0:
-            return None
-        return LinearForm(
-            cost=np.zeros(dim),
-            lower=np.zeros(dim),
-            upper=np.full(dim, np.inf),
-            rows=sparse.csr_array(np.ones((1, dim))),
-            row_lower=np.array([-np.inf]),
-            row_upper=np.array([self.radius]),
-        )
+        return None if self.p > 1.0 else bounded_sum(dim, -np.inf, self.radius)
 
     def in_unit(self, unit: float) -> NonnegativeBall:
         """Return {u : unit * u is in the set}."""
@@ -141,3 +122,64 @@ class NonnegativeBall(FeasibleSet):
         norm_order: Any = self.p
         norm = cp.norm2(x) if self.p == 2.0 else cp.pnorm(x, norm_order, approx=False)
         return [x >= 0, norm <= self.radius]
+
+
+_STEPS = 60
+_ROUNDING = 1e-15
+_TINY = 1e-300
+
+
+def lp_norm(x: Array, p: float) -> float:
+    """Return ||x||_p of a vector x >= 0, for p in [1, inf], without overflow."""
+    largest = float(x.max(initial=0.0))
+    if not 0.0 < largest < math.inf or p == math.inf:
+        return largest
+    return largest * float(np.sum((x / largest) ** p)) ** (1.0 / p)
+
+
+def project_unit_ball(z: Array, p: float) -> Array:
+    """Return the Euclidean projection of z >= 0, outside the unit ball, on it, for 1 < p < inf.
+
+    It is u(mu) with ``u_j + mu u_j^(p-1) = z_j`` and mu such that its norm is 1. Newton's method on
+    ``||u(mu)||^(1-p)``, which is nearly linear in mu (for p = 2 it is), kept in a bracket.
+    """
+    positive = z > _TINY
+    logs = np.log(z[positive])
+    low, high = max(float(z.max()) - 1.0, 0.0), lp_norm(z, p / (p - 1.0))
+    mu, log_u, log_norm = low, logs, 0.0
+    for _ in range(_STEPS):
+        log_u = _log_roots(logs, mu, p)
+        top = float(log_u.max())
+        shares = np.exp(p * (log_u - top))
+        total = float(shares.sum())
+        log_norm = top + math.log(total) / p
+        low, high = (mu, high) if log_norm > 0.0 else (low, mu)
+        with np.errstate(over="ignore"):
+            fall = float(shares @ (1.0 / (np.exp((2.0 - p) * log_u) + (p - 1.0) * mu))) / total
+        step = math.expm1((p - 1.0) * log_norm) / ((p - 1.0) * fall)
+        target = mu + step
+        if abs(step) <= _ROUNDING * mu or high - low <= _ROUNDING * high:
+            break
+        mu = target if low < target < high else 0.5 * (low + high)
+    u = np.zeros_like(z)
+    u[positive] = np.exp(log_u - log_norm)
+    return np.minimum(u, z)
+
+
+def _log_roots(logs: Array, mu: float, p: float) -> Array:
+    """Return t_j with ``exp(t_j) + mu exp((p - 1) t_j) = exp(logs_j)``: Newton steps from above.
+
+    The logarithm of the left side is convex in t and increasing, and at the start too large by ln 2 at most.
+    """
+    if mu == 0.0:
+        return logs
+    log_mu, s = math.log(mu), p - 1.0
+    t = np.minimum(logs, (logs - log_mu) / s)
+    for _ in range(_STEPS):
+        value = np.logaddexp(t, log_mu + s * t)
+        share = np.exp(t - value)
+        step = (value - logs) / (share + s * (1.0 - share))
+        t = t - step
+        if np.abs(step).max() <= _ROUNDING * (1.0 + np.abs(t).max()):
+            break
+    return t

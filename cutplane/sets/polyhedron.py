@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import LinearForm
-from cutplane.pieces.parameters import as_matrix, as_parameter, short_repr
+from cutplane.pieces.parameters import as_matrix, as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.restoration import restore_by_rows
@@ -64,8 +64,7 @@ class Polyhedron(FeasibleSet):
                 object.__setattr__(self, left, rows)
                 object.__setattr__(self, right, _right_side(right, vector, rows.shape[0]))
         if self.A is None:
-            object.__setattr__(self, "A", sparse.csr_array((0, dim)))
-            object.__setattr__(self, "b", np.empty(0))
+            set_fields(self, A=sparse.csr_array((0, dim)), b=np.empty(0))
         object.__setattr__(self, "dim", dim)
 
     def violation(self, x: Array) -> float:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.parameters import brief, common_dim, read_only
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import FeasibleSet, HalfSpace, HalfSpaces, Separator
+from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpace, HalfSpaces, Separator
 from cutplane.sets.whole import WholeSpace
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SeparationOracle(FeasibleSet):
+class SeparationOracle(AnyDimension):
     """A closed convex set given by a function that says "inside" or cuts a point off.
 
     Parameters
@@ -66,11 +66,6 @@ class SeparationOracle(FeasibleSet):
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
         """The whole space, and this oracle."""
         return WholeSpace(self.dim), (self,)
-
-    def resolve(self, dim: int) -> SeparationOracle:
-        """Return the same oracle with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
 
     def separate(self, x: Array) -> Sequence[HalfSpace]:
         """Return the half-spaces the function answers with; none if x is inside."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.forms import LinearForm
-from cutplane.pieces.parameters import as_parameter, common_dim, short_repr
-from cutplane.pieces.validation import Array, as_scalar
-from cutplane.sets.base import FeasibleSet
+from cutplane.pieces.forms import LinearForm, bounded_sum
+from cutplane.pieces.parameters import as_parameter, common_dim, set_fields, short_repr
+from cutplane.pieces.validation import Array, as_positive
+from cutplane.sets.base import AnyDimension, FeasibleSet
 from cutplane.sets.box import Box
 from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
 
@@ -21,7 +19,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Simplex(FeasibleSet):
+class Simplex(AnyDimension):
     """{x : x >= 0, sum_j x_j = radius}.
 
     Parameters
@@ -48,15 +46,16 @@ class Simplex(FeasibleSet):
 
     def __post_init__(self) -> None:
         common_dim("Simplex", self.dim)
-        radius = as_scalar(
-            "Simplex.radius", self.radius, low=0.0, low_open=True, high=math.inf, high_open=True
-        )
+        radius = as_positive("Simplex.radius", self.radius)
         object.__setattr__(self, "radius", radius)
 
-    def resolve(self, dim: int) -> Simplex:
-        """Return the same simplex with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
+    def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
+        """Return the simplex capped by the sides; itself if they are beyond it."""
+        if np.max(lower) > 0.0:
+            return None
+        if np.all(upper >= self.radius):
+            return self
+        return CappedSimplex(np.minimum(upper, 1.0), self.dim) if self.radius == 1.0 else None
 
     def violation(self, x: Array) -> float:
         """Return the larger of max_j -x_j and |sum_j x_j - radius|."""
@@ -82,7 +81,7 @@ class Simplex(FeasibleSet):
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return one equation."""
-        return _unit_sum(dim, np.full(dim, np.inf), self.radius)
+        return bounded_sum(dim, self.radius, self.radius)
 
     def in_unit(self, unit: float) -> Simplex:
         """Return {u : unit * u is in the set}."""
@@ -94,7 +93,7 @@ class Simplex(FeasibleSet):
 
 
 @dataclass(frozen=True, eq=False)
-class CappedSimplex(FeasibleSet):
+class CappedSimplex(AnyDimension):
     """{x : 0 <= x_j <= cap_j, sum_j x_j = 1}.
 
     With cap = 1 / nu, it holds the distributions that spread over at least nu coordinates.
@@ -135,13 +134,13 @@ class CappedSimplex(FeasibleSet):
                 raise InvalidInputError(
                     f"The caps of CappedSimplex sum to {total:g} < 1: the set is empty; raise the caps."
                 )
-        object.__setattr__(self, "cap", cap)
-        object.__setattr__(self, "dim", dim)
+        set_fields(self, cap=cap, dim=dim)
 
-    def resolve(self, dim: int) -> CappedSimplex:
-        """Return the same set with its dimension fixed to `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
+    def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
+        """Return the same set with the caps that are lower."""
+        if np.max(lower) > 0.0:
+            return None
+        return self if np.all(upper >= self.cap) else CappedSimplex(np.minimum(upper, self.cap), self.dim)
 
     def violation(self, x: Array) -> float:
         """Return the largest of max_j -x_j, max_j x_j - cap_j and |sum_j x_j - 1|."""
@@ -163,7 +162,7 @@ class CappedSimplex(FeasibleSet):
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return the caps as bounds, and one equation."""
-        return _unit_sum(dim, self._caps(dim).copy(), 1.0)
+        return bounded_sum(dim, 1.0, 1.0, self.cap)
 
     def in_unit(self, unit: float) -> FeasibleSet:
         """Return {u : unit * u is in the set}."""
@@ -175,17 +174,6 @@ class CappedSimplex(FeasibleSet):
 
     def _caps(self, dim: int) -> Array:
         return np.broadcast_to(self.cap, (dim,))
-
-
-def _unit_sum(dim: int, upper: Array, total: float) -> LinearForm:
-    return LinearForm(
-        cost=np.zeros(dim),
-        lower=np.zeros(dim),
-        upper=upper,
-        rows=sparse.csr_array(np.ones((1, dim))),
-        row_lower=np.array([total]),
-        row_upper=np.array([total]),
-    )
 
 
 def _cvxpy_sum(x: Any, total: float) -> list[Any]:

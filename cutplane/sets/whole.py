@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.parameters import common_dim, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import FeasibleSet
+from cutplane.sets.base import AnyDimension, FeasibleSet
 
 
 @dataclass(frozen=True, eq=False)
-class WholeSpace(FeasibleSet):
+class WholeSpace(AnyDimension):
     """R^dim: no constraint at all.
 
     Parameters
@@ -37,10 +37,9 @@ class WholeSpace(FeasibleSet):
     def __post_init__(self) -> None:
         common_dim("WholeSpace", self.dim)
 
-    def resolve(self, dim: int) -> WholeSpace:
-        """Return the whole space of dimension `dim`."""
-        super().resolve(dim)
-        return self if self.dim == dim else replace(self, dim=dim)
+    def meet(self, other: FeasibleSet) -> FeasibleSet:
+        """Return the other set."""
+        return other
 
     def violation(self, x: Array) -> float:
         """Return 0."""

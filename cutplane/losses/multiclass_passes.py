@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutplane.losses.inlined import exp
 from cutplane.pieces.lines import Derivative, PiecewiseLinear
 from cutplane.pieces.validation import Array
-from cutplane.runtime.compiling import routine
+from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.threads import run_chunks
 
 _TINY = 5e-324
@@ -127,13 +128,7 @@ def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps
 class HingeDerivative(Derivative):
     """The derivative of the weighted sum of the hinges on a line; what is not asked for is not computed.
 
-    Parameters
-    ----------
-    start, step : ndarray of shape (m, p)
-    labels, weights : ndarray of shape (m,)
-    margins : ndarray of shape (p, p) or (0, 0)
-    chunks : list of slice
-        The examples that a thread takes at a time.
+    A thread takes the examples of a chunk at a time.
     """
 
     start: Array
@@ -168,3 +163,33 @@ class HingeDerivative(Derivative):
         slopes, squares, kinks, jumps = zip(*run_chunks(between, self.chunks), strict=True)
         whole = PiecewiseLinear(sum(slopes), 0.0, np.concatenate(kinks), np.concatenate(jumps), start=low)
         return whole, sum(squares)
+
+
+@routine(fastmath=SUMS)
+def softmax_at(t, rises, speeds, weights, top, total):
+    """Return both derivatives in t of the weighted sum of ln sum_j exp(rises_ji + t speeds_ji) over i.
+
+    `top` is set to the largest exponent of each example, `total` to the sum of exp(exponent - top).
+    """
+    p, m = rises.shape
+    first, second = np.zeros(m), np.zeros(m)
+    top[:] = -np.inf
+    total[:] = 0.0
+    for j in range(p):
+        rise, speed = rises[j], speeds[j]
+        for i in range(m):
+            height = rise[i] + t * speed[i]
+            top[i] = height if height > top[i] else top[i]
+    for j in range(p):
+        rise, speed = rises[j], speeds[j]
+        for i in range(m):
+            share = exp(rise[i] + t * speed[i] - top[i])
+            total[i] += share
+            first[i] += share * speed[i]
+            second[i] += share * speed[i] * speed[i]
+    slope = curvature = 0.0
+    for i in range(m):
+        mean = first[i] / total[i]
+        slope += weights[i] * mean
+        curvature += weights[i] * (second[i] / total[i] - mean * mean)
+    return slope, curvature
