@@ -54,7 +54,7 @@ def test_best_is_the_fastest_optimal_row(table):
 def test_auto_shows_what_it_chose():
     problem, _ = formulation("hinge, L2")
     (row,) = compare(problem).rows
-    assert (row.method, row.backend, row.method_used) == ("auto", "auto", "OCAS")
+    assert (row.method, row.backend, row.method_used) == ("auto", "auto", "Portfolio")
     assert row.label == f"auto (OCAS), auto ({row.backend_used})"
 
 

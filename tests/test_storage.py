@@ -196,7 +196,7 @@ def test_a_full_disk_leaves_what_was_there(there, error, tmp_path, monkeypatch):
 
 RUNS = {
     "dense": (problem, {"method": cut.BMRM()}),
-    "duals": (problem, {"method": cut.OCAS()}),
+    "duals": (problem, {"method": cut.Portfolio()}),
     "aggregates": (problem, {"method": cut.BMRM(), "max_cuts": 5, "max_iter": 40}),
     "sparse": (with_sparse_slopes, {}),
     "nothing": (problem, {"method": cut.BMRM(), "max_iter": 0}),

@@ -142,7 +142,7 @@ def test_another_number_of_examples_is_another_risk(m, method, loss, tmp_path):
 
 
 def test_multipliers_of_another_number_of_examples_are_named():
-    earlier = problem(0).solve(cut.OCAS(), tol=1e-8)
+    earlier = problem(0).solve(cut.Portfolio(), tol=1e-8)
     assert earlier.certificate.duals
     last = max(earlier.certificate.duals)
     used = np.where(earlier.certificate.queries == last, 1.0, 0.0)

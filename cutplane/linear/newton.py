@@ -58,7 +58,7 @@ class SemismoothNewton(Method):
     Examples
     --------
     >>> import numpy as np, cutplane as cut
-    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> X, y = np.array([[2.0, 0.0], [-2.0, 0.0]]), np.array([1.0, -1.0])
     >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0))
     >>> print(round(problem.solve(cut.linear.SemismoothNewton(), tol=1e-9).objective, 6))
     0.125

@@ -66,7 +66,7 @@ class MoveState(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Portfolio(Method):
     """Cuts by `OCAS`, and moves for problems of special form, as their gap closed per second decides.
 
@@ -83,8 +83,9 @@ class Portfolio(Method):
     cuts : Method, optional
         The method that adds cuts. By default `OCAS` with a second cut, and `theta` of 0.1, or 0.3 if a linear
         risk has more features than examples.
-    moves : tuple of Method, default (LinearSystem(), CoordinateAscent(), SemismoothNewton())
-        Each a `Move`, but for `LinearSystem`, which has one turn. An empty tuple leaves cuts alone.
+    moves : tuple of Method, optional
+        By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton())``. Each is a `Move`, but for
+        `LinearSystem`, which has one turn. An empty tuple leaves cuts alone.
 
     Raises
     ------
@@ -103,18 +104,23 @@ class Portfolio(Method):
     """
 
     cuts: Method | None = None
-    moves: tuple[Method, ...] = MOVES
+    moves: tuple[Method, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.cuts is not None and not isinstance(self.cuts, Method):
             raise InvalidInputError(f"Portfolio.cuts must be a method such as OCAS(), got {self.cuts!r}.")
-        object.__setattr__(self, "moves", tuple(self.moves))
-        for move in self.moves:
+        if self.moves is not None:
+            object.__setattr__(self, "moves", tuple(self.moves))
+        for move in self.moves or ():
             if not (isinstance(move, Method) and (isinstance(move, Move) or move == LinearSystem())):
                 raise InvalidInputError(
                     "Portfolio.moves must be methods with turn, memory and usual_rate(problem), got "
                     f"{move!r}."
                 )
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in vars(self).items() if value is not None]
+        return f"Portfolio({', '.join(given)})"
 
     def check(self, problem: Declaration) -> None:
         """Raise unless cuts can be added."""
@@ -122,8 +128,8 @@ class Portfolio(Method):
 
     def start(self, run: Run) -> Schedule:
         """Return what is known of the speed of the moves, and of cuts."""
-        problem = run.problem
-        return Schedule(self._cuts(problem), tuple(move for move in self.moves if _suits(move, problem)), run)
+        problem, moves = run.problem, MOVES if self.moves is None else self.moves
+        return Schedule(self._cuts(problem), tuple(move for move in moves if _suits(move, problem)), run)
 
     def step(self, run: Run, state: Schedule) -> Step:
         """Do an iteration of the move whose turn it is."""
