@@ -55,7 +55,7 @@ def test_auto_shows_what_it_chose():
     problem, _ = formulation("hinge, L2")
     (row,) = compare(problem).rows
     assert (row.method, row.backend, row.method_used) == ("auto", "auto", "Portfolio")
-    assert row.label == f"auto (OCAS), auto ({row.backend_used})"
+    assert row.label == f"auto (Portfolio), auto ({row.backend_used})"
 
 
 @dataclass(frozen=True)
