@@ -6,6 +6,7 @@ before. The processes of a run compile in turn: each loads from numba's cache wh
 A process that a shell started in the background ignores Ctrl-C, and so would the tests of it.
 """
 
+import atexit
 import os
 import signal
 import threading
@@ -30,6 +31,7 @@ class InTurn(event.Listener):
 
     def __init__(self, lock):
         self.file, self.lock = Path(__file__).open(), lock
+        atexit.register(self.file.close)
         self.threads, self.count = threading.Lock(), 0
 
     def on_start(self, event):

@@ -137,7 +137,7 @@ class LinearRisk(ImagedRisk):
         slow = ", its loss not compiled" if losses is not None and losses.refused else ""
         return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks}{slow})"
 
-    @property
+    @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss, or this layout, cannot give."""
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
