@@ -106,7 +106,7 @@ def test_a_loose_backend_gives_safe_bounds(backend, seed):
     kept = 0
     for _ in range(10):
         problem = random_problem(rng)
-        exact = problem.solve(tol=1e-9, max_iter=500)
+        exact = problem.solve(tol=1e-11, max_iter=500)
         loose = problem.solve(cut.BMRM(), LOOSE[backend], tol=1e-6, max_iter=6)
         kept += loose.backend == backend
         assert np.isfinite(loose.lower_bound)

@@ -177,16 +177,52 @@ class Subgradient(Method):
         return Step("subgradient", state)
 
 
-def test_a_move_of_a_user_has_its_turns():
-    declared = problem(WIDE, cut.losses.Hinge(), lam=1e-3)
-    result = declared.solve(Portfolio(moves=(Subgradient(), CoordinateAscent())), tol=1e-6)
-    assert result.status == "OPTIMAL" and "Subgradient" in result.method
-    assert result.objective == pytest.approx(declared.solve(tol=1e-6).objective, rel=2e-6)
+@cut.risk(dim=4)
+def largest(x):
+    values = np.abs(x - [1.0, 2.0, 3.0, 4.0])
+    k = int(values.argmax())
+    return values[k], np.sign(x[k] - k - 1.0) * np.eye(4)[k]
 
 
-@pytest.mark.parametrize("moves", [(cut.BMRM(),), ("ascent",)], ids=repr)
-def test_what_is_no_move_is_refused(moves):
-    with pytest.raises(cut.InvalidInputError, match=r"Portfolio\.moves"):
+@pytest.mark.parametrize(
+    ("declared", "others"),
+    [
+        (problem(WIDE, cut.losses.Hinge(), lam=1e-3), (CoordinateAscent(),)),
+        (cut.Problem(largest, cut.L2(1e-2)), ()),
+    ],
+    ids=["linear", "black box, whose cuts are timed"],
+)
+def test_a_move_of_a_user_has_its_turns_and_cuts_have_theirs(declared, others):
+    result = declared.solve(Portfolio(moves=(Subgradient(), *others)), tol=1e-6, max_iter=2000)
+    assert result.status == "OPTIMAL" and "Subgradient" in result.method and "OCAS" in result.method
+    assert result.objective == pytest.approx(declared.solve(cut.BMRM(), tol=1e-6).objective, rel=2e-6)
+
+
+class Solution(Method):
+    """A method of a user's that knows the solution."""
+
+    def step(self, run, state):
+        run.query(
+            np.linalg.solve(
+                TALL.T @ TALL / len(TALL) + 0.05 * np.eye(5), TALL.T @ run.problem.risk.y / len(TALL)
+            )
+        )
+        return Step("solution")
+
+
+def test_a_method_that_is_no_move_has_one_turn_before_all_others():
+    declared = problem(TALL, cut.losses.Squared())
+    result = declared.solve(Portfolio(moves=(Solution(), cut.BMRM())), tol=1e-6)
+    assert result.history[1].step == "solution" and "1 x Solution" in result.method
+    assert result.objective == pytest.approx(declared.solve(tol=1e-9).objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("moves", [5, ("ascent",), cut.BMRM, (cut.BMRM(), None)], ids=repr)
+def test_what_is_no_method_is_refused(moves):
+    with pytest.raises(cut.InvalidInputError, match=r"Portfolio\.moves must be methods"):
         Portfolio(moves=moves)
-    with pytest.raises(cut.InvalidInputError, match=r"Portfolio\.cuts"):
+
+
+def test_cuts_of_no_method_are_refused():
+    with pytest.raises(cut.InvalidInputError, match=r"Portfolio\.cuts must be a method"):
         Portfolio(cuts="OCAS")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from cutplane.engine.certificate import Certificate
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe
@@ -90,13 +92,29 @@ class MethodProcess:
     def result(self, stop: Stop, history: History) -> Result:
         """Return the best point, the bounds and their proof."""
         return Result(
-            certificate=self.run.certificate(),
+            certificate=self._certificate(),
             status=stop.status,
             reason=stop.reason,
             history=history,
-            method=self.run.method.told(self.method_state),
+            method=self.run.method.describe(self.method_state),
             backend=self.run.solver.names,
             max_cuts=self.run.bundle.max_cuts,
+        )
+
+    def _certificate(self) -> Certificate:
+        """Return the proof of the bounds so far."""
+        run, bounds = self.run, self.run.bounds
+        rows, points, duals = bounds.proof.rows(run.bundle)
+        return Certificate(
+            *rows,
+            points=points,
+            duals=duals,
+            x=run.best.x if run.best is not None else None,
+            lower_bound=run.lower,
+            upper_bound=run.upper,
+            risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
+            scale=bounds.scale,
+            problem=run.problem,
         )
 
     def _begin(self) -> Turn:

@@ -48,10 +48,7 @@ _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
 
 
 class Run:
-    """The workspace of one solve.
-
-    Methods call `reduced`, `query` (= `evaluate` + `add_cut`), `between` and `line_search`; the loop reads
-    the bounds.
+    """The workspace of one solve: methods ask it for points and cuts, the driver for bounds.
 
     Parameters
     ----------
@@ -133,11 +130,6 @@ class Run:
         return self.bounds.lower
 
     @property
-    def certifiable(self) -> bool:
-        """Whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
-        return self.problem.simple_set.bounded is not False or self.problem.regularizer.lam > 0
-
-    @property
     def _accuracy(self) -> float:
         """How accurate the answer of a risk with on-demand accuracy has to be."""
         return 0.0 if self.exact else _SHARE * (self.upper - self.lower)
@@ -160,21 +152,6 @@ class Run:
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0)))
         size = max(float(norm(point.x)), min(1.0, self.solver.largest or 1.0))
         return (steepness or 1.0) / size
-
-    def certificate(self) -> Certificate:
-        """Return the proof of the bounds so far."""
-        rows, points, duals = self.bounds.proof.rows(self.bundle)
-        return Certificate(
-            *rows,
-            points=points,
-            duals=duals,
-            x=self.best.x if self.best is not None else None,
-            lower_bound=self.lower,
-            upper_bound=self.upper,
-            risk_value=float(self.best.values.sum()) if self.best is not None else math.inf,
-            scale=self.bounds.scale,
-            problem=self.problem,
-        )
 
     # The reduced problem
 
@@ -360,12 +337,6 @@ class Run:
         if stale.any():
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
-
-    def slope_along(self, point: Point, direction: Array) -> float:
-        """Return <s, direction> + g(point + direction) - g(point), with s a subgradient of f at the point."""
-        regularizer = self.problem.regularizer
-        rise = regularizer.value(point.x + direction) - regularizer.value(point.x)
-        return float(self.evaluator.slopes(point).sum(axis=0) @ direction) + rise
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x, retreating towards the last known point while the objective is inf."""

@@ -234,11 +234,6 @@ class DualAscent:
             self._centre[-1] = self.x[-1]
         return _PER_ENTRY * entries + _PER_VISIT * visits
 
-    def resume(self) -> None:
-        """Take every example in again, and compute the point anew."""
-        self._count, self._reach = self._order.size, math.inf
-        self.x = self._point()
-
     def _rescale(self) -> None:
         """Scale the multipliers by the best factor in [0, 1]: they may be those of another weight of g."""
         step = self.x - self._centre

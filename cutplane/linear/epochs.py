@@ -1,4 +1,4 @@
-"""Epochs of dual coordinate ascent, compiled; see `cutplane.risks.dual_ascent`.
+"""Epochs of dual coordinate ascent, compiled; see `coordinate_ascent`.
 
 Example i has the prediction t_i = <x_i, w> + b and the multiplier u_i, a slope of its loss. A step on u_i
 alone is a proximal step: with q_i the curvature of the quadratic part, the best u_i is that of `dual_prox` at

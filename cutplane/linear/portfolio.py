@@ -14,6 +14,7 @@ from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Method, Step
 from cutplane.methods.ocas import OCAS
+from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -56,7 +57,7 @@ class MoveState(Protocol):
     Attributes
     ----------
     cost : float
-        Nanoseconds so far: counted, so that runs can be repeated, or measured.
+        Nanoseconds so far: counted, so that runs can be repeated, or measured by the clock.
     """
 
     cost: float
@@ -84,15 +85,16 @@ class Portfolio(Method):
         The method that adds cuts. By default `OCAS` with a second cut, and `theta` of 0.1, or 0.3 if a linear
         risk has more features than examples.
     moves : tuple of Method, optional
-        By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton())``. Each is a `Move`, but for
-        `LinearSystem`, which has one turn. An empty tuple leaves cuts alone.
+        By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton())``. A method that is a
+        `Move` has its turns; any other, as `LinearSystem`, has one, in order, before all that follows. An
+        empty tuple leaves cuts alone.
 
     Raises
     ------
     MissingCapabilityError
         If the problem lacks what `cuts` needs.
     InvalidInputError
-        If a move is no method, or not a `Move`.
+        If `cuts` or a move is no method.
 
     Examples
     --------
@@ -109,13 +111,14 @@ class Portfolio(Method):
     def __post_init__(self) -> None:
         if self.cuts is not None and not isinstance(self.cuts, Method):
             raise InvalidInputError(f"Portfolio.cuts must be a method such as OCAS(), got {self.cuts!r}.")
-        if self.moves is not None:
-            object.__setattr__(self, "moves", tuple(self.moves))
-        for move in self.moves or ():
-            if not (isinstance(move, Method) and (isinstance(move, Move) or move == LinearSystem())):
+        if self.moves is None:
+            return
+        moves = tuple(self.moves) if isinstance(self.moves, tuple | list) else (self.moves,)
+        object.__setattr__(self, "moves", moves)
+        for move in moves:
+            if not isinstance(move, Method):
                 raise InvalidInputError(
-                    "Portfolio.moves must be methods with turn, memory and usual_rate(problem), got "
-                    f"{move!r}."
+                    f"Portfolio.moves must be methods such as (CoordinateAscent(),), got {move!r}."
                 )
 
     def __repr__(self) -> str:
@@ -135,7 +138,7 @@ class Portfolio(Method):
         """Do an iteration of the move whose turn it is."""
         return Step(state.step(run).kind, state)
 
-    def told(self, state: Schedule) -> str:
+    def describe(self, state: Schedule) -> str:
         """Return which moves ran, and how often."""
         return f"{self!r}: {', '.join(f'{count} x {name}' for name, count in state.counts.items()) or 'none'}"
 
@@ -172,25 +175,25 @@ class Schedule:
 
     def __init__(self, cuts: Method, moves: tuple[Method, ...], run: Run):
         self.counts: dict[str, int] = {}
-        self._system = [move for move in moves if not isinstance(move, Move)]
+        self._openings = [move for move in moves if not isinstance(move, Move)]
         self._tracks = [
             _Track(move, move.usual_rate(run.problem), move.turn, move.memory)
             for move in moves
             if isinstance(move, Move)
         ]
         form = regularized(run.problem)
-        self._cuts = _Track(cuts, 0.0, _TURN)
+        self._cuts = _Track(cuts, math.inf, _TURN)
         self._cuts.state = _Cuts(cuts, run, None if form is None else form.size)
         self._current: _Track | None = None
         self._left = 0
 
     def step(self, run: Run) -> Step:
         """Do an iteration; a move that finds that it cannot go on is left out from then on."""
-        while self._system:
-            system = self._system.pop()
-            step = system.step(run, system.start(run))
+        while self._openings:
+            opening = self._openings.pop(0)
+            step = opening.step(run, opening.start(run))
             if step.finished is None:
-                return self._count(system, step)
+                return self._count(opening, step)
         while True:
             track = self._choose(run)
             self._left -= 1
@@ -210,15 +213,16 @@ class Schedule:
     @property
     def _probing(self) -> bool:
         """Whether a move comes next in any case, so that cuts would be of little use."""
-        return any(track.rate == math.inf for track in self._tracks)
+        return self._cuts.rate < math.inf and any(track.rate == math.inf for track in self._tracks)
 
     def _cut(self, run: Run) -> Step:
         """Add cuts; while a move waits for its first turn, search the line alone."""
         cuts = self._cuts.state
         if not self._probing or run.best is None:
+            began = clock()
             step = self._cuts.method.step(run, cuts.own)
             cuts.own = step.state
-            cuts.cost += cost_of_cut(cuts.size, run.n_cuts) if cuts.size else 0.0
+            cuts.cost += cost_of_cut(cuts.size, run.n_cuts) if cuts.size else 1e9 * (clock() - began)
             return step
         start, target = run.best, run.evaluate(run.reduced().x)
         best = run.line_search(start, target)
@@ -240,15 +244,18 @@ class Schedule:
         return track
 
     def _first(self, run: Run) -> _Track:
-        """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one."""
-        size, turn, cold = self._cuts.state.size, 1, run.queries <= 1
+        """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one.
+
+        Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves.
+        """
+        size, turn, cold = self._cuts.state.size, _TURN, run.queries <= 1
         if size is not None:
             m, n, entries = size
             usual = _USUAL_CUTS if m >= n else _USUAL_IF_WIDE
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
             turn = _TURN if cold and entries == m * n and m >= n else 1
         self._begin(run, self._cuts, turn)
-        if cold:
+        if cold and size is not None:
             self._cuts.began = 0.0, math.inf
         return self._cuts
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.capabilities import Capability, ask, offers, require
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
@@ -73,17 +73,16 @@ class Regularized:
 
 def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
     """Return the regularizer, if it is a diagonal quadratic and all there is beside the risk."""
-    regularizer = problem.active_regularizer
-    if not (problem.is_unconstrained and offers(regularizer, Capability.QUADRATIC)):
-        return None
-    return getattr(regularizer, Capability.QUADRATIC.value)(problem.dim)
+    return (
+        ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+        if problem.is_unconstrained
+        else None
+    )
 
 
 def predictor_of(problem: Declaration) -> LinearPredictor | None:
     """Return the examples of the risk, if it is one of linear predictions."""
-    if not offers(problem.risk, Capability.LINEAR_PREDICTOR):
-        return None
-    return getattr(problem.risk, Capability.LINEAR_PREDICTOR.value)()
+    return ask(problem.risk, Capability.LINEAR_PREDICTOR)
 
 
 def regularized(problem: Declaration) -> Regularized | None:

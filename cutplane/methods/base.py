@@ -62,7 +62,7 @@ class Method(ABC):
         """Return the state before the first iteration; ``run.best`` or ``run.first`` has been evaluated."""
         return None
 
-    def told(self, state: Any) -> str:
+    def describe(self, state: Any) -> str:
         """Return what a result says of the method: its parameters, and of a portfolio what ran."""
         return repr(self)
 

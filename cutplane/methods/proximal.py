@@ -11,6 +11,7 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class ProximalBundle(Method):
             and np.abs(reduced.x - centre.x).max() <= _STILL * centre.extent
         ):
             state = replace(state, weight=min(state.weight / 10.0, run.natural_weight(centre)))
-        error = centre.objective - point.objective - run.slope_along(point, centre.x - point.x)
+        error = centre.objective - point.objective - _slope_along(run, point, centre.x - point.x)
         if error > _FAR * predicted > 0.0:
             return Step("null", replace(state, weight=10.0 * state.weight), finished)
         run.add_cut(point)
@@ -122,7 +123,7 @@ class ProximalBundle(Method):
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
-        if run.certifiable:
+        if is_certifiable(run.problem):
             run.reduced()
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
@@ -131,6 +132,13 @@ class ProximalBundle(Method):
             f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
             "and its feasible set is unbounded"
         )
+
+
+def _slope_along(run: Run, point: Point, direction: Array) -> float:
+    """Return <s, direction> + g(point + direction) - g(point), with s a subgradient of f at the point."""
+    regularizer = run.problem.regularizer
+    rise = regularizer.value(point.x + direction) - regularizer.value(point.x)
+    return float(run.slopes(point).sum(axis=0) @ direction) + rise
 
 
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 
+def is_certifiable(problem: Declaration) -> bool:
+    """Tell whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
+    return problem.simple_set.bounded is not False or problem.regularizer.lam > 0
+
+
 def require_bounded_model(problem: Declaration, method: str) -> None:
     """Raise unless the reduced problem is bounded below: X0 bounded, a regularizer, or known infima."""
-    if problem.simple_set.bounded is not False or problem.regularizer.lam > 0:
+    if is_certifiable(problem):
         return
     if np.isfinite(problem.risk.infima).all():
         return
