@@ -157,6 +157,13 @@ CASES = {
     "L1, box": Case("lp", 5, L1(0.3), Box(-2, 2)),
     "L1, infimum": Case("lp", 5, L1(0.3), trivial=-4.0),
     "elastic net": Case("qp", 5, ElasticNet(0.5, 0.3)),
+    "elastic net, box, half-spaces": Case(
+        "qp",
+        6,
+        ElasticNet(0.4, 0.6),
+        Box([-1, 0.1, -2, 0, -1, -3], [1, 2, 0, 2, -0.1, 3]),
+        half_spaces=(3, 8),
+    ),
     "quadratic form, box": Case("qp", 5, QuadraticForm(_GRAM.T @ _GRAM, np.ones(5), 0.1), Box(-1, 1)),
     "entropy, simplex": Case("exp", 5, NegativeEntropy(0.4), Simplex()),
     "relative entropy, capped simplex": Case(
@@ -171,6 +178,8 @@ CASES = {
     "nothing, prox": Case("qp", 12, NoRegularizer(), stabilize=prox),
     "L1 and box, prox, 2 blocks": Case("qp", 5, L1(0.3), Box(-2, 2), n_blocks=2, stabilize=prox),
     "entropy, prox": Case("exp", 5, NegativeEntropy(0.4), Simplex(), stabilize=prox),
+    "L1, weights, prox": Case("qp", 8, L1(0.3, weights=[0, 1, 1, 2, 3, 0.1, 1, 1]), stabilize=prox),
+    "L1, level": Case("qp", 6, L1(0.1), Box(-2, 2), stabilize=level),
     "nothing, level": Case("qp", 12, NoRegularizer(), stabilize=level),
     "box, level, half-spaces": Case("qp", 5, NoRegularizer(), Box(-3, 3), half_spaces=(8,), stabilize=level),
     "L2, level": Case("socp", 5, L2(0.2), stabilize=level),

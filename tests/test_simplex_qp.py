@@ -26,6 +26,7 @@ from simplex_qp_checks import (
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.regularizers import ElasticNet, NegativeEntropy
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
@@ -376,7 +377,10 @@ def test_numbers_that_are_not_finite_fail_and_are_forgotten(bad):
         (L2(1.0, weights=LOOSE), Simplex(), Prox, None),
         (L2(1.0, weights=LOOSE), Simplex(), None, "a coordinate without weight"),
         (NoRegularizer(), Simplex(), None, "neither a quadratic regularizer nor a prox term"),
-        (L1(1.0), WholeSpace(), Prox, "not a diagonal quadratic"),
+        (L1(1.0), WholeSpace(), Prox, None),
+        (L1(1.0), WholeSpace(), None, "neither a quadratic regularizer nor a prox term"),
+        (ElasticNet(1.0, 0.5), WholeSpace(), None, None),
+        (NegativeEntropy(1.0), WholeSpace(), Prox, "neither a diagonal quadratic nor"),
         (L2(1.0), L2Ball(1.0), None, "not a polyhedron"),
         (L2(1.0), Polyhedron(np.ones((500, 6)), np.ones(500)), None, "not a polyhedron with at most"),
     ],

@@ -21,6 +21,8 @@ _ACCURACY = 0.5
 """Share of the predicted decrease that a risk with on-demand accuracy may be off."""
 _FAR = 1e8
 """How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
+_SHRINKS = tuple(10.0**-k for k in range(1, 13))
+"""Weights for the lower bound, in units of the present one, down to the rounding of the reduced problem."""
 _STILL = 1e-15
 """A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
 
@@ -51,7 +53,9 @@ class ProximalBundle(Method):
 
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
     times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step). The
-    weight u_t follows the quadratic interpolation of F between c and x_t.
+    weight u_t follows the quadratic interpolation of F between c and x_t. Where the model predicts less than
+    half the tolerance, it is minimised with smaller weights for the lower bound; where it is right about
+    that, u_t is halved.
 
     Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate; otherwise
     the run ends, with status STALLED and the reason, when the predicted decrease is below half the tolerance.
@@ -100,10 +104,13 @@ class ProximalBundle(Method):
         centre = state.centre
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
+        small = 0.5 * run.tolerance(centre.objective)
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
         finished = None
-        if predicted <= 0.5 * run.tolerance(centre.objective):
+        if predicted <= small:
             finished = self._natural_stop(run, centre, reduced.x, state.weight, predicted)
+            if point.objective - reduced.objective <= small:
+                state = replace(state, weight=0.5 * state.weight)
         if predicted > 0.0 and point.feasible:
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
@@ -124,7 +131,7 @@ class ProximalBundle(Method):
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
         if is_certifiable(run.problem):
-            run.reduced()
+            _certify(run, centre, weight)
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (
@@ -132,6 +139,14 @@ class ProximalBundle(Method):
             f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
             "and its feasible set is unbounded"
         )
+
+
+def _certify(run: Run, centre: Point, weight: float) -> None:
+    """Raise the lower bound by smaller weights, until the gap is closed or the model too low for that."""
+    for shrink in _SHRINKS:
+        reduced = run.reduced(Prox(centre.x, shrink * weight))
+        if run.closed or centre.objective - reduced.objective > run.tolerance(centre.objective):
+            return
 
 
 def _slope_along(run: Run, point: Point, direction: Array) -> float:

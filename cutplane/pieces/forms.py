@@ -18,6 +18,18 @@ class DiagonalQuadratic:
     weights: Array
     centre: Array
 
+    def in_unit(self, unit: float) -> DiagonalQuadratic:
+        """Return u -> g(unit * u)."""
+        return DiagonalQuadratic(unit * unit * self.weights, self.centre / unit)
+
+
+@dataclass(frozen=True)
+class SeparableForm:
+    """g(x) = quadratic(x) + sum_j costs_j |x_j|, with costs of shape (dim,), >= 0."""
+
+    quadratic: DiagonalQuadratic
+    costs: Array
+
 
 @dataclass(frozen=True)
 class LinearForm:

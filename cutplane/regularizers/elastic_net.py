@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import Array, as_scalar
@@ -96,6 +96,10 @@ class ElasticNet(Regularizer):
     def quadratic(self, dim: int) -> DiagonalQuadratic | None:
         """Return the quadratic form if there is no l1 part."""
         return self._l2.quadratic(dim) if self._l1.lam == 0.0 else None
+
+    def separable_form(self, dim: int) -> SeparableForm:
+        """Return both parts."""
+        return SeparableForm(self._l2.quadratic(dim), self._l1.separable_form(dim).costs)
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the linear form if there is no quadratic part."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.lines import Line, PiecewiseLinear
 from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
@@ -111,6 +111,10 @@ class L1(Regularizer):
     def unregularized(self, dim: int) -> Array:
         """Return the coordinates without weight."""
         return self._costs(dim) == 0.0
+
+    def separable_form(self, dim: int) -> SeparableForm:
+        """Return the costs, and no quadratic."""
+        return SeparableForm(DiagonalQuadratic(np.zeros(dim), np.zeros(dim)), self._costs(dim))
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return one auxiliary t_j >= |x_j| for each coordinate with a positive weight."""

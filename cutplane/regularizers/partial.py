@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.pieces.capabilities import Capability, ability, offers
-from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PASSED_ON = (
     Capability.CONJUGATE,
     Capability.QUADRATIC,
+    Capability.SEPARABLE,
     Capability.LINEAR_FORM,
     Capability.CVXPY,
     Capability.UNIT,
@@ -149,6 +150,14 @@ class Partial(Regularizer):
         if form is None:
             return None
         return DiagonalQuadratic(self._spread(form.weights, 0.0), self._spread(form.centre, 0.0))
+
+    def separable_form(self, dim: int) -> SeparableForm | None:
+        """Return the separable form of h, with nothing outside the mask; None if it has none."""
+        form = self._form(Capability.SEPARABLE)
+        if form is None:
+            return None
+        weights, centre = self._spread(form.quadratic.weights, 0.0), self._spread(form.quadratic.centre, 0.0)
+        return SeparableForm(DiagonalQuadratic(weights, centre), self._spread(form.costs, 0.0))
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the linear form of h, with free columns outside the mask; None if it has none."""

@@ -39,7 +39,7 @@ class LevelSearch:
         values = self._problem.values(rows, centre)
         if not (math.isfinite(level) and np.isfinite(values.sum())):
             return Answer(MasterStatus.FAILED, message="the level or the centre is not finite"), 0.0
-        excess = self._problem.dual.model(values) + self._regularizer(centre) - level
+        excess = self._problem.dual.model(values) + self._problem.regularizer(centre) - level
         tolerance = _ROUNDING * (abs(level) + float(np.abs(values).max()))
         inside = violations(rows.blocks, values).max() <= tolerance and self._problem.contains(centre)
         if inside and excess <= 0.0:
@@ -76,19 +76,13 @@ class LevelSearch:
     def _excess(self, rows: Rows, x: Array, centre: Array, tau: float, level: float) -> tuple[float, float]:
         """Return model(x) + g(x) - level at x = x(tau), and its derivative with respect to tau."""
         problem, dual = self._problem, self._problem.dual
-        excess = dual.model(rows.slopes @ x + rows.offsets) + self._regularizer(x) - level
+        excess = dual.model(rows.slopes @ x + rows.offsets) + self._problem.regularizer(x) - level
         step = problem.free_part(x - centre)
         moved = (rows.slopes @ step)[dual.support]
         speed = float(step @ step) + float(moved @ dual.newton_step(-moved))
         if speed <= _STILL * float(step @ step):
             return excess, 0.0
         return excess, -speed / (tau * tau * (problem.weight * tau + 1.0))
-
-    def _regularizer(self, x: Array) -> float:
-        if self._problem.weight == 0.0:
-            return 0.0
-        offset = x - self._problem.quadratic.centre
-        return 0.5 * self._problem.weight * float(offset @ offset)
 
 
 def _next(newton: float, tau: float, low: float, high: float) -> float:

@@ -28,6 +28,7 @@ _ENDLESS = 1e100  # a line search that has come so far does not end
 _LEAP = 1e3  # the largest factor of a step without a bracket
 _SUMMED = 2e-14  # what rounding leaves of a sum of some hundred terms, relative to them
 _BRACKET = 2.0**-50  # a bracket of neighbouring numbers
+_AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0  # where a coordinate is fixed
 
 
 class Answer(NamedTuple):
@@ -79,6 +80,13 @@ class ProxProblem:
         if known < products.shape[0]:
             self._known = (x.copy(), products)
         return products + rows.offsets
+
+    def regularizer(self, x: Array) -> float:
+        """Return g(x), for equal weights."""
+        if self.weight == 0.0:
+            return 0.0
+        offset = x - self.quadratic.centre
+        return 0.5 * self.weight * float(offset @ offset)
 
     def contains(self, x: Array) -> bool:
         """Tell whether x is in the domain, whatever the half-spaces."""
@@ -189,30 +197,36 @@ def violations(blocks: Array, heights: Array) -> Array:
 
 
 class BoundedProblem(ProxProblem):
-    """`ProxProblem` over lower <= x <= upper; every weight of g + prox is positive.
+    """`ProxProblem` with <costs, |x|> added, over lower <= x <= upper; every weight of g + prox is positive.
 
-    For multipliers a the minimiser is x(a) = clip(middle - inv(M) A'a, lower, upper), and the dual is
-    concave, once differentiable and piecewise quadratic. A Newton step solves it by the active set with the
-    clipped coordinates fixed; an exact line search in the dual makes the iteration ascend, so that it ends
+    For multipliers a the minimiser is x(a), in closed form for each coordinate: middle - inv(M) A'a, moved
+    towards zero by inv(M) costs, and clipped. The dual is concave, once differentiable and piecewise
+    quadratic. A Newton step solves it by the active set with the coordinates fixed that are at a bound or,
+    for their cost, at zero; an exact line search in the dual makes the iteration ascend, so that it ends
     after finitely many. Where M is so weak that steps become short, the solution is followed from that of a
     stiffer M.
     """
 
-    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, lower: Array, upper: Array):
+    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, costs: Array, lower: Array, upper: Array):
         super().__init__(n_blocks, quadratic, split=False)
+        self.costs = costs
         self._lower, self._upper = lower, upper
         self._pattern = np.ones_like(lower)
-        self._side: Array | None = None
-        """1 where x is fixed at its lower bound, -1 where at its upper bound, else 0."""
+        self._piece: Array | None = None
+        """The piece that each coordinate is on: its sign (0 if it has no cost), or where it is fixed."""
         self.dual.gram.metric = self._pattern
+
+    def regularizer(self, x: Array) -> float:
+        """Return g(x), for equal weights."""
+        return super().regularizer(x) + float(self.costs @ np.abs(x))
 
     def contains(self, x: Array) -> bool:
         """Tell whether x lies in the box."""
         return bool(np.all(x >= self._lower) and np.all(x <= self._upper))
 
     def free_part(self, step: Array) -> Array:
-        """Return the step without the coordinates that are at a bound."""
-        return step if self._side is None else np.where(self._side == 0.0, step, 0.0)
+        """Return the step without the coordinates that are fixed."""
+        return step if self._piece is None else np.where(np.abs(self._piece) <= 1.0, step, 0.0)
 
     def step_size(self, rows: Rows, weight: float) -> float:
         """Return t, and set the pattern so that the metric is the pattern over t."""
@@ -233,20 +247,23 @@ class BoundedProblem(ProxProblem):
         return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
 
     def _newton(self, rows: Rows, middle: Array, t: float, accuracy: float, rounds: int) -> Answer:
-        """Maximise the dual, starting from the multipliers and the active bounds of the last solve."""
+        """Maximise the dual, starting from the multipliers and the pieces of the last solve."""
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
+        shift = scale * self.costs
         dual.begin(self.values(rows, middle) / t)
         a = dual.multipliers
         v = dual.aggregate(a, slopes)
         x = None
         for number in range(rounds):
             check_time()
-            guessed = number == 0 and self._side is not None
-            side = self._side if number == 0 else None
-            if side is None:
-                side = self._clip(middle - scale * v)[1]
-            answer = self._with_fixed_bounds(rows, middle, side, t, accuracy)
+            guessed = number == 0 and self._piece is not None
+            piece = self._piece if number == 0 else None
+            if piece is None:
+                piece = self._minimiser(middle - scale * v, shift)[1]
+            free = np.abs(piece) <= 1.0
+            target = middle - np.where(free, shift * piece, 0.0)
+            answer = self._with_fixed(rows, target, piece, free, t, accuracy)
             if answer.x is None and answer.ray is None:
                 return answer
             step = dual.multipliers - a if answer.ray is None else answer.ray
@@ -254,14 +271,15 @@ class BoundedProblem(ProxProblem):
             if answer.ray is not None:
                 dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
             if answer.x is not None:
-                x, new_side = self._clip(np.where(side == 0.0, answer.x, middle - scale * (v + dv)))
-                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(side, new_side)):
+                reached = np.where(free, answer.x + middle - target, middle - scale * (v + dv))
+                x, new_piece = self._minimiser(reached, shift)
+                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(piece, new_piece)):
                     return Answer(MasterStatus.SOLVED, x)
             limit = 1.0 if answer.ray is None else np.inf
             length = 1.0
             if not (guessed and answer.ray is None):
                 slope = float(step @ rows.offsets)
-                length = line_maximum(middle, scale, v, dv, self._lower, self._upper, slope, limit)
+                length = line_maximum(middle, scale, shift, v, dv, self._lower, self._upper, slope, limit)
             if length == np.inf:
                 return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
             if length == 0.0 and not guessed:
@@ -274,16 +292,22 @@ class BoundedProblem(ProxProblem):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
-    def _clip(self, target: Array) -> tuple[Array, Array]:
-        x = np.clip(target, self._lower, self._upper)
-        return x, np.sign(x - target)
+    def _minimiser(self, target: Array, shift: Array) -> tuple[Array, Array]:
+        """Return the target, moved towards zero by `shift` and clipped, and the pieces that this is on."""
+        moved = np.sign(target) * np.maximum(np.abs(target) - shift, 0.0)
+        x = np.clip(moved, self._lower, self._upper)
+        fixed = np.where(moved > x, _AT_UPPER, np.where(moved < x, _AT_LOWER, _AT_ZERO))
+        free = (moved == x) & ((moved != 0.0) | (shift == 0.0))
+        return x, np.where(free, np.where(shift > 0.0, np.sign(x), 0.0), fixed)
 
-    def _with_fixed_bounds(self, rows: Rows, middle: Array, side: Array, t: float, accuracy: float) -> Answer:
-        """Minimise over the coordinates that are not at a bound."""
-        self._side = side
-        at_bound = np.where(side > 0.0, self._lower, self._upper)
-        anchor = np.where(side == 0.0, middle, at_bound)
-        self.dual.set_metric(np.where(side == 0.0, self._pattern, 0.0), rows.slopes)
+    def _with_fixed(
+        self, rows: Rows, target: Array, piece: Array, free: Array, t: float, accuracy: float
+    ) -> Answer:
+        """Minimise over the coordinates that are free; `target` is their minimiser without rows."""
+        self._piece = piece
+        at_bound = np.where(piece == _AT_LOWER, self._lower, np.where(piece == _AT_UPPER, self._upper, 0.0))
+        anchor = np.where(free, target, at_bound)
+        self.dual.set_metric(np.where(free, self._pattern, 0.0), rows.slopes)
         return self.minimise_from(rows, anchor, rows.slopes @ anchor + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, a: Array, accuracy: float, settled: bool) -> bool:
@@ -303,10 +327,10 @@ class BoundedProblem(ProxProblem):
 
 
 @routine(fastmath=SUMS)
-def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
+def line_maximum(middle, scale, shift, v, dv, lower, upper, constant, limit):
     """Maximise over s in [0, limit] the concave function whose derivative is
 
-        constant + <dv, clip(middle - scale (v + s dv), lower, upper)>,
+        constant + <dv, x(s)>,  x(s) = middle - scale (v + s dv), moved towards zero by shift and clipped,
 
     piecewise linear, by Newton's method on the derivative inside a bracket; inf if it grows for ever.
     """
@@ -319,11 +343,12 @@ def line_maximum(middle, scale, v, dv, lower, upper, constant, limit):
         size = abs(constant)
         for j in range(v.shape[0]):
             x = middle[j] - scale[j] * (v[j] + s * dv[j])
+            x = max(x - shift[j], 0.0) + min(x + shift[j], 0.0)
             if x < lower[j]:
                 x = lower[j]
             elif x > upper[j]:
                 x = upper[j]
-            else:
+            elif x != 0.0 or shift[j] == 0.0:
                 descent += scale[j] * dv[j] * dv[j]
             value += dv[j] * x
             size += abs(dv[j] * x)

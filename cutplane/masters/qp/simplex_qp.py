@@ -17,7 +17,7 @@ from cutplane.masters.base import (
 from cutplane.masters.qp.gram import capacity_for, grown
 from cutplane.masters.rows import survivors
 from cutplane.pieces.capabilities import Capability, ask
-from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.forms import LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 
 _MANY = 200  # rows of a set: each is a row of the dense Gram matrix in every solve
@@ -32,11 +32,12 @@ class SimplexQP:
         a maximises  sum_i a_i (<A_i, x_bar> + b_i) - 1/2 a'A inv(M) A'a,  a >= 0, each block's sum = 1.
 
     An active-set method keeps the Gram matrix A inv(M) A', the multipliers and a factor between calls: a
-    solve costs one product of the rows with each new row, and microseconds. Everything else is built on it. A
-    level constraint is a prox term whose weight is searched for; coordinates without weight (an unregularised
-    bias) are given one around a centre that moves to the solution; bounds on x are handled by a Newton method
-    whose steps are such solves, and the rows of a polyhedron are half-spaces. Answers are exact up to
-    rounding, or up to the accuracy asked for; an answer that is neither is a failure.
+    solve costs one product of the rows with each new row, and microseconds. Everything else is built on
+    it. A level constraint is a prox term whose weight is searched for; coordinates without weight (an
+    unregularised bias) are given one around a centre that moves to the solution; bounds on x and an l1
+    norm are handled by a Newton method whose steps are such solves, and the rows of a polyhedron are
+    half-spaces. Answers are exact up to rounding, or up to the accuracy asked for; an answer that is
+    neither is a failure.
     """
 
     name = "simplex_qp"
@@ -47,31 +48,33 @@ class SimplexQP:
         from cutplane.masters.qp.prox_problem import BoundedProblem, ProxProblem
         from cutplane.masters.qp.unweighted import UnweightedCoordinates
 
-        quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+        separable = _separable(reduced)
+        assert separable is not None, "refused"
+        quadratic, costs = separable.quadratic, separable.costs
         form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         self._own = StackedRows(form) if form.rows.shape[0] else None
-        if self._own is None and np.isinf(form.lower).all() and np.isinf(form.upper).all():
+        if self._own is None and not costs.any() and np.isinf([form.lower, form.upper]).all():
             self._problem = ProxProblem(reduced.n_blocks, quadratic)
         else:
-            self._problem = BoundedProblem(reduced.n_blocks, quadratic, form.lower, form.upper)
+            self._problem = BoundedProblem(reduced.n_blocks, quadratic, costs, form.lower, form.upper)
         self._unweighted = UnweightedCoordinates(self._problem, reduced.n_blocks)
         self._levels = LevelSearch(self._problem)
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
-        quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
-        if quadratic is None:
-            return "the regularizer is not a diagonal quadratic"
-        weights = quadratic.weights
+        separable = _separable(reduced)
+        if separable is None:
+            return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
+        weights, costs = separable.quadratic.weights, separable.costs
         form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         if form is None or form.n_columns > reduced.dim or form.rows.shape[0] > _MANY:
             return f"the feasible set is not a polyhedron with at most {_MANY} rows"
         if stabilization is None and not weights.any():
             return "there is neither a quadratic regularizer nor a prox term"
         bounded = form.rows.shape[0] or np.isfinite(form.lower).any() or np.isfinite(form.upper).any()
-        if stabilization is None and bounded and not weights.all():
-            return "a coordinate without weight in a feasible set needs a prox term"
+        if stabilization is None and (bounded or costs.any()) and not weights.all():
+            return "a coordinate without weight in a feasible set, or beside an l1 norm, needs a prox term"
         if stabilization is Level and np.ptp(weights) > 0.0:
             return "a level constraint needs a regularizer whose weights are all equal"
         return None
@@ -105,6 +108,14 @@ class SimplexQP:
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
         return MasterSolution(answer.x, factor * dual.multipliers[own:])
+
+
+def _separable(reduced: ReducedProblem) -> SeparableForm | None:
+    """Return the regularizer as a diagonal quadratic and an l1 norm, if it is that."""
+    quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+    if quadratic is None:
+        return ask(reduced.regularizer, Capability.SEPARABLE, reduced.dim)
+    return SeparableForm(quadratic, np.zeros(reduced.dim))
 
 
 class StackedRows:
