@@ -179,7 +179,6 @@ CASES = {
     "L1 and box, prox, 2 blocks": Case("qp", 5, L1(0.3), Box(-2, 2), n_blocks=2, stabilize=prox),
     "entropy, prox": Case("exp", 5, NegativeEntropy(0.4), Simplex(), stabilize=prox),
     "L1, weights, prox": Case("qp", 8, L1(0.3, weights=[0, 1, 1, 2, 3, 0.1, 1, 1]), stabilize=prox),
-    "L1, level": Case("qp", 6, L1(0.1), Box(-2, 2), stabilize=level),
     "nothing, level": Case("qp", 12, NoRegularizer(), stabilize=level),
     "box, level, half-spaces": Case("qp", 5, NoRegularizer(), Box(-3, 3), half_spaces=(8,), stabilize=level),
     "L2, level": Case("socp", 5, L2(0.2), stabilize=level),

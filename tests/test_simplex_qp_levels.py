@@ -7,6 +7,7 @@ import pytest
 from simplex_qp_checks import CENTRE, Quadratic, make_rows, master_for, random_rows, solve_with_cvxpy
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox
+from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
 
@@ -39,6 +40,29 @@ def test_projection_on_a_level_set(regularizer, n_blocks, half_spaces):
         np.testing.assert_allclose(totals, totals[0], rtol=1e-10)
         gradient = np.asarray(totals[0] * quadratic.gradient(solution.x), dtype=float)
         np.testing.assert_allclose(centre - solution.x, weights @ rows.slopes + gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+@pytest.mark.parametrize("costs", [[0.4] * 6, [0.0, 0.1, 0.5, 1.0, 0.4, 0.0]])
+def test_projection_on_a_level_set_of_a_model_and_an_l1_norm(costs, n_blocks):
+    rng = np.random.default_rng(14)
+    regularizer = L1(1.0, weights=costs)
+    master = master_for(regularizer, 6, n_blocks)
+    rows = random_rows(rng, 40, 6, n_blocks, 0)
+    low = master.solve(rows, Prox(np.zeros(6), 1e-3)).x
+
+    def height(x):
+        values = rows.slopes @ x + rows.offsets
+        return sum(values[rows.blocks == k].max() for k in range(n_blocks)) + regularizer.value(x)
+
+    for share in (0.01, 0.3, 0.9):
+        centre = 3.0 * rng.standard_normal(6)
+        level = height(low) + share * abs(height(centre) - height(low))
+        solution = master.solve(rows, Level(centre, level))
+        value, x = solve_with_cvxpy(rows, n_blocks, regularizer, Level(centre, level))
+        assert 0.5 * ((solution.x - centre) ** 2).sum() == pytest.approx(value, rel=1e-6, abs=1e-8)
+        np.testing.assert_allclose(solution.x, x, atol=1e-4)
+        assert height(solution.x) <= level + 1e-12 * (1 + abs(level) + abs(height(centre)))
 
 
 def test_a_centre_below_the_level_is_its_own_projection():
