@@ -18,6 +18,7 @@ from cutplane.masters.conic.cvxpy import CvxpyMaster
 from cutplane.masters.conic.primal_form import Slots
 from cutplane.masters.entropy.dual import EntropyMaster
 from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.qp.interior import InteriorPoint
 from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.regularizers import L1, L2, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, Simplex, WholeSpace
@@ -27,8 +28,17 @@ BACKENDS = [
     for name in ("CLARABEL", "OSQP", "SCS", "HIGHS", "ECOS", "SCIPY", "PIQP")
     if name in cp.installed_solvers()
 ]
+
+
+class OfAnyBlocks(InteriorPoint):
+    """Takes problems with few blocks, too."""
+
+    least_blocks = blocks_per_coordinate = 0
+
+
 MASTERS = {
     "simplex_qp": SimplexQP,
+    "interior_point": OfAnyBlocks,
     "highs rows": partial(HighsMaster, orientation="rows"),
     "highs columns": partial(HighsMaster, orientation="columns"),
     "entropy_dual": EntropyMaster,
@@ -37,6 +47,7 @@ MASTERS = {
 }
 ACCURACY = {
     "simplex_qp": 1e-8,
+    "interior_point": 1e-8,
     "highs rows": 1e-8,
     "highs columns": 1e-8,
     "entropy_dual": 1e-8,
@@ -134,7 +145,7 @@ def rows_of(slopes, offsets, blocks=None, ids=None):
     )
 
 
-LINEAR = [label for label in MASTERS if label not in ("simplex_qp", "entropy_dual")]
+LINEAR = [label for label in MASTERS if label not in ("simplex_qp", "interior_point", "entropy_dual")]
 ONE_CUT = rows_of([[1.0, 2.0]], [0.0])
 APART = rows_of([[1.0, 2.0], [1.0, 0.0], [-1.0, 0.0]], [0.0, 1.0, 1.0], [0, HALF_SPACE, HALF_SPACE])
 

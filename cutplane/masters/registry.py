@@ -11,6 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import MasterKind
 
 _OWN = {
+    "interior_point": "cutplane.masters.qp.interior.InteriorPoint",
     "simplex_qp": "cutplane.masters.qp.simplex_qp.SimplexQP",
     "smoothed_lp": "cutplane.masters.lp.smoothed_lp.SmoothedLP",
     "highs": "cutplane.masters.lp.highs.HighsMaster",
@@ -32,7 +33,8 @@ class Backend:
     Parameters
     ----------
     name : str, default "auto"
-        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer or a prox term),
+        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer, with or without an l1
+        norm, or a prox term), ``"interior_point"`` (own method for the same, without, over many blocks),
         ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
         ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
         ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), or any of
