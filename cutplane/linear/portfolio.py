@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.exceptions import InvalidInputError
 from cutplane.linear.coordinate_ascent import CoordinateAscent
 from cutplane.linear.costs import cost_of_cut
 from cutplane.linear.linear_system import LinearSystem
@@ -14,6 +14,7 @@ from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Method, Step
 from cutplane.methods.ocas import OCAS
+from cutplane.methods.requirements import suits
 from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Portfolio(Method):
     def start(self, run: Run) -> Schedule:
         """Return what is known of the speed of the moves, and of cuts."""
         problem, moves = run.problem, MOVES if self.moves is None else self.moves
-        return Schedule(self._cuts(problem), tuple(move for move in moves if _suits(move, problem)), run)
+        return Schedule(self._cuts(problem), tuple(move for move in moves if suits(move, problem)), run)
 
     def step(self, run: Run, state: Schedule) -> Step:
         """Do an iteration of the move whose turn it is."""
@@ -148,14 +149,6 @@ class Portfolio(Method):
         predictor = predictor_of(problem)
         wide = predictor is not None and predictor.X.shape[1] > predictor.X.shape[0]
         return OCAS(_FAR if wide else _NEAR, second_cut=True)
-
-
-def _suits(move: Method, problem: Declaration) -> bool:
-    try:
-        move.check(problem)
-    except MissingCapabilityError:
-        return False
-    return True
 
 
 @dataclass(eq=False)

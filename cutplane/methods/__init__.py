@@ -10,6 +10,7 @@ from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.methods.reduced_gradient import ReducedGradient
+from cutplane.methods.relay import Relay
 
 __all__ = [
     "BMRM",
@@ -22,5 +23,6 @@ __all__ = [
     "MirrorDescent",
     "ProximalBundle",
     "ReducedGradient",
+    "Relay",
     "Step",
 ]

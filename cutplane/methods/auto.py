@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.linear.portfolio import Portfolio
+from cutplane.exceptions import InvalidInputError
+from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.methods.base import Method
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.methods.relay import Relay
+from cutplane.methods.requirements import suits
 from cutplane.pieces.capabilities import Capability, offers
+
+_ROUNDS = 20
+"""Linear programmes after which a set is taken to be round."""
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -28,34 +33,38 @@ def as_method(method: Any, problem: Declaration) -> Method:
 
 
 def choose(problem: Declaration) -> Method:
-    """Choose a method.
+    """Choose a method, and those that go on where it gets stuck.
 
-    * separation oracles: `LevelBundle`, whose queries stay away from the vertices of the outer approximation;
+    * separation oracles over a linear risk: `Kelley`, since its linear programmes end in a few rounds where X
+      is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not where X is round;
+    * separation oracles over another: `LevelBundle`, whose queries stay away from the vertices of the outer
+      approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
+    * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
-    * a regularizer that stabilises: `Portfolio`: `OCAS`, and the moves that the problem has a form for;
-    * none, but a bounded set: `LevelBundle`;
-    * neither: `ProximalBundle`, whose gap is not certified.
+    * else `ProximalBundle`; its gap is not certified if there is neither a bounded set nor a regularizer.
     """
     bounded = problem.simple_set.bounded is not False
-    method: Method
-    if problem.separators and bounded:
-        method = LevelBundle()
+    alone = None
+    methods: tuple[Method, ...]
+    if problem.separators and bounded and problem.risk.linear:
+        methods, alone = (Kelley(), ProximalBundle()), _ROUNDS
+    elif problem.separators and bounded:
+        methods = LevelBundle(), ProximalBundle()
     elif problem.risk.linear:
-        method = Kelley()
-    elif problem.regularizer.lam > 0:
-        method = Portfolio()
+        methods = Kelley(), ProximalBundle()
+    elif problem.regularizer.lam > 0 and any(suits(move, problem) for move in MOVES):
+        methods = Portfolio(), ProximalBundle()
     elif _is_known_by_linear_minimisation(problem):
-        method = FrankWolfe("short" if offers(problem.risk, Capability.CURVATURE) else "exact")
-    elif bounded:
-        method = LevelBundle()
+        methods = (
+            FrankWolfe("short" if offers(problem.risk, Capability.CURVATURE) else "exact"),
+            ProximalBundle(),
+        )
     else:
-        return ProximalBundle()
-    try:
-        method.check(problem)
-    except MissingCapabilityError:
-        return ProximalBundle()
-    return method
+        methods = ProximalBundle(), LevelBundle(), Kelley()
+    while methods[1:] and not suits(methods[0], problem):
+        methods = methods[1:]
+    return Relay(methods, alone) if methods[1:] else methods[0]
 
 
 def _is_known_by_linear_minimisation(problem: Declaration) -> bool:

@@ -7,16 +7,40 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.masters.base import ReducedProblem
+from cutplane.masters.select import Backend, candidates
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.methods.base import Method
 
 
 def is_certifiable(problem: Declaration) -> bool:
     """Tell whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
     return problem.simple_set.bounded is not False or problem.regularizer.lam > 0
+
+
+def suits(method: Method, problem: Declaration) -> bool:
+    """Tell whether the problem has the capabilities that a method needs."""
+    try:
+        method.check(problem)
+    except MissingCapabilityError:
+        return False
+    return True
+
+
+def has_masters(method: Method, problem: Declaration) -> bool:
+    """Tell whether the reduced problems of a method have masters."""
+    pieces = problem.active_regularizer, problem.simple_set
+    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, *pieces)
+    try:
+        for kind in method.stabilizations:
+            candidates(reduced, kind, Backend())
+    except MissingCapabilityError:
+        return False
+    return True
 
 
 def require_bounded_model(problem: Declaration, method: str) -> None:
