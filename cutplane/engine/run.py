@@ -32,7 +32,6 @@ from cutplane.masters.base import (
 )
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
+_RETREATS, _SHARE = 60, 0.1
 
 
 class Run:
@@ -275,9 +274,9 @@ class Run:
         """Return one subgradient of the risk per block at an evaluated point, shape (n_blocks, dim)."""
         return self.evaluator.slopes(point)
 
-    def line(self, start: Point, end: Point) -> Line:
-        """Return the objective on the line through two points with images."""
-        return self.evaluator.line(start, end)
+    def curvature(self, x: Array, direction: Array) -> float:
+        """Return how much the risk bends along a direction at most, from a risk with `curvature_bound`."""
+        return self.evaluator.curvature(x, direction)
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0) -> Any:
         """Call a function of the risk; its time counts as the oracle's, and as so many queries."""
@@ -332,9 +331,12 @@ class Run:
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def forget(self, age: int) -> None:
-        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations."""
+        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations.
+
+        None is dropped in an iteration that got nowhere yet: the same rows might come and go for ever.
+        """
         stale = self.bundle.stale(age)
-        if stale.any():
+        if self.moved and stale.any():
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
@@ -374,16 +376,8 @@ class Run:
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
-        if self.moved or len(self.bundle) == before:
-            return
-        if self.models.last is None:
-            self.moved = True
-            return
-        new = slice(before, len(self.bundle))
-        products = self.bundle.slopes[new] @ self.models.last.x
-        models = np.append(self.models.last.models, 0.0)[self.bundle.blocks[new]]
-        rise = products + self.bundle.offsets[new] - models
-        self.moved = bool((rise > _NOISE * (np.abs(self.bundle.offsets[new]) + np.abs(products))).any())
+        if not self.moved and len(self.bundle) > before:
+            self.moved = self.models.is_raised_by(slice(before, len(self.bundle)))
 
     def _offer(self, point: Point) -> None:
         self.moved |= self.bounds.offer_point(point)
