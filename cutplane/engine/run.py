@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
+_PATIENCE = 10
+"""Retreats of one length: by halves at first, later by quarters, eighths: 60 of them lead back from 1e63."""
 
 
 class Run:
@@ -214,7 +216,7 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            size = self.size + np.max(self.evaluator.cancelled(point))
+            size = self._terms(point) + np.max(self.evaluator.cancelled(point))
             check_model(self.problem, self.bundle, point, self.models.last.models, size)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
@@ -243,7 +245,8 @@ class Run:
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            size = self.size + np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
+            size = np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
+            size += self._terms(point, self.best)
             check_cut(self.problem, slopes, offsets, point, self.best, size)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
@@ -338,15 +341,20 @@ class Run:
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
+    def _terms(self, *points: Point) -> float:
+        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
+        extents = min(1.0, self.solver.largest) + sum(point.extent for point in points)
+        return self.size + self.bundle.steepest * extents
+
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x, retreating towards the last known point while the objective is inf."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
-        for _ in range(_RETREATS):
+        for retreat in range(_RETREATS):
             if math.isfinite(point.objective):
                 return point
-            x = 0.5 * (x + anchor)
+            x = anchor + 0.5 ** (1 + retreat // _PATIENCE) * (x - anchor)
             point = self.evaluator.point(x, accuracy)
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
@@ -371,6 +379,7 @@ class Run:
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled)
+        self.bounds.size = self._terms(*([] if self.best is None else [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
