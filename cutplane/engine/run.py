@@ -25,11 +25,7 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import (
-    HALF_SPACE,
-    ReducedProblem,
-    Stabilization,
-)
+from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
@@ -44,9 +40,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
-_PATIENCE = 10
-"""Retreats of one length: by halves at first, later by quarters, eighths: 60 of them lead back from 1e63."""
+_RETREATS, _PATIENCE, _NOISE, _SHARE = 60, 10, 1e-13, 0.1
 
 
 class Run:
@@ -216,8 +210,7 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            size = self._terms(point) + np.max(self.evaluator.cancelled(point))
-            check_model(self.problem, self.bundle, point, self.models.last.models, size)
+            check_model(self.problem, self.bundle, point, self.models.last.models, self._terms(point))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -245,9 +238,7 @@ class Run:
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            size = np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
-            size += self._terms(point, self.best)
-            check_cut(self.problem, slopes, offsets, point, self.best, size)
+            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best))
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
@@ -344,10 +335,11 @@ class Run:
     def _terms(self, *points: Point) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
         extents = min(1.0, self.solver.largest) + sum(point.extent for point in points)
-        return self.size + self.bundle.steepest * extents
+        cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
+        return self.size + cancelled + self.bundle.steepest * extents
 
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x, retreating towards the last known point while the objective is inf."""
+        """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
@@ -379,7 +371,7 @@ class Run:
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled)
-        self.bounds.size = self._terms(*([] if self.best is None else [self.best]))
+        self.bounds.size = self._terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
