@@ -336,7 +336,7 @@ class Run:
 
     def _terms(self, *points: Point) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
-        extents = min(1.0, self.solver.largest) + sum(point.extent for point in points)
+        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
         return self.size + cancelled + self.bundle.steepest * extents
 
