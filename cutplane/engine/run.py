@@ -25,11 +25,7 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import (
-    HALF_SPACE,
-    ReducedProblem,
-    Stabilization,
-)
+from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_RETREATS, _SHARE = 60, 0.1
+_RETREATS, _PATIENCE, _SHARE = 60, 10, 0.1
 
 
 class Run:
@@ -213,8 +209,7 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            size = self.size + np.max(self.evaluator.cancelled(point))
-            check_model(self.problem, self.bundle, point, self.models.last.models, size)
+            check_model(self.problem, self.bundle, point, self.models.last.models, self._terms(point))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -242,8 +237,7 @@ class Run:
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            size = self.size + np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
-            check_cut(self.problem, slopes, offsets, point, self.best, size)
+            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best))
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
@@ -340,15 +334,21 @@ class Run:
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
+    def _terms(self, *points: Point) -> float:
+        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
+        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
+        cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
+        return self.size + cancelled + self.bundle.steepest * extents
+
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x, retreating towards the last known point while the objective is inf."""
+        """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
-        for _ in range(_RETREATS):
+        for retreat in range(_RETREATS):
             if math.isfinite(point.objective):
                 return point
-            x = 0.5 * (x + anchor)
+            x = anchor + 0.5 ** (1 + retreat // _PATIENCE) * (x - anchor)
             point = self.evaluator.point(x, accuracy)
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
@@ -373,6 +373,7 @@ class Run:
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled)
+        self.bounds.size = self._terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
