@@ -133,10 +133,10 @@ def test_the_line_search_saves_iterations():
 
 CHOICES = {
     "hinge, L2": cut.Portfolio(),
-    "black box, L1": cut.Portfolio(),
-    "hinge, box": cut.LevelBundle(),
-    "ball by separation": cut.LevelBundle(),
-    "risk over ball by separation": cut.LevelBundle(),
+    "black box, L1": cut.ProximalBundle(),
+    "hinge, box": cut.ProximalBundle(),
+    "ball by separation": cut.ProximalBundle(),
+    "risk over ball by separation": cut.ProximalBundle(),
 }
 
 
@@ -146,7 +146,7 @@ def test_the_automatic_choice(name):
 
 
 def test_the_automatic_choice_for_linear_and_unbounded_problems():
-    objective = cut.LinearObjective(np.arange(3.0))
+    objective = cut.LinearObjective(np.arange(1.0, 4.0))
     assert cut.Problem(objective, feasible_set=cut.Simplex()).solve().method == repr(cut.Kelley())
     free = cut.Problem(formulation("hinge, L2")[0].risk)
     assert free.solve(max_iter=1).method == repr(cut.ProximalBundle())
@@ -154,5 +154,5 @@ def test_the_automatic_choice_for_linear_and_unbounded_problems():
 
 def test_the_choice_of_the_backend():
     assert formulation("hinge, L2")[0].solve(max_iter=1).backend == "simplex_qp"
-    assert formulation("hinge, L1, box")[0].solve(max_iter=1).backend == "highs"
+    assert formulation("hinge, L1, box")[0].solve(cut.Kelley(), max_iter=1).backend == "highs"
     assert formulation("hinge, L2")[0].solve(max_iter=1, backend="Clarabel").backend == "clarabel"

@@ -13,7 +13,7 @@ from cutplane.methods.level import LevelBundle
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.methods.relay import Relay
 from cutplane.methods.requirements import suits
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ask, offers
 
 _ROUNDS = 20
 """Linear programmes after which a set is taken to be round."""
@@ -35,10 +35,11 @@ def as_method(method: Any, problem: Declaration) -> Method:
 def choose(problem: Declaration) -> Method:
     """Choose a method, and those that go on where it gets stuck.
 
-    * separation oracles over a linear risk: `Kelley`, since its linear programmes end in a few rounds where X
-      is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not where X is round;
-    * separation oracles over another: `LevelBundle`, whose queries stay away from the vertices of the outer
-      approximation;
+    * separation oracles over a linear risk on a polyhedron: `Kelley`, since its linear programmes end in a few
+      rounds where X is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not where
+      X is round;
+    * other separation oracles: `ProximalBundle`, and from the twentieth iteration on `LevelBundle` too, whose
+      queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
@@ -47,10 +48,10 @@ def choose(problem: Declaration) -> Method:
     bounded = problem.simple_set.bounded is not False
     alone = None
     methods: tuple[Method, ...]
-    if problem.separators and bounded and problem.risk.linear:
-        methods, alone = (Kelley(), ProximalBundle()), _ROUNDS
-    elif problem.separators and bounded:
-        methods = LevelBundle(), ProximalBundle()
+    if problem.separators and bounded:
+        stable = ProximalBundle()
+        methods = (Kelley(), stable) if _is_programme(problem) else (stable, LevelBundle())
+        alone = _ROUNDS
     elif problem.risk.linear:
         methods = Kelley(), ProximalBundle()
     elif problem.regularizer.lam > 0 and any(suits(move, problem) for move in MOVES):
@@ -65,6 +66,12 @@ def choose(problem: Declaration) -> Method:
     while methods[1:] and not suits(methods[0], problem):
         methods = methods[1:]
     return Relay(methods, alone) if methods[1:] else methods[0]
+
+
+def _is_programme(problem: Declaration) -> bool:
+    """Tell whether the problem without its separation oracles is a linear programme with rows."""
+    form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim) if problem.risk.linear else None
+    return form is not None and form.rows.shape[0] > 0 and not problem.regularizer.lam > 0
 
 
 def _is_known_by_linear_minimisation(problem: Declaration) -> bool:

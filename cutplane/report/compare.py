@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -283,7 +284,7 @@ def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: di
     except Exception as error:
         return _Trial(*names, note=f"{type(error).__name__}: {error}")
     assert best is not None
-    return _Trial(*names, _name(chosen), fastest, best, "; ".join(best.history.notes))
+    return _Trial(*names, _used(best.method), fastest, best, "; ".join(best.history.notes))
 
 
 def _name(method: Any) -> str:
@@ -291,6 +292,11 @@ def _name(method: Any) -> str:
     if not isinstance(method, Method):
         return str(method)
     return (short_repr(method) if is_dataclass(method) else repr(method)).removesuffix("()")
+
+
+def _used(description: str) -> str:
+    """Return the names of the methods in what a result says of them."""
+    return "+".join(re.findall(r"[A-Za-z]\w*(?=\()", description)) or description
 
 
 def _refusals(problem: Problem, method: Method, backend: Backend) -> list[str | None]:

@@ -1,0 +1,161 @@
+"""The automatic choice beside each single method: CPU seconds to a certified gap, problem by problem.
+
+Run: python benchmarks/automatic.py [--kinds box l1 l2 elastic image separation] [--tol 1e-4] [--seconds 10]
+
+The ratio is the time of "auto" over that of the best single method; one that does not end OPTIMAL counts with
+three times its limit.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from math import exp, log
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+
+import cutplane as cut
+from cutplane.lines import Line
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from nonsmooth import PROBLEMS
+
+METHODS = {
+    "proximal": cut.ProximalBundle(),
+    "level": cut.LevelBundle(),
+    "OCAS": cut.OCAS(),
+    "BMRM": cut.BMRM(),
+    "portfolio": cut.Portfolio(),
+}
+
+
+class PairwiseHinge(cut.ImagedRisk):
+    """The mean over pairs of max(0, 1 - (t_i - t_j)), y_i = 1, y_j = -1: an image, but no known pieces."""
+
+    black_box = False
+
+    def __init__(self, X, y):
+        self.X, self.dim = X, X.shape[1]
+        self.positive, self.negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+
+    def image(self, x):
+        return self.X @ x
+
+    def _derivative(self, z):
+        a, b = z[self.positive], z[self.negative]
+        above = b.size - np.searchsorted(np.sort(b), a - 1.0, side="right")
+        below = np.searchsorted(np.sort(a), b + 1.0, side="left")
+        slope = np.zeros(z.size)
+        slope[self.positive], slope[self.negative] = -above, below
+        return above.sum() / (a.size * b.size), slope / (a.size * b.size)
+
+    def values(self, z):
+        constant, slope = self._derivative(z)
+        return constant + slope @ z
+
+    def slopes(self, z):
+        return self.X.T @ self._derivative(z)[1]
+
+    def line(self, z0, z1):
+        step = z1 - z0
+
+        def evaluate(t):
+            constant, slope = self._derivative(z0 + t * step)
+            return constant + slope @ (z0 + t * step), float(slope @ step)
+
+        return Line(evaluate)
+
+
+def ball(centre, radius):
+    """A round set known by separation."""
+
+    @cut.separation_oracle
+    def inside(x):
+        distance = np.linalg.norm(x - centre)
+        if distance <= radius * (1 + 1e-9):
+            return []
+        normal = (x - centre) / distance
+        return [cut.HalfSpace(normal, float(normal @ centre) + radius)]
+
+    return inside
+
+
+def problems():
+    """Yield (kind, name, problem, options of the solve)."""
+    for problem in PROBLEMS:
+        start = {"x0": problem.x0, "tol_abs": 0.0 if problem.optimum else 1e-4}
+        box = cut.Box(-problem.box_radius, problem.box_radius)
+        yield "box", problem.name, cut.Problem(problem.risk(), feasible_set=box), start
+        for lam in (1.0, 1e-3):
+            yield "l2", f"{problem.name}, {lam:g}", cut.Problem(problem.risk(), cut.L2(lam)), start
+    rng = np.random.default_rng(5)
+    for m, n in ((300, 10), (300, 100), (2000, 50), (500, 500)):
+        X = rng.standard_normal((m, n))
+        t = X @ (rng.standard_normal(n) * (rng.random(n) < 0.2)) + rng.standard_normal(m)
+        y = np.where(t > 0, 1.0, -1.0)
+        for lam in (1e-2, 1e-4):
+            yield "image", f"pairs {m} x {n}, {lam:g}", cut.Problem(PairwiseHinge(X, y), cut.L2(lam)), {}
+        for loss, target in (
+            (cut.losses.Hinge(), y),
+            (cut.losses.Logistic(), y),
+            (cut.losses.Absolute(), t),
+            (cut.losses.Squared(), t),
+        ):
+            risk = cut.LinearRisk(X, target, loss)
+            largest = np.abs(risk.oracle(np.zeros(n))[1]).max()
+            for share in (0.3, 0.03):
+                name = f"{type(loss).__name__} {m} x {n}, {share:g}"
+                yield "l1", name, cut.Problem(risk, cut.L1(share * largest)), {}
+                yield "elastic", name, cut.Problem(risk, cut.ElasticNet(share * largest, 0.7)), {}
+    for n in (3, 10, 30):
+        region = cut.Box(-1, 1, dim=n) & ball(np.full(n, 0.3), 0.8)
+        yield (
+            "separation",
+            f"ball {n}",
+            cut.Problem(cut.LinearObjective(rng.standard_normal(n)), feasible_set=region),
+            {},
+        )
+
+
+def seconds_of(problem, method, limit, options):
+    """Return CPU seconds of the second of two solves, and what became of it."""
+    for _ in range(2):
+        began = process_time()
+        try:
+            result = problem.solve(method, time_limit=limit, max_iter=100_000, **options)
+        except cut.CutplaneError as error:
+            return 3 * limit, type(error).__name__
+        seconds = process_time() - began
+        if seconds > 0.1 * limit:
+            break
+    return (seconds if result.status == "OPTIMAL" else 3 * limit), str(result.status)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", nargs="*")
+    parser.add_argument("--tol", type=float, default=1e-4)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    args = parser.parse_args()
+    ratios = defaultdict(list)
+    print("| kind | problem | auto | " + " | ".join(METHODS) + " | ratio |")
+    print("|---" * (len(METHODS) + 4) + "|")
+    for kind, name, problem, options in problems():
+        if args.kinds and kind not in args.kinds:
+            continue
+        options = {"tol": args.tol, **options}
+        mine, status = seconds_of(problem, "auto", args.seconds, options)
+        others = [seconds_of(problem, method, args.seconds, options)[0] for method in METHODS.values()]
+        ratios[kind].append(mine / min(others))
+        cells = " | ".join(f"{1e3 * seconds:.0f}" for seconds in others)
+        print(
+            f"| {kind} | {name} | {1e3 * mine:.0f} {status} | {cells} | {ratios[kind][-1]:.2f} |", flush=True
+        )
+    for kind, found in ratios.items():
+        mean = exp(sum(map(log, found)) / len(found))
+        print(f"{kind}: geometric mean {mean:.2f}, worst {max(found):.2f}, of {len(found)}")
+
+
+if __name__ == "__main__":
+    main()
