@@ -40,6 +40,7 @@ class PairwiseHinge(cut.ImagedRisk):
         self.positive, self.negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
 
     def image(self, x):
+        """Return the scores."""
         return self.X @ x
 
     def _derivative(self, z):
@@ -51,13 +52,16 @@ class PairwiseHinge(cut.ImagedRisk):
         return above.sum() / (a.size * b.size), slope / (a.size * b.size)
 
     def values(self, z):
+        """Return the mean."""
         constant, slope = self._derivative(z)
         return constant + slope @ z
 
     def slopes(self, z):
+        """Return a subgradient."""
         return self.X.T @ self._derivative(z)[1]
 
     def line(self, z0, z1):
+        """Return it on a line."""
         step = z1 - z0
 
         def evaluate(t):
@@ -68,7 +72,7 @@ class PairwiseHinge(cut.ImagedRisk):
 
 
 def ball(centre, radius):
-    """A round set known by separation."""
+    """Return a round set known by separation."""
 
     @cut.separation_oracle
     def inside(x):

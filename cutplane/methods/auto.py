@@ -35,9 +35,9 @@ def as_method(method: Any, problem: Declaration) -> Method:
 def choose(problem: Declaration) -> Method:
     """Choose a method, and those that go on where it gets stuck.
 
-    * separation oracles over a linear risk on a polyhedron: `Kelley`, since its linear programmes end in a few
-      rounds where X is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not where
-      X is round;
+    * separation oracles over a linear risk on a polyhedron: `Kelley`, since its linear programmes end in a
+      few rounds where X is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not
+      where X is round;
     * other separation oracles: `ProximalBundle`, and from the twentieth iteration on `LevelBundle` too, whose
       queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself;
