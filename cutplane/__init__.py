@@ -27,7 +27,7 @@ from cutplane.exceptions import (
 )
 from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
-from cutplane.methods import BMRM, OCAS, FrankWolfe, Kelley, LevelBundle, ProximalBundle, Relay
+from cutplane.methods import BMRM, OCAS, Direct, FrankWolfe, Kelley, LevelBundle, ProximalBundle, Relay
 from cutplane.problem import Problem
 from cutplane.regularizers import (
     L1,
@@ -93,6 +93,7 @@ __all__ = [
     "CvxpyRegularizer",
     "CvxpyRisk",
     "CvxpySet",
+    "Direct",
     "ElasticNet",
     "FeasibleSet",
     "FrankWolfe",

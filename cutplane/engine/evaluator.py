@@ -145,12 +145,27 @@ class Evaluator:
         return self._call(self.risk.cancelled, point.image)
 
     def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
+        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
+
+        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut.
+        """
         self.calls += 1
-        risk: Any = self.risk
-        slopes, offsets = self._call(risk.dual_cut, multipliers)
+        cut = ability(self.risk, Capability.DUAL_CUT) or self._highest_cut
+        slopes, offsets = self._call(cut, multipliers)
         x = np.zeros(self.problem.dim)
         return self._check_slopes(slopes, x), self._check_values(offsets, x)
+
+    @cached_property
+    def _conjugate(self) -> Any:
+        from cutplane.masters.conic.whole import Conjugate
+
+        return Conjugate(self.risk, self.problem.simple_set, self.problem.dim)
+
+    def _highest_cut(self, slope: Array) -> tuple[Array, Array]:
+        offset = self._conjugate(slope)
+        if offset == -np.inf:
+            raise OracleError(f"{name_of(self.risk)} has no cut with the slope {show(slope)}.")
+        return slope[np.newaxis], np.array([offset])
 
     def line(self, start: Point, end: Point) -> Line:
         """Return the objective on the line through two points of a risk with images."""

@@ -71,7 +71,8 @@ class Recomputed:
             return f"the known infimum of block {block} is not {offset:.6g}" if wrong else None
         if query not in certificate.points and query not in certificate.duals:
             return f"query {query} has no point, so that its answer cannot be asked for again"
-        if query in certificate.duals and not offers(self.evaluator.risk, Capability.DUAL_CUT):
+        known = [offers(self.evaluator.risk, kind) for kind in (Capability.DUAL_CUT, Capability.CVXPY)]
+        if query in certificate.duals and not any(known):
             return f"the risk gives no cut for the multipliers of query {query}"
         answer = self._half_space_answer(query) if block == HALF_SPACE else self._cut_answer(query)
         if answer is None:

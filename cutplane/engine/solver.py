@@ -29,6 +29,7 @@ from cutplane.masters.base import (
 from cutplane.masters.select import Backend, Candidate, candidates
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import SparseReader
+from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import is_whole_space, scale_of, size_of
@@ -179,6 +180,22 @@ class ReducedSolver:
             if self._distrust(None, self._turns.get(None, 0) + 1, "its bound set an empty level"):
                 return self.solve(bundle, None, accuracy, complaint)
         return solution
+
+    def whole(self, risk: Any) -> tuple[Array | None, Array | None]:
+        """Solve the whole problem as one conic programme; return its solution and the risk's slope there."""
+        from cutplane.masters.conic.whole import solve_whole
+
+        backend = (self.backend.solver or "clarabel").upper()
+        start = clock()
+        try:
+            message, x, slope = solve_whole(risk, self.reduced, backend)
+        finally:
+            self.seconds += clock() - start
+        if message:
+            self.notes.append(f"the whole problem: {message}")
+        if x is not None:
+            self._used.setdefault(backend.lower())
+        return x, slope
 
     def _distrust(self, kind: Kind, turn: int, reason: str) -> bool:
         """Pass over the first candidate from this turn on, if it is inexact and there is another one."""

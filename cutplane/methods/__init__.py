@@ -3,6 +3,7 @@
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method, Step
 from cutplane.methods.bmrm import BMRM
+from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
@@ -16,6 +17,7 @@ __all__ = [
     "BMRM",
     "OCAS",
     "AcceleratedGradient",
+    "Direct",
     "FrankWolfe",
     "Kelley",
     "LevelBundle",

@@ -1,0 +1,86 @@
+"""The whole problem in one conic solve, then cuts if the gap asks for them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutplane.exceptions import MissingCapabilityError, OracleError
+from cutplane.masters.base import Prox
+from cutplane.methods.base import Method, Step
+from cutplane.methods.proximal import ProximalBundle
+from cutplane.pieces.capabilities import Capability, offers, require
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+
+
+@dataclass(frozen=True)
+class Direct(Method):
+    """Solves the whole problem as one conic programme.
+
+    ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. Its solution x is
+    asked for, as any point is, which gives the upper bound. The multiplier s of the equation is a subgradient
+    of f there. The highest cut of f over X with the slope s, whose offset is certified by the dual point of
+    another conic solve, gives the lower bound. Where rounding leaves a gap, or the risk has no such cut,
+    `ProximalBundle` goes on from there.
+
+    Needs a cvxpy form of all pieces, one block, and no separation oracle. It is for small problems: all the
+    data go into one programme. The solver is the chosen backend, if that is one of cvxpy's conic solvers,
+    else Clarabel.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If a piece has no method ``cvxpy_form``, or there are separation oracles.
+
+    References
+    ----------
+    .. [1] S. Boyd, L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004, section 5.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np, cutplane as cut
+    >>> w = cp.Variable(2)
+    >>> risk = cut.CvxpyRisk(cp.norm_inf(w - np.array([3.0, -1.0])), w)
+    >>> result = cut.Problem(risk, cut.L2(0.5)).solve(cut.Direct(), tol=1e-6)
+    >>> print(result.status, round(result.objective, 5))
+    OPTIMAL 2.0
+    """
+
+    stabilizations = (None, Prox)
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless every piece has a cvxpy form."""
+        remedy = "Give it a method cvxpy_form(x), or use another method, such as ProximalBundle()."
+        for piece in (problem.risk, problem.active_regularizer, problem.simple_set):
+            require(piece, Capability.CVXPY, self.name, remedy)
+        if problem.separators:
+            raise MissingCapabilityError(
+                f"{self.name} solves the whole problem, but {problem.separators[0]!r} is known only by what "
+                "it cuts off. Use ProximalBundle()."
+            )
+
+    def start(self, run: Run) -> Any:
+        """Nothing is known yet."""
+        return None
+
+    def step(self, run: Run, state: Any) -> Step:
+        """Solve the whole problem; after that, do a step of the proximal bundle method."""
+        stable = ProximalBundle()
+        if state is not None:
+            return stable.step(run, state)
+        self._solve(run)
+        return Step("direct", stable.start(run))
+
+    def _solve(self, run: Run) -> None:
+        problem = run.problem
+        x, slope = run.solver.whole(problem.risk)
+        if x is None:
+            return
+        run.query(problem.into_simple_set(x))
+        if slope is not None and problem.risk.n_blocks == 1 and not offers(problem.risk, Capability.DUAL_CUT):
+            with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
+                run.add_dual_cut(slope)

@@ -1,0 +1,76 @@
+"""The whole problem in one conic solve, against cvxpy's own answer."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.exceptions import MissingCapabilityError
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)
+W = cp.Variable(8, name="w")
+RISKS = {
+    "least absolute values": cp.norm1(A @ W - B),
+    "chebyshev and squares": cp.norm_inf(A @ W - B) + cp.sum_squares(W[:3]),
+    "logistic": cp.sum(cp.logistic(A @ W)) / 60,
+    "log-sum-exp": cp.log_sum_exp(A @ W),
+    "hinge": cp.sum(cp.pos(1 - A @ W)),
+    "a constant": cp.norm2(A @ W - B) + 100.0,
+}
+REGULARIZERS = {
+    "l2": (cut.L2(0.1), 0.05 * cp.sum_squares(W), None),
+    "l1": (cut.L1(0.3), 0.3 * cp.norm1(W), None),
+    "box": (cut.NoRegularizer(), 0.0, cut.Box(-0.2, 2, dim=8)),
+}
+
+
+@pytest.mark.parametrize("name", REGULARIZERS)
+@pytest.mark.parametrize("risk", RISKS)
+def test_one_solve_is_certified(risk, name):
+    regularizer, expression, region = REGULARIZERS[name]
+    inside = [] if region is None else [W >= -0.2, W <= 2.0]
+    whole = cp.Problem(cp.Minimize(RISKS[risk] + expression), inside)
+    optimum = whole.solve(solver="CLARABEL")
+    problem = cut.Problem(cut.CvxpyRisk(RISKS[risk], W), regularizer, region)
+    result = problem.solve(cut.Direct(), tol=1e-6)
+    assert result.status == "OPTIMAL" and result.n_iter == 1, result
+    assert result.objective == pytest.approx(optimum, rel=1e-6)
+    assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
+    assert result.certificate.verify().valid
+
+
+def test_a_risk_with_multipliers_of_its_own_goes_on_with_cuts():
+    y = np.where(B > 0, 1.0, -1.0)
+    problem = cut.Problem(cut.LinearRisk(A, y, cut.losses.Hinge()), cut.L2(0.1))
+    result = problem.solve(cut.Direct(), tol=1e-6)
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(problem.solve(tol=1e-8).objective, rel=1e-6)
+
+
+def test_saved_and_loaded_certificates_still_hold(tmp_path):
+    problem = cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), cut.L2(0.1))
+    result = problem.solve(cut.Direct(), tol=1e-6)
+    assert cut.load(result.save(tmp_path / "direct")).certificate.verify(problem).valid
+
+
+def test_a_chosen_solver_is_used():
+    problem = cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), cut.L2(0.1))
+    assert problem.solve(cut.Direct(), backend="scs", max_iter=1).backend.startswith("scs")
+
+
+def test_what_it_cannot_solve_is_said_before_the_first_iteration():
+    @cut.risk(dim=8)
+    def absolute(x):
+        return np.abs(x).sum(), np.sign(x)
+
+    with pytest.raises(MissingCapabilityError, match="cvxpy_form"):
+        cut.Problem(absolute, cut.L2(1.0)).solve(cut.Direct())
+
+    @cut.separation_oracle
+    def everything(x):
+        return []
+
+    region = cut.Box(-1, 1, dim=8) & everything
+    with pytest.raises(MissingCapabilityError, match="cuts off"):
+        cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), feasible_set=region).solve(cut.Direct())
