@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cutplane.engine.declaration import Declaration
 from cutplane.pieces.validation import Array, as_count, as_scalar
@@ -17,6 +17,26 @@ if TYPE_CHECKING:
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
     from cutplane.result import Result
+
+_ELSEWHERE = {
+    "eps": "tol",
+    "iterations": "max_iter",
+    "max_iters": "max_iter",
+    "max_time": "time_limit",
+    "maxiter": "max_iter",
+    "solver": "backend, or method",
+    "timeout": "time_limit",
+    "tolerance": "tol",
+    "verbose": "log, or progress",
+}
+"""What options are called elsewhere, and here."""
+
+
+def refuse_options(unknown: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if there is an option that `solve` does not have."""
+    for name in unknown:
+        hint = f"; it is called {_ELSEWHERE[name]} here" if name in _ELSEWHERE else ""
+        raise TypeError(f"Problem.solve has no option {name!r}{hint}.")
 
 
 class Problem(Declaration):
@@ -65,7 +85,7 @@ class Problem(Declaration):
 
     def iterate(
         self,
-        method: Method | Literal["auto"] = "auto",
+        method: Method | str = "auto",
         backend: str | Backend | MasterKind = "auto",
         *,
         tol: float = 1e-4,
@@ -77,6 +97,7 @@ class Problem(Declaration):
         warm_start: Result | None = None,
         stop: StoppingRule | None = None,
         probes: bool = True,
+        **unknown: Any,
     ) -> Driver[Result]:
         """Solve step by step: iterating over the returned object yields the `State` after each iteration.
 
@@ -97,6 +118,7 @@ class Problem(Declaration):
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
 
+        refuse_options(unknown)
         if max_cuts is not None:
             as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1 + bool(self.separators))
         rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
@@ -113,7 +135,7 @@ class Problem(Declaration):
 
     def solve(
         self,
-        method: Method | Literal["auto"] = "auto",
+        method: Method | str = "auto",
         backend: str | Backend | MasterKind = "auto",
         *,
         tol: float = 1e-4,
@@ -128,14 +150,15 @@ class Problem(Declaration):
         callback: Callback | None = None,
         progress: bool = False,
         log: bool = False,
+        **unknown: Any,
     ) -> Result:
         """Minimise, and prove it.
 
         Parameters
         ----------
-        method : Method or "auto", default "auto"
-            `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle` or `FrankWolfe`; "auto" chooses by what
-            the pieces offer.
+        method : Method or str, default "auto"
+            `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle`, `FrankWolfe`, `Direct`, ..., or the
+            name of one, as in "direct", "proximal" or "ocas"; "auto" chooses by what the pieces offer.
         backend : str, Backend or MasterKind, default "auto"
             Who solves the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or a class of
             masters of your own (see `cutplane.masters.Master`); others help out where it refuses or fails.
@@ -177,6 +200,8 @@ class Problem(Declaration):
         MissingCapabilityError
             If the method or every backend needs something that a piece lacks; raised before the first
             iteration.
+        TypeError
+            If there is no such option; the message names ours.
         OracleError
             If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
         """
@@ -192,6 +217,7 @@ class Problem(Declaration):
             warm_start=warm_start,
             stop=stop,
             probes=probes,
+            **unknown,
         )
         return driver.run(callback, progress, log)
 

@@ -156,3 +156,26 @@ def test_the_choice_of_the_backend():
     assert formulation("hinge, L2")[0].solve(max_iter=1).backend == "simplex_qp"
     assert formulation("hinge, L1, box")[0].solve(cut.Kelley(), max_iter=1).backend == "highs"
     assert formulation("hinge, L2")[0].solve(max_iter=1, backend="Clarabel").backend == "clarabel"
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("OCAS", cut.OCAS()), ("proximal", cut.ProximalBundle()), ("Level_Bundle", cut.LevelBundle())],
+)
+def test_methods_have_names(name, method):
+    assert formulation("hinge, L2")[0].solve(name, max_iter=1).method == repr(method)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(cut.InvalidInputError, match=r"no method 'simplex'.*'direct'.*'proximal'"):
+        formulation("hinge, L2")[0].solve("simplex")
+
+
+@pytest.mark.parametrize(
+    ("option", "ours"), [("solver", "backend"), ("verbose", "log"), ("max_iters", "max_iter")]
+)
+def test_options_of_other_libraries_are_answered_with_ours(option, ours):
+    problem = formulation("hinge, L2")[0]
+    for solve in (problem.solve, problem.iterate):
+        with pytest.raises(TypeError, match=rf"no option '{option}'; it is called {ours}"):
+            solve(**{option: 1})

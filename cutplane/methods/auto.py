@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.portfolio import MOVES, Portfolio
+from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
+from cutplane.methods.bmrm import BMRM
+from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.level import LevelBundle
+from cutplane.methods.mirror_descent import MirrorDescent
+from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
 from cutplane.methods.requirements import suits
 from cutplane.pieces.capabilities import Capability, ask, offers
@@ -18,16 +24,45 @@ from cutplane.pieces.capabilities import Capability, ask, offers
 _ROUNDS = 20
 """Linear programmes after which a set is taken to be round."""
 
+_FEW = 2e5
+"""Numbers in a risk: a conic solve takes some tenths of a second then, as long as some hundred cuts."""
+
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 
+NAMES: dict[str, Method] = {
+    method.name.lower().removesuffix("bundle"): method
+    for method in (
+        AcceleratedGradient(),
+        BMRM(),
+        Direct(),
+        FrankWolfe(),
+        Kelley(),
+        LevelBundle(),
+        MirrorDescent(),
+        OCAS(),
+        Portfolio(),
+        ProximalBundle(),
+        ReducedGradient(),
+    )
+}
+"""Methods by name, in any case and with or without "bundle", with their default parameters."""
+
+
 def as_method(method: Any, problem: Declaration) -> Method:
-    """Return `method`, or the one that suits the problem if it is "auto"."""
+    """Return `method`, the one of that name, or the one that suits the problem if it is "auto"."""
     if isinstance(method, Method):
         return method
     if method == "auto":
         return choose(problem)
+    if isinstance(method, str):
+        named = NAMES.get(method.lower().replace("_", "").removesuffix("bundle"))
+        if named is None:
+            raise InvalidInputError(
+                f"There is no method {method!r}; choose one of {sorted(['auto', *NAMES])}."
+            )
+        return named
     hint = f"; did you mean {method.__name__}()?" if isinstance(method, type) else ""
     raise InvalidInputError(f'method must be "auto" or a method such as OCAS(), got {method!r}{hint}')
 
@@ -43,6 +78,7 @@ def choose(problem: Declaration) -> Method:
     * a linear risk: `Kelley`, whose model is the risk itself;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
+    * pieces that are all known to cvxpy, and have fewer than 2e5 numbers: `Direct`;
     * else `ProximalBundle`; its gap is not certified if there is neither a bounded set nor a regularizer.
     """
     bounded = problem.simple_set.bounded is not False
@@ -61,6 +97,8 @@ def choose(problem: Declaration) -> Method:
             FrankWolfe("short" if offers(problem.risk, Capability.CURVATURE) else "exact"),
             ProximalBundle(),
         )
+    elif _is_small_programme(problem):
+        methods = Direct(), LevelBundle(), Kelley()
     else:
         methods = ProximalBundle(), LevelBundle(), Kelley()
     while methods[1:] and not suits(methods[0], problem):
@@ -72,6 +110,17 @@ def _is_programme(problem: Declaration) -> bool:
     """Tell whether the problem without its separation oracles is a linear programme with rows."""
     form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim) if problem.risk.linear else None
     return form is not None and form.rows.shape[0] > 0 and not problem.regularizer.lam > 0
+
+
+def _is_small_programme(problem: Declaration) -> bool:
+    """Tell whether `Direct` takes the problem, cuts cost more than arithmetic, and the data are few."""
+    risk: Any = problem.risk
+    if offers(risk, Capability.IMAGE) or risk.n_blocks > 1 or not suits(Direct(), problem):
+        return False
+    import cvxpy
+
+    constants = risk.cvxpy_form(cvxpy.Variable(problem.dim)).constants()
+    return sum(constant.size for constant in constants) < _FEW
 
 
 def _is_known_by_linear_minimisation(problem: Declaration) -> bool:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.select import Backend, as_backend, refusal_of
@@ -15,7 +15,7 @@ from cutplane.methods.auto import as_method
 from cutplane.methods.base import Method
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import as_count
-from cutplane.problem import Problem
+from cutplane.problem import Problem, refuse_options
 from cutplane.result import Result
 from cutplane.runtime.clock import clock
 from cutplane.runtime.extras import require_extra
@@ -184,7 +184,7 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    methods: Sequence[Method | Literal["auto"]] = ("auto",),
+    methods: Sequence[Method | str] = ("auto",),
     backends: Sequence[str | Backend] = ("auto",),
     *,
     tol: float = 1e-4,
@@ -201,7 +201,8 @@ def compare(
     Parameters
     ----------
     problem : Problem
-    methods : sequence of Method or "auto", default ("auto",)
+    methods : sequence of Method or str, default ("auto",)
+        As in `Problem.solve`.
     backends : sequence of str or Backend, default ("auto",)
     tol : float, default 1e-4
         Relative certified gap at which a run ends.
@@ -222,7 +223,7 @@ def compare(
     Raises
     ------
     InvalidInputError
-        If a method is neither "auto" nor a `Method`.
+        If a method is neither a `Method` nor the name of one.
     TypeError
         If `Problem.solve` has no such option.
 
@@ -235,7 +236,8 @@ def compare(
     >>> [(row.method, row.status, round(row.objective, 6)) for row in table.rows]
     [('BMRM', 'OPTIMAL', 0.125), ('OCAS', 'OPTIMAL', 0.125)]
     """
-    inspect.signature(Problem.solve).bind(problem, **options)
+    known = inspect.signature(Problem.solve).parameters
+    refuse_options({name: value for name, value in options.items() if name not in known})
     as_count("repeat", repeat)
     for method in methods:
         as_method(method, problem)
