@@ -101,9 +101,8 @@ def choose(problem: Declaration) -> Method:
         methods = Direct(), LevelBundle(), Kelley()
     else:
         methods = ProximalBundle(), LevelBundle(), Kelley()
-    while methods[1:] and not suits(methods[0], problem):
-        methods = methods[1:]
-    return Relay(methods, alone) if methods[1:] else methods[0]
+    first = next((k for k, method in enumerate(methods[:-1]) if suits(method, problem)), -1)
+    return Relay(methods[first:], alone)
 
 
 def _is_programme(problem: Declaration) -> bool:
