@@ -45,11 +45,10 @@ class Declaration:
         _check_kind(
             "feasible_set", feasible_set, FeasibleSet, "use Box(lower, upper), ... or subclass FeasibleSet"
         )
-        self.risk = risk
-        self.regularizer = regularizer
-        self.feasible_set = feasible_set
         self.dim = as_count(f"{type(risk).__name__}.dim", risk.dim)
-        regularizer.check_dim(self.dim)
+        self.risk = risk
+        self.regularizer = regularizer.resolve(self.dim)
+        self.feasible_set = feasible_set
         simple, separators = feasible_set.parts
         domain = self.active_regularizer.domain
         if domain is not None:

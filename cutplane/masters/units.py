@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.forms import DiagonalQuadratic, LinearForm
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer
 from cutplane.sets.base import FeasibleSet
@@ -80,7 +80,14 @@ class RegularizerInUnit(_Restated, Regularizer):
         form = self._piece.quadratic(dim)
         if form is None:
             return None
-        return DiagonalQuadratic(self._unit * self._unit * form.weights, form.centre / self._unit)
+        return form.in_unit(self._unit)
+
+    def separable_form(self, dim: int) -> SeparableForm | None:
+        """Return the separable form."""
+        form = self._piece.separable_form(dim)
+        if form is None:
+            return None
+        return SeparableForm(form.quadratic.in_unit(self._unit), self._unit * form.costs)
 
 
 class SetInUnit(_Restated, FeasibleSet):

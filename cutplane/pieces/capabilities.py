@@ -21,6 +21,7 @@ class Capability(Enum):
     NORM_BALL = "norm_ball"
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
+    SEPARABLE = "separable_form"
     UNREGULARIZED = "unregularized"
     LINEAR_FORM = "linear_form"
     ENTROPY = "log_reference"

@@ -1,10 +1,12 @@
 """Regularizers: convex functions that stay exact in every reduced problem."""
 
 from cutplane.regularizers.base import Minimum, Regularizer
+from cutplane.regularizers.combination import RegularizerSum
 from cutplane.regularizers.cvxpy import CvxpyRegularizer
 from cutplane.regularizers.elastic_net import ElasticNet
 from cutplane.regularizers.entropy import NegativeEntropy, RelativeEntropy
 from cutplane.regularizers.group import SquaredGroupNorm
+from cutplane.regularizers.image import LinearImage
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
@@ -16,12 +18,14 @@ __all__ = [
     "L2",
     "CvxpyRegularizer",
     "ElasticNet",
+    "LinearImage",
     "Minimum",
     "NegativeEntropy",
     "NoRegularizer",
     "Partial",
     "QuadraticForm",
     "Regularizer",
+    "RegularizerSum",
     "RelativeEntropy",
     "SquaredGroupNorm",
 ]

@@ -90,6 +90,11 @@ class SquaredGroupNorm(Regularizer):
                 f"but the problem has {dim}."
             )
 
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The number of coordinates in all groups."""
+        return self._group_of.size
+
     def value(self, x: Array) -> float:
         """Return g(x)."""
         norm = _norm(self._rho * self._norms(x), self.p)

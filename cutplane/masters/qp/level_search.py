@@ -88,7 +88,7 @@ class LevelSearch:
         if self._problem.weight == 0.0:
             return 0.0
         offset = x - self._problem.quadratic.centre
-        return 0.5 * self._problem.weight * float(offset @ offset)
+        return 0.5 * self._problem.weight * float(offset @ offset) + self._problem.quadratic.constant
 
 
 def _next(newton: float, tau: float, low: float, high: float) -> float:
