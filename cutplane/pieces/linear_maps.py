@@ -161,27 +161,25 @@ class Selection(LinearMap):
     def _least(self, index: Any) -> int:
         """Return the least dimension in which the index selects as many coordinates as it has to."""
         if not isinstance(index, slice):
-            return max(int(index.max()) + 1, -int(index.min()))
-        far = max([1, *(abs(side) for side in (index.start, index.stop) if side is not None)])
-        if self.size is None:
-            return far
-        most = far + self.size * abs(index.step or 1) + 1
-        for dim in range(self.size, most + 1):
-            if len(range(*index.indices(dim))) == self.size:
+            far = max(_farthest(index), index.size)
+            apart = (dim for dim in range(far, far + index.size) if np.unique(index % dim).size == index.size)
+            return next(apart, far)
+        far, size = _farthest(index), self.size or 1
+        for dim in range(max(far, size), far + size * abs(index.step or 1) + 2):
+            count = len(range(*index.indices(dim)))
+            if count == size or (self.size is None and count > 0):
                 return dim
-        raise InvalidInputError(f"{_shown(index)} selects {self.size} coordinates of no vector.")
+        raise InvalidInputError(f"{_shown(index)} selects {size} coordinates of no vector.")
 
     @cached_property
     def positions(self) -> Array:
         """The coordinates selected, as integers >= 0."""
         index, dim = self.index, self.dim
         assert dim is not None
-        if isinstance(index, slice):
-            far = max([0, *(abs(side) for side in (index.start, index.stop) if side is not None)])
-            positions = np.arange(dim)[index]
-        else:
-            far = self._least(index)
-            positions = np.where(index < 0, index + dim, index)
+        far = _farthest(index)
+        positions = (
+            np.arange(dim)[index] if isinstance(index, slice) else np.where(index < 0, index + dim, index)
+        )
         if far > dim or not positions.size:
             fault = "goes beyond" if far > dim else "selects nothing of"
             raise InvalidInputError(f"{_shown(index)} {fault} a vector of dimension {dim}.")
@@ -212,7 +210,7 @@ class Selection(LinearMap):
 
     def spread(self, entries: Array, outside: float) -> Array:
         """Return the vector, or the rows, with these entries in the places selected."""
-        out = np.full((*entries.shape[:-1], self.dim), outside)
+        out = np.full((*entries.shape[:-1], self.shape[1]), outside)
         out[..., self.index] = entries
         return out
 
@@ -234,6 +232,13 @@ class Selection(LinearMap):
     def shown(self) -> str:
         """Return ".on(index)"."""
         return f".on({_shown(self.index)})"
+
+
+def _farthest(index: Any) -> int:
+    """Return the least dimension of a vector that the index does not go beyond."""
+    if isinstance(index, slice):
+        return max([0, *(abs(side) for side in (index.start, index.stop) if side is not None)])
+    return max(int(index.max()) + 1, -int(index.min()))
 
 
 def _shown(index: Any) -> str:

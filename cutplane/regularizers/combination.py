@@ -233,7 +233,7 @@ def _minimise_apart(
     beside = minimise_linear(v[rest], Box(bounds[0][rest], bounds[1][rest])) if rest.any() else None
 
     def least(budgets: list[float]) -> Minimum | None:
-        found = [] if beside is None else [(rest, beside)]
+        found: list[tuple[Array, Minimum | None]] = [(rest, beside)] if rest.any() else []
         for (used, minimise), most in zip(parts, budgets, strict=True):
             part = minimise(np.where(used, v, 0.0), feasible_set, most)
             if part is not None and part.x is not None:

@@ -1,7 +1,9 @@
 """Risks: convex functions known through a first-order oracle."""
 
+from cutplane.risks.affine import AffineRisk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.combination import WeightedSum
+from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
@@ -11,6 +13,8 @@ from cutplane.risks.oracle import OracleRisk, risk
 from cutplane.risks.ordinal import OrdinalRisk
 
 __all__ = [
+    "AffineRisk",
+    "CompositeObjective",
     "CvxpyRisk",
     "Estimate",
     "ImagedRisk",
