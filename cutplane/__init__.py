@@ -49,6 +49,7 @@ from cutplane.risks import (
     ImagedRisk,
     LinearObjective,
     LinearRisk,
+    Maximum,
     MulticlassRisk,
     NoveltyRisk,
     OnDemandRisk,
@@ -56,6 +57,7 @@ from cutplane.risks import (
     OrdinalRisk,
     Risk,
     WeightedSum,
+    maximum,
     risk,
 )
 from cutplane.runtime.threads import get_threads, set_threads
@@ -108,6 +110,7 @@ __all__ = [
     "LinearRisk",
     "LinfBall",
     "Log",
+    "Maximum",
     "MissingCapabilityError",
     "MissingExtraError",
     "MulticlassRisk",
@@ -148,6 +151,7 @@ __all__ = [
     "lines",
     "load",
     "losses",
+    "maximum",
     "mkl",
     "plotting",
     "risk",

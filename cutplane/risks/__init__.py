@@ -6,6 +6,7 @@ from cutplane.risks.combination import WeightedSum
 from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
+from cutplane.risks.maximum import Maximum, maximum
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
@@ -20,6 +21,7 @@ __all__ = [
     "ImagedRisk",
     "LinearObjective",
     "LinearRisk",
+    "Maximum",
     "MulticlassRisk",
     "NoveltyRisk",
     "OnDemandRisk",
@@ -27,5 +29,6 @@ __all__ = [
     "OrdinalRisk",
     "Risk",
     "WeightedSum",
+    "maximum",
     "risk",
 ]

@@ -13,7 +13,7 @@ from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk
 
-_PASSED_ON = Capability.CVXPY, Capability.DUAL_CUT, Capability.CURVATURE
+_PASSED_ON = Capability.CVXPY, Capability.DUAL_CUT, Capability.CURVATURE, Capability.PIECES
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,6 +101,11 @@ class AffineRisk(Risk):
         value, slope, *rest = self.risk.oracle(self._at(x))
         return value, self.map.transposed(slope), *rest
 
+    def pieces(self, z: Any) -> tuple[Any, Any, Any]:
+        """Return values, subgradients and blocks of the functions that the blocks are the maxima of."""
+        values, slopes, blocks = self._inner.pieces(self._at(z))
+        return values, self.map.transposed(slopes), blocks
+
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut, slopes and offsets, that multipliers of the examples give."""
         slopes, offsets = self._inner.dual_cut(u)
@@ -138,6 +143,11 @@ class ImagedAffineRisk(AffineRisk, ImagedRisk):
     def slopes(self, z: Any) -> Any:
         """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
         return self.map.transposed(self._imaged.slopes(z))
+
+    def pieces(self, z: Any) -> tuple[Any, Any, Any]:
+        """Return values, subgradients and blocks of the functions that the blocks are the maxima of."""
+        values, slopes, blocks = self._inner.pieces(z)
+        return values, self.map.transposed(slopes), blocks
 
     def line(self, z0: Any, z1: Any) -> Line:
         """Return the line of h."""
