@@ -126,7 +126,7 @@ class Maximum(Risk):
         `z` is the image of a point if the risk has images, else the point; right after ``oracle(z)`` the
         parts are not asked again.
         """
-        last, _ = vars(self).get("_last"), object.__setattr__(self, "_last", None)
+        last = vars(self).pop("_last", None)
         known = last is not None and np.array_equal(last[0], z)
         values, slopes = last[1:] if known else self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
