@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.engine.line_search import minimise_on_line
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces import envelope
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line, PiecewiseLinear
 from cutplane.risks import ImagedRisk, LinearRisk, Maximum, OracleRisk, Risk
 from cutplane.testing import check_risk
 
@@ -99,6 +102,68 @@ def test_a_problem_with_a_maximum(name, method):
     assert cut.Problem(combined, cut.L2(0.1)).solve(tol=1e-7).objective == pytest.approx(
         expected, rel=1e-5, abs=1e-7
     )
+
+
+def drawn_line(rng):
+    """A line with random pieces, linear or quadratic; some kinks coincide with those of others."""
+    kinks = np.round(rng.uniform(0.1, 5.0, rng.integers(0, 12)), rng.choice([1, 12]))
+    jumps, bends = rng.exponential(size=(2, kinks.size))
+    curvature, height = rng.choice([0.0, 1.0]), rng.normal() * rng.choice([0, 1, 5])
+    derivative = PiecewiseLinear(
+        5 * rng.normal() - 3, curvature, kinks, jumps, bends if rng.random() < 0.4 else None
+    )
+
+    def evaluate(t):
+        return height + integral(derivative, t), derivative(t)[0]
+
+    return Line(evaluate, derivative=derivative)
+
+
+def integral(derivative, t):
+    """What the function has risen from the start of its derivative to t."""
+    rest, past = t - derivative.start, np.maximum(t - derivative.kinks, 0.0)
+    bends = 0.0 if derivative.curvature_jumps is None else derivative.curvature_jumps @ past**2
+    return (
+        derivative.slope * rest
+        + 0.5 * (derivative.curvature * rest**2 + bends)
+        + derivative.slope_jumps @ past
+    )
+
+
+@pytest.mark.parametrize("entries", [4, 30, 2**18])
+@pytest.mark.parametrize("seed", range(40))
+def test_the_largest_of_lines_is_exact(seed, entries, monkeypatch):
+    monkeypatch.setattr(envelope, "_ENTRIES", entries)
+    rng = np.random.default_rng(seed)
+    lines = [drawn_line(rng) for _ in range(rng.integers(1, 6))]
+    largest = envelope.maximum_line(lines)
+    low, high = rng.choice([0.0, 1.3]), rng.choice([4.0, np.inf])
+    part = largest.derivative.between(low, high)
+    assert (part.kinks > low).all() and (part.kinks < high).all() and (part.slope_jumps >= 0.0).all()
+    for t in rng.uniform(low, min(high, 7.0), 20):
+        values = [line(t)[0] for line in lines]
+        assert largest(t)[0] == max(values)
+        scale = 1.0 + max(map(abs, values))
+        assert abs(largest(low)[0] + integral(part, t) - max(values)) <= 1e-12 * scale
+    copy, deviation = largest.derivative.estimate()
+    assert deviation == 0.0 and copy(2.0)[0] == pytest.approx(largest(2.0)[1], abs=1e-9)
+    t = minimise_on_line(largest, 9.0)
+    assert largest(t)[0] <= min(largest(s)[0] for s in np.linspace(0, 9, 500)) + 1e-10
+
+
+def test_lines_of_a_maximum_of_losses_are_exact():
+    f = cut.maximum(*MIXED)
+    for start, end in RNG.standard_normal((5, 2, 4)):
+        line = f.line(f.image(start), f.image(end))
+        assert line.derivative is not None
+        t = minimise_on_line(line + cut.L2(0.1).line(start, end), np.inf)
+        g = [
+            f(start + s * (end - start)) + cut.L2(0.1).value(start + s * (end - start))
+            for s in (t, t - 1e-4, t + 1e-4)
+        ]
+        assert t == 0.0 or g[0] <= min(g)
+    smooth = cut.maximum(*parts(cut.losses.Logistic()))
+    assert smooth.line(smooth.image(start), smooth.image(end)).derivative is None
 
 
 def test_every_part_gives_a_cut_at_every_query():

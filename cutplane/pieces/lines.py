@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -227,13 +227,6 @@ def _search_of_sum(one: Line, other: Line) -> Callable[[Line, float], float] | N
     if search is None:
         return None if other.search is None else _search_of_sum(other, one)
     return lambda rest, limit: search(other + rest, limit)
-
-
-def maximum_line(lines: Sequence[Line]) -> Line:
-    """Return the largest of several lines."""
-    if len(lines) == 1:
-        return lines[0]
-    return Line(lambda t: max(line(t) for line in lines))
 
 
 NO_KINKS = np.empty(0)

@@ -9,7 +9,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.lines import Line, maximum_line
+from cutplane.pieces.envelope import maximum_line
+from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk
@@ -27,8 +28,8 @@ def maximum(*risks: Risk) -> Maximum:
     Returns
     -------
     Maximum
-        A query gives a cut of each part. It has an image if every part has one, and `weights` gives the dual
-        weights of the parts.
+        A query gives a cut of each part. It has an image if every part has one, and exact lines if theirs
+        are; `weights` gives the dual weights of the parts.
 
     Raises
     ------
@@ -126,9 +127,8 @@ class Maximum(Risk):
         `z` is the image of a point if the risk has images, else the point; right after ``oracle(z)`` the
         parts are not asked again.
         """
-        last = vars(self).pop("_last", None)
-        known = last is not None and np.array_equal(last[0], z)
-        values, slopes = last[1:] if known else self._answers(z)
+        point, *answers = vars(self).pop("_last", (None,))
+        values, slopes = answers if np.array_equal(point, z) else self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
 
     def weights(self, result: Any) -> Array:
