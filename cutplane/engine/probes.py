@@ -116,9 +116,7 @@ def _from_bundle(run: Run) -> _Known:
     points = np.array([bundle.points[query] for query in queries.tolist()]).reshape(-1, run.problem.dim)
     slopes, offsets, blocks = dense(bundle.slopes[cuts]), bundle.offsets[cuts], bundle.blocks[cuts]
     values = np.full((queries.size, run.problem.risk.n_blocks), np.inf)
-    if not offers(
-        run.problem.risk, Capability.PIECES
-    ):  # whose cuts may lie below the value where they are made
+    if not offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
         values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
     return _Known(points, values, slopes, offsets, blocks)
 
