@@ -168,7 +168,7 @@ class Result(BaseResult):
     Attributes
     ----------
     x : ndarray of shape (dim,) or None
-        The best feasible point found; None if there was none.
+        The best feasible point found, read-only; None if there was none.
     objective : float
         f(x) + g(x): the upper bound. inf if x is None.
     lower_bound : float

@@ -63,7 +63,7 @@ class Slopeless(Regularizer):
     ("inner", "mask", "error"),
     [
         (L1(), [1.0, 0.0], InvalidInputError),
-        (L1(), [True, True], InvalidInputError),
+        (L1(), [0, 0], InvalidInputError),
         (L1(), [False, False], InvalidInputError),
         (L1(weights=np.ones(2)), MASK, InvalidInputError),
         ("l1", MASK, InvalidInputError),

@@ -62,6 +62,13 @@ REGULARIZERS = {
     "elastic net": ElasticNet(0.9, 0.4),
     "elastic net, all l1": ElasticNet(0.9, 1.0),
     "elastic net, all l2": ElasticNet(0.9, 0.0),
+    "sum": L1(0.8) + L2(0.7),
+    "sum, weights": L1(0.8, WEIGHTS) + 0.6 * (L2(0.5, CENTRE) + L2(0.5, -CENTRE, WEIGHTS)),
+    "sum, partly flat": L1(0.8) + L2(0.5, CENTRE, WEIGHTS),
+    "sum of quadratics": L2(0.3, CENTRE) + L2(0.4),
+    "sum, one term": L1(0.0) + SquaredGroupNorm(GROUPS, 0.6),
+    "sum, apart": SquaredGroupNorm([[0, 1]], 0.6).on([3, 0]) + ElasticNet(0.5).on([1, 4]),
+    "sum, lam 0": 0.0 * (L1(0.8) + L2(0.7)),
     "entropy": NegativeEntropy(0.5),
     "entropy, lam 0": NegativeEntropy(0.0),
     "relative entropy": RelativeEntropy([0.1, 0.4, 2.0, 0.3, 0.2], 0.7),
@@ -101,7 +108,7 @@ CLOSED = {
     "l2, weights": BOXES,
     "l1": BOXES | SIMPLICES,
     "l1, weights": BOXES | SIMPLICES,
-    "elastic net": BOXES,
+    "elastic net": BOXES | SIMPLICES,
     "elastic net, all l1": BOXES | SIMPLICES,
     "entropy": BOXES | SIMPLICES,
     "entropy, lam 0": BOXES | SIMPLICES,
@@ -113,6 +120,11 @@ CLOSED = {
     "groups, p 3": {"whole"},
     "quadratic": {"whole"},
     "quadratic, sparse": {"whole"},
+    "sum": BOXES | SIMPLICES,
+    "sum, weights": BOXES,
+    "sum, partly flat": BOXES,
+    "sum, one term": {"whole"},
+    "sum, apart": {"whole"},
     "quadratic, singular": {"whole"},
 }
 PAIRS = [(r, s) for r in REGULARIZERS if r != "cvxpy" for s in CLOSED.get(r, BOXES | SIMPLICES | BALLS)]
@@ -298,6 +310,7 @@ def test_the_slope_of_a_line_at_a_kink_is_that_of_the_right_side():
 def test_quadratic_form_is_the_value(regularizer):
     form = getattr(regularizer, "quadratic", lambda dim: None)(DIM)
     quadratic = {"none", "l2", "l2, centre", "l2, weights", "l2, lam 0", "elastic net, all l2", "groups, p 2"}
+    quadratic |= {"sum of quadratics", "sum, lam 0"}
     zero = {"groups, lam 0", "l1, lam 0"}
     name = next(name for name, other in REGULARIZERS.items() if other is regularizer)
     assert (form is not None) == (name in quadratic) or name in zero
@@ -305,7 +318,7 @@ def test_quadratic_form_is_the_value(regularizer):
         return
     for _ in range(5):
         x = draw(regularizer)
-        value = 0.5 * form.weights @ (x - form.centre) ** 2
+        value = 0.5 * form.weights @ (x - form.centre) ** 2 + form.constant
         assert value == pytest.approx(regularizer.value(x), rel=1e-12, abs=1e-14)
 
 

@@ -22,7 +22,8 @@ def test_decorated_function():
         "Sum of absolute values.",
     )
     assert repr(sums) == "OracleRisk(sums, dim=3)"
-    for value, slope in (sums(x), sums.oracle(x)):
+    assert sums(x) == 3.0
+    for value, slope in (sums.function(x), sums.oracle(x)):
         assert value == 3.0 and slope.tolist() == [1.0, -1.0, 0.0]
     assert sums.infima.tolist() == [0.0] and sums.n_blocks == 1
 

@@ -14,7 +14,7 @@ from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Minimum, Regularizer, minimise_quadratic
+from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -219,18 +219,9 @@ def normalise(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
 
 
 def _free_coordinates(problem: Declaration) -> Array:
-    unregularized = _unregularized(problem.active_regularizer, problem.dim)
+    unregularized = unregularized_by(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
     if unregularized is None or bounds is None:
         return np.empty(0, dtype=np.int64)
     free = unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
     return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
-
-
-def _unregularized(regularizer: Regularizer, dim: int) -> Array | None:
-    own = ability(regularizer, Capability.UNREGULARIZED)
-    if own is not None:
-        return own(dim)
-    quadratic = ability(regularizer, Capability.QUADRATIC)
-    form = quadratic(dim) if quadratic else None
-    return None if form is None else form.weights == 0.0

@@ -16,6 +16,7 @@ from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
 
@@ -66,7 +67,7 @@ class Certificate:
     duals : dict of int to ndarray of shape (m,)
         The multipliers of the examples, for cuts that come from these and not from a query point.
     x : ndarray of shape (dim,) or None
-        The best feasible point.
+        The best feasible point; read-only.
     lower_bound, upper_bound : float
     risk_value : float
         f(x) at the best point.
@@ -89,6 +90,10 @@ class Certificate:
     problem: Declaration | None = field(default=None, repr=False)
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.x is not None:
+            set_fields(self, x=read_only(np.asarray(self.x)))
 
     @property
     def n_bytes(self) -> int:

@@ -14,6 +14,7 @@ from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
+from cutplane.risks.composite import CompositeObjective
 from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.whole import WholeSpace
 
@@ -34,22 +35,26 @@ class Declaration:
 
     def __init__(
         self,
-        risk: Risk,
+        risk: Risk | CompositeObjective,
         regularizer: Regularizer | None = None,
         feasible_set: FeasibleSet | None = None,
     ):
         regularizer = NoRegularizer() if regularizer is None else regularizer
+        if isinstance(risk, CompositeObjective):
+            own = risk.regularizer
+            risk, regularizer = risk.risk, own + regularizer if regularizer.lam > 0.0 else own
         feasible_set = WholeSpace() if feasible_set is None else feasible_set
         _check_kind("risk", risk, Risk, "decorate a function with @cutplane.risk(dim=...) or subclass Risk")
         _check_kind("regularizer", regularizer, Regularizer, "use L2(lam), ... or subclass Regularizer")
         _check_kind(
             "feasible_set", feasible_set, FeasibleSet, "use Box(lower, upper), ... or subclass FeasibleSet"
         )
-        self.risk = risk
-        self.regularizer = regularizer
+        said = [piece.dim for piece in (feasible_set, regularizer) if piece.dim is not None]
+        dim = said[0] if risk.open and said else risk.dim
+        self.dim = as_count(f"{type(risk).__name__}.dim", dim)
+        self.risk = risk.resolve(self.dim)
+        self.regularizer = regularizer.resolve(self.dim)
         self.feasible_set = feasible_set
-        self.dim = as_count(f"{type(risk).__name__}.dim", risk.dim)
-        regularizer.check_dim(self.dim)
         simple, separators = feasible_set.parts
         domain = self.active_regularizer.domain
         if domain is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,6 +138,21 @@ class Evaluator:
         """Return slopes and offsets of the cuts, one per block, at an evaluated point."""
         slopes = self.slopes(point)
         return slopes, point.values - slopes @ point.x if point.offsets is None else point.offsets
+
+    def cuts(self, point: Point, every: bool = True) -> tuple[Array, Array, Sequence[int]]:
+        """Return slopes, offsets and blocks of the cuts at an evaluated point: all, or one per block."""
+        pieces = ability(self.risk, Capability.PIECES) if every else None
+        if pieces is None or not math.isfinite(point.objective):
+            return *self.cut(point), range(self.risk.n_blocks)
+        self.calls += self.imaged
+        answer = self._call(pieces, point.image if self.imaged else point.x.copy())
+        values, slopes, blocks = (np.array(part) for part in answer)
+        if slopes.shape != (values.size, point.x.size) or not (_is_finite(slopes) and _is_finite(values)):
+            raise OracleError(
+                f"{name_of(self.risk)}.pieces must return finite values, shape (k,), and slopes, shape "
+                f"(k, dim), got {_describe(values)} and {_describe(slopes)} at x = {show(point.x)}."
+            )
+        return slopes, values - slopes @ point.x, blocks.tolist()
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,16 +26,23 @@ def allowed(scale: Any, noise: float) -> Any:
 
 
 def check_cut(
-    problem: Declaration, slopes: Array, offsets: Array, point: Point, known: Point, noise: float = 0.0
+    problem: Declaration,
+    slopes: Array,
+    offsets: Array,
+    point: Point,
+    known: Point,
+    noise: float = 0.0,
+    blocks: Sequence[int] | slice = slice(None),
 ) -> None:
     """Raise `OracleError` if a new cut lies above the value at a point already evaluated.
 
-    `noise` is the size of terms that may have cancelled in a value.
+    `noise` is the size of terms that may have cancelled in a value; `blocks` are those of the cuts.
     """
-    excess = slopes @ known.x + offsets - known.values
+    here, there = point.values[blocks], known.values[blocks]
+    excess = slopes @ known.x + offsets - there
     if (excess <= 0.0).all():
         return
-    scale = np.abs(known.values) + np.abs(point.values) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
+    scale = np.abs(there) + np.abs(here) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
     if (excess > allowed(scale, noise)).any():
         raise contradiction(problem, point.x, known.x, float(excess.max()))
 

@@ -11,6 +11,7 @@ from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import ORACLE
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import scale_of
 
@@ -115,7 +116,8 @@ def _from_bundle(run: Run) -> _Known:
     points = np.array([bundle.points[query] for query in queries.tolist()]).reshape(-1, run.problem.dim)
     slopes, offsets, blocks = dense(bundle.slopes[cuts]), bundle.offsets[cuts], bundle.blocks[cuts]
     values = np.full((queries.size, run.problem.risk.n_blocks), np.inf)
-    values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
+    if not offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
+        values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
     return _Known(points, values, slopes, offsets, blocks)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class _Answer(NamedTuple):
     slopes: Any
     offsets: Array
+    blocks: Array
     sizes: Array
     """Of the terms that the offsets are sums of."""
     marks: Array
@@ -84,7 +85,7 @@ class Recomputed:
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
         last_bits = ROUNDING * sizes / self._reach
         same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), last_bits)
-        candidates = np.flatnonzero(same) if block == HALF_SPACE else np.flatnonzero(same[[block]]) + block
+        candidates = np.flatnonzero(same & (answer.blocks == block))
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
         close = apart.max(axis=1, initial=0.0) <= RECOMPUTED * steepest
         if (close | (apart.sum(axis=1) <= last_bits[candidates])).any():
@@ -103,13 +104,15 @@ class Recomputed:
             certificate, evaluator = self.certificate, self.evaluator
             if query in certificate.duals:
                 slopes, offsets = evaluator.dual_cut(certificate.duals[query])
+                blocks = np.arange(offsets.size)
                 sizes = _sizes_of_dual(slopes, offsets, certificate)
             else:
                 x = certificate.points[query]
                 point = evaluator.point(x)
-                slopes, offsets = evaluator.cut(point)
-                sizes = np.abs(point.values) + np.abs(slopes) @ np.abs(x)
-            self._cuts[query] = _Answer(slopes, offsets, sizes, slopes @ self._probe)
+                slopes, offsets, found = evaluator.cuts(point)
+                blocks = np.array(found)
+                sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(x)
+            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe)
         return self._cuts[query]
 
     def _half_space_answer(self, query: int) -> _Answer | None:
@@ -119,7 +122,10 @@ class Recomputed:
         if query not in self._half_spaces:
             found = self.evaluator.separate(point)
             marks = found.normals @ self._probe
-            self._half_spaces[query] = _Answer(found.normals, -found.offsets, found.sizes(point), marks)
+            blocks = np.full(len(found), HALF_SPACE)
+            self._half_spaces[query] = _Answer(
+                found.normals, -found.offsets, blocks, found.sizes(point), marks
+            )
         return self._half_spaces[query]
 
 

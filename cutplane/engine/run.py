@@ -231,18 +231,18 @@ class Run:
         return search_ray(self, start, end)
 
     def add_cut(self, point: Point) -> None:
-        """Add the cut of the risk at an evaluated point, one per block."""
-        slopes, offsets = self.evaluator.cut(point)
+        """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
+        every = self.bundle.max_cuts is None and self.problem.risk.exact
+        slopes, offsets, blocks = self.evaluator.cuts(point, every)
         cancelled = self.evaluator.cancelled(point)
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best))
+            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best), blocks)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
         origin = point.x if point.multipliers is None else None
-        blocks = range(self.problem.risk.n_blocks)
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled)
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:

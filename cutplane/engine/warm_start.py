@@ -12,6 +12,7 @@ from cutplane.engine.slopes import rows_of
 from cutplane.engine.tolerances import RECOMPUTED
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
     """Return the point with the least objective among those whose risk is known, and its risk."""
     problem = run.problem
     best, best_risk, best_objective = None, None, np.inf
-    for query, x in earlier.points.items():
+    several = offers(problem.risk, Capability.PIECES)  # of which the largest may have been dropped
+    for query, x in earlier.points.items() if not several else ():
         rows = (earlier.queries == query) & (earlier.blocks != HALF_SPACE)
         if np.unique(earlier.blocks[rows]).size < problem.risk.n_blocks:
             continue

@@ -14,6 +14,7 @@ class Capability(Enum):
 
     IMAGE = "image"
     LINE = "line"
+    PIECES = "pieces"
     SUBGRADIENT = "subgradient"
     PROJECTION = "project"
     RESTORATION = "restore"

@@ -13,14 +13,34 @@ from cutplane.pieces.validation import Array
 
 @dataclass(frozen=True)
 class DiagonalQuadratic:
-    """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2, both of shape (dim,), weights >= 0."""
+    """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2 + constant; weights >= 0 and centre of shape (dim,).
+
+    The constant, >= 0, is what a sum of such forms with different centres leaves: minimisers do not need it,
+    values and bounds do.
+    """
 
     weights: Array
     centre: Array
+    constant: float = 0.0
+
+    def __call__(self, x: Array) -> float:
+        """Return the value at x."""
+        offset = x - self.centre
+        return 0.5 * float(self.weights * offset @ offset) + self.constant
+
+    def __add__(self, other: DiagonalQuadratic) -> DiagonalQuadratic:
+        weights = self.weights + other.weights
+        moments = self.weights * self.centre + other.weights * other.centre
+        centre = np.divide(moments, weights, out=np.zeros_like(moments), where=weights > 0.0)
+        return DiagonalQuadratic(weights, centre, self(centre) + other(centre))
+
+    def on(self, mask: Array) -> DiagonalQuadratic:
+        """Return the part of these coordinates, and the constant."""
+        return DiagonalQuadratic(self.weights[mask], self.centre[mask], self.constant)
 
     def in_unit(self, unit: float) -> DiagonalQuadratic:
         """Return u -> g(unit * u)."""
-        return DiagonalQuadratic(unit * unit * self.weights, self.centre / unit)
+        return DiagonalQuadratic(unit * unit * self.weights, self.centre / unit, self.constant)
 
 
 @dataclass(frozen=True)
@@ -29,6 +49,13 @@ class SeparableForm:
 
     quadratic: DiagonalQuadratic
     costs: Array
+
+    def __call__(self, x: Array) -> float:
+        """Return the value at x."""
+        return self.quadratic(x) + float(self.costs @ np.abs(x))
+
+    def __add__(self, other: SeparableForm) -> SeparableForm:
+        return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
-from cutplane.pieces.capabilities import Capability, ability, offers
-from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.capabilities import Capability, ability, ask, offers
+from cutplane.pieces.forms import DiagonalQuadratic, SeparableForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.sets.box import box_corner
@@ -31,7 +32,9 @@ class Regularizer(ABC):
     """g(x) = lam * omega(x), convex and simple.
 
     A subclass is a frozen dataclass with a field `lam`; it implements `value` and whichever of the optional
-    methods below it can: each is a capability that methods and masters ask for.
+    methods below it can: each is a capability that methods and masters ask for. Regularizers are added and
+    multiplied by nonnegative numbers, ``0.1 * L1() + L2(0.1)``; ``g @ D`` is the function x -> g(D x) of a
+    dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`, ``g.on(index)`` is x -> g(x[index]).
 
     Optional methods
     ----------------
@@ -44,6 +47,8 @@ class Regularizer(ABC):
         bound up to rounding.
     quadratic(dim) -> DiagonalQuadratic or None
         g as a diagonal quadratic form (`lam` included).
+    separable_form(dim) -> SeparableForm or None
+        g as a diagonal quadratic form plus absolute costs.
     unregularized(dim) -> ndarray of bool, shape (dim,)
         The coordinates that g does not depend on, such as a bias; by default those where `quadratic`
         has weight zero.
@@ -60,10 +65,14 @@ class Regularizer(ABC):
     ----------
     domain : FeasibleSet or None
         Where g is finite, as a box; None if that is everywhere, or no box.
+    dim : int or None
+        The only dimension that g fits, if it says one.
     """
 
     lam: float
     domain: FeasibleSet | None = None
+    dim: int | None = None
+    __array_ufunc__ = None  # numpy leaves its operators to ours
 
     @abstractmethod
     def value(self, x: Array) -> float:
@@ -72,6 +81,59 @@ class Regularizer(ABC):
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if this regularizer does not fit vectors of dimension `dim`."""
         return
+
+    def resolve(self, dim: int) -> Regularizer:
+        """Return the same regularizer of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        self.check_dim(dim)
+        return self
+
+    @property
+    def summands(self) -> tuple[Regularizer, ...]:
+        """The regularizers that g is the sum of, which a larger sum takes in place of g."""
+        return (self,)
+
+    def __add__(self, other: Any) -> Regularizer:
+        from cutplane.regularizers.combination import RegularizerSum
+
+        if not isinstance(other, Regularizer):
+            return NotImplemented
+        return RegularizerSum((*self.summands, *other.summands))
+
+    def __radd__(self, other: Any) -> Regularizer:
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
+
+    def __rmul__(self, factor: Any) -> Self:
+        return self.with_lam(as_nonnegative("the factor of a regularizer", factor) * self.lam)
+
+    __mul__ = __rmul__
+
+    def __matmul__(self, matrix: Any) -> Regularizer:
+        from cutplane.regularizers.image import LinearImage
+
+        return LinearImage(self, matrix)
+
+    def __rmatmul__(self, matrix: Any) -> Regularizer:
+        raise TypeError("The function x -> g(B x) is written g @ B, with the regularizer on the left.")
+
+    def on(self, index: Any, dim: int | None = None) -> Regularizer:
+        """Return x -> g(x[index]).
+
+        Parameters
+        ----------
+        index : slice, or array_like of int or bool
+            The coordinates that g is a function of, none twice.
+        dim : int, optional
+            The dimension of x; by default that of the problem.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> cut.L1(0.5).on(slice(0, 2)).value(np.array([1.0, -2.0, 50.0]))
+        1.5
+        """
+        from cutplane.regularizers.partial import Partial
+
+        return Partial(self, index, dim)
 
     def line(self, x0: Array, x1: Array) -> Line:
         """Return t -> g(x0 + t (x1 - x0)); the default evaluates `value` and `subgradient`."""
@@ -95,8 +157,25 @@ class Regularizer(ABC):
 
 def has_slope(regularizer: Regularizer) -> bool:
     """Tell whether a regularizer can be followed along a line: by a `subgradient` or a `line` of its own."""
-    own_line = type(regularizer).line is not Regularizer.line
+    own_line = type(regularizer).line is not Regularizer.line and offers(regularizer, Capability.LINE)
     return own_line or offers(regularizer, Capability.SUBGRADIENT)
+
+
+def separable_form_of(regularizer: Regularizer, dim: int) -> SeparableForm | None:
+    """Return a regularizer as a separable form, as one of its capabilities gives it; None if none does."""
+    form = ask(regularizer, Capability.SEPARABLE, dim)
+    if form is None and (quadratic := ask(regularizer, Capability.QUADRATIC, dim)) is not None:
+        form = SeparableForm(quadratic, np.zeros(dim))
+    return form
+
+
+def unregularized_by(regularizer: Regularizer, dim: int) -> Array | None:
+    """Return the coordinates that a regularizer does not depend on, as a mask; None if it does not say."""
+    own = ability(regularizer, Capability.UNREGULARIZED)
+    if own is not None:
+        return own(dim)
+    form = ask(regularizer, Capability.QUADRATIC, dim)
+    return None if form is None else form.weights == 0.0
 
 
 def check_lam(lam: Any) -> float:
@@ -138,7 +217,7 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
 def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
     """Return the minimum of a quadratic plus <v, x>: over a box, or, with equal weights, by a projection."""
     if not form.weights.any():
-        return minimise_linear(v, feasible_set)
+        return minimise_linear(v, feasible_set)  # and the constant is zero
     bounds = feasible_set.bounds(v.shape[0])
     with np.errstate(all="ignore"):
         free = form.centre - v / form.weights
@@ -155,4 +234,23 @@ def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: Feasible
                 return UNBOUNDED
             x = project(free)
         offset = x - form.centre
-        return minimum((0.5 * form.weights * offset) @ offset + v @ x, x)
+        return minimum((0.5 * form.weights * offset) @ offset + v @ x + form.constant, x)
+
+
+def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum | None:
+    """Return the minimum of a sum of functions of coordinates of their own: (which ones, the minimum there).
+
+    Together they have all coordinates. None if one of the minima is not known.
+    """
+    known = [(where, part) for where, part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    value = sum(part.value for _, part in known)
+    if not math.isfinite(value):
+        return UNBOUNDED
+    x = np.empty(dim)
+    for where, part in known:
+        if part.x is None:
+            return Minimum(value, None)
+        x[where] = part.x
+    return Minimum(value, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,13 @@ class SquaredGroupNorm(Regularizer):
     lam: float = 1.0
     p: float = 1.0
     rho: Any = 1.0
+    _group_of: Array = field(init=False, repr=False)
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            groups=tuple(_indices(k, group) for k, group in enumerate(self.groups)),
-            lam=check_lam(self.lam),
-        )
+        groups, labels = as_partition("SquaredGroupNorm", self.groups)
+        set_fields(self, groups=groups, lam=check_lam(self.lam), _group_of=labels)
         p = as_scalar("SquaredGroupNorm.p", self.p, low=1.0, high=math.inf, high_open=True)
         object.__setattr__(self, "p", p)
         rho = as_parameter("SquaredGroupNorm.rho", self.rho, low=0.0, low_open=True)
@@ -80,7 +78,6 @@ class SquaredGroupNorm(Regularizer):
                 f"SquaredGroupNorm.rho must have shape ({len(self.groups)},), got {np.shape(rho)}."
             )
         object.__setattr__(self, "rho", rho)
-        _check_partition(self.groups)
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if the groups do not cover exactly `dim` coordinates."""
@@ -89,6 +86,11 @@ class SquaredGroupNorm(Regularizer):
                 f"SquaredGroupNorm.groups cover {self._group_of.shape[0]} coordinates, "
                 f"but the problem has {dim}."
             )
+
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The number of coordinates in all groups."""
+        return self._group_of.size
 
     def value(self, x: Array) -> float:
         """Return g(x)."""
@@ -144,36 +146,40 @@ class SquaredGroupNorm(Regularizer):
         return 0.5 * self.lam * cp.square(cp.pnorm(norms, self.p))  # pyright: ignore[reportArgumentType]
 
     @cached_property
-    def _group_of(self) -> Array:
-        sizes = [group.size for group in self.groups]
-        labels = np.empty(sum(sizes), dtype=np.int64)
-        labels[np.concatenate(self.groups)] = np.repeat(np.arange(len(sizes)), sizes)
-        return labels
-
-    @cached_property
     def _rho(self) -> Array:
         return np.broadcast_to(self.rho, (len(self.groups),))
 
     def _norms(self, x: Array) -> Array:
-        scale = np.abs(x).max()
-        if scale == 0.0:
-            return np.zeros(len(self.groups))
-        return scale * np.sqrt(np.bincount(self._group_of, weights=(x / scale) ** 2))
+        return group_norms(self._group_of, len(self.groups), x)
 
 
-def _indices(k: int, group: Any) -> Array:
+def as_partition(name: str, groups: Sequence[Any]) -> tuple[tuple[Array, ...], Array]:
+    """Return the groups of a partition as read-only indices, and the group of each coordinate."""
+    members = tuple(_indices(name, k, group) for k, group in enumerate(groups))
+    _check_partition(name, members)
+    sizes = [group.size for group in members]
+    labels = np.empty(sum(sizes), dtype=np.int64)
+    labels[np.concatenate(members)] = np.repeat(np.arange(len(sizes)), sizes)
+    return members, labels
+
+
+def group_norms(labels: Array, count: int, x: Array) -> Array:
+    """Return the l2 norm of each group of coordinates, shape (count,), without overflow."""
+    scale = np.abs(x).max()
+    return scale * np.sqrt(np.bincount(labels, weights=(x / scale) ** 2)) if scale > 0.0 else np.zeros(count)
+
+
+def _indices(name: str, k: int, group: Any) -> Array:
     indices = np.array(group)
     if indices.ndim != 1 or indices.size == 0 or not np.issubdtype(indices.dtype, np.integer):
-        raise InvalidInputError(
-            f"SquaredGroupNorm.groups[{k}] must be a nonempty vector of integers, got {group!r}."
-        )
+        raise InvalidInputError(f"{name}.groups[{k}] must be a nonempty vector of integers, got {group!r}.")
     indices.flags.writeable = False
     return indices
 
 
-def _check_partition(groups: Sequence[Array]) -> None:
+def _check_partition(name: str, groups: Sequence[Array]) -> None:
     if not groups:
-        raise InvalidInputError("SquaredGroupNorm.groups is empty; give a partition of the coordinates.")
+        raise InvalidInputError(f"{name}.groups is empty; give a partition of the coordinates.")
     members = np.sort(np.concatenate(groups))
     wrong = np.flatnonzero(members != np.arange(members.size))
     if wrong.size:
@@ -183,9 +189,7 @@ def _check_partition(groups: Sequence[Array]) -> None:
             if found < 0
             else f"{min(j, found)} is " + ("in two groups" if found < j else "in no group")
         )
-        raise InvalidInputError(
-            f"SquaredGroupNorm.groups must be a partition of the coordinates, but {fault}."
-        )
+        raise InvalidInputError(f"{name}.groups must be a partition of the coordinates, but {fault}.")
 
 
 def _norm(entries: Array, p: float) -> float:

@@ -13,15 +13,8 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.lines import Line, PiecewiseLinear
 from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import (
-    UNBOUNDED,
-    Minimum,
-    Regularizer,
-    check_fits,
-    check_lam,
-    minimise_linear,
-    minimum,
-)
+from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam
+from cutplane.regularizers.separable import minimise_absolute
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -68,6 +61,11 @@ class L1(Regularizer):
         """Raise `InvalidInputError` if `weights` do not have shape (dim,)."""
         check_fits("L1.weights", self.weights, dim)
 
+    @property
+    def dim(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the weights."""
+        return None if self.weights is None else self.weights.size
+
     def value(self, x: Array) -> float:
         """Return g(x)."""
         return float(self._costs(x.shape[0]) @ np.abs(x))
@@ -88,25 +86,7 @@ class L1(Regularizer):
         Where the box is open on the side to which x_j escapes, the minimum is -inf, unless `budget` is
         finite: g <= budget then keeps those coordinates in a ball of the l1 norm.
         """
-        costs = self._costs(v.shape[0])
-        if not costs.any():
-            return minimise_linear(v, feasible_set)
-        bounds = feasible_set.bounds(v.shape[0])
-        if bounds is None:
-            return minimise_linear(v + costs, feasible_set) if feasible_set.nonnegative else None
-        x = np.where(v > costs, bounds[0], np.where(v < -costs, bounds[1], np.clip(0.0, *bounds)))
-        escaping = np.isinf(x)
-        vertex = _ball_vertex(v, costs, escaping, budget)
-        closed = np.where(escaping, 0.0, x)
-        value = _terms(v, costs, closed) + vertex.value
-        whole_ball = _ball_vertex(v, costs, np.ones_like(escaping), budget).value
-        if value < whole_ball:
-            return Minimum(whole_ball, None)
-        if vertex.x is None:
-            return UNBOUNDED
-        x = closed + vertex.x
-        inside = (x >= bounds[0]).all() and (x <= bounds[1]).all()
-        return Minimum(value, x if inside else None)
+        return minimise_absolute(self._costs(v.shape[0]), v, feasible_set, budget)
 
     def unregularized(self, dim: int) -> Array:
         """Return the coordinates without weight."""
@@ -159,22 +139,3 @@ def absolute_line(costs: Array, x0: Array, x1: Array) -> Line:
 
     derivative = PiecewiseLinear(evaluate(0.0)[1], 0.0, kinks[ahead], 2.0 * rates[ahead])
     return Line(evaluate, derivative=derivative)
-
-
-def _terms(v: Array, costs: Array, x: Array) -> float:
-    return float(costs @ np.abs(x) + v @ x)
-
-
-def _ball_vertex(v: Array, costs: Array, among: Array, budget: float) -> Minimum:
-    """Return the minimum of sum_j costs_j |x_j| + v_j x_j, j in `among`, where the first sum is <= budget."""
-    x = np.zeros_like(v, dtype=np.float64)
-    steep = np.flatnonzero(among & (np.abs(v) > costs))
-    if not steep.size:
-        return Minimum(0.0, x)
-    if not costs[steep].all() or not math.isfinite(budget):
-        return UNBOUNDED
-    with np.errstate(all="ignore"):
-        ratios = np.abs(v[steep]) / costs[steep]
-        j = steep[np.argmax(ratios)]
-        x[j] = -np.sign(v[j]) * budget / costs[j]
-        return minimum(budget * (1.0 - ratios.max()), x)

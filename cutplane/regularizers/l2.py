@@ -71,6 +71,12 @@ class L2(Regularizer):
         check_fits("L2.centre", self.centre, dim)
         check_fits("L2.weights", self.weights, dim)
 
+    @property
+    def dim(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the centre or the weights."""
+        array = self.weights if self.centre is None else self.centre
+        return None if array is None else array.size
+
     def value(self, x: Array) -> float:
         """Return g(x)."""
         offset = self._offset(x)

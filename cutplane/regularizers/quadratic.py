@@ -117,6 +117,11 @@ class QuadraticForm(Regularizer):
                 f"QuadraticForm.Q has shape {self.Q.shape}, but the problem has dimension {dim}."
             )
 
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of Q."""
+        return self.Q.shape[0]
+
     def value(self, x: Array) -> float:
         """Return g(x)."""
         return self.lam * float(x @ (0.5 * (self.Q @ x) + self._c))

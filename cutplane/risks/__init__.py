@@ -1,9 +1,12 @@
 """Risks: convex functions known through a first-order oracle."""
 
+from cutplane.risks.affine import AffineRisk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.combination import WeightedSum
+from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
+from cutplane.risks.maximum import Maximum, maximum
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
@@ -11,11 +14,14 @@ from cutplane.risks.oracle import OracleRisk, risk
 from cutplane.risks.ordinal import OrdinalRisk
 
 __all__ = [
+    "AffineRisk",
+    "CompositeObjective",
     "CvxpyRisk",
     "Estimate",
     "ImagedRisk",
     "LinearObjective",
     "LinearRisk",
+    "Maximum",
     "MulticlassRisk",
     "NoveltyRisk",
     "OnDemandRisk",
@@ -23,5 +29,6 @@ __all__ = [
     "OrdinalRisk",
     "Risk",
     "WeightedSum",
+    "maximum",
     "risk",
 ]

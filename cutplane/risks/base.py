@@ -7,15 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.linear_maps import Selection, as_linear_map, as_shift, enclosed
 from cutplane.pieces.lines import Line
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 
 class Risk(ABC):
     """f(x), convex, maybe nonsmooth and expensive; known by its value and one subgradient at a point.
 
-    A subclass implements `oracle`. Risks can be added and multiplied by nonnegative numbers: ``0.3 * r1 +
-    r2``.
+    A subclass implements `oracle`. Risks are pieces of an algebra: ``0.3 * r1 + r2``; ``risk @ B`` is the
+    function x -> risk(B x) of a dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`;
+    ``risk.on(index)`` is that of a part of the vector, ``risk.shift(b)`` that of x + b, `maximum` the largest
+    of several. ``risk + regularizer`` is what a `Problem` minimises. ``risk(x)`` is the value, a float.
 
     Attributes
     ----------
@@ -38,6 +42,9 @@ class Risk(ABC):
         Whether f is linear, so that its only cut is the function itself.
     splits_sums : bool
         Whether a sum with this risk gives a cut for each block of each term.
+    open : bool
+        Whether `dim` is only the least dimension that fits, as for a part of the vector: sums and problems
+        `resolve` it to theirs.
     """
 
     dim: int
@@ -46,6 +53,8 @@ class Risk(ABC):
     black_box: bool = True
     linear: bool = False
     splits_sums: bool = False
+    open: bool = False
+    __array_ufunc__ = None  # numpy leaves its operators to ours
 
     @property
     def infima(self) -> Array:
@@ -71,14 +80,32 @@ class Risk(ABC):
         """The weighted risks that f is the sum of, which a larger sum takes in place of f."""
         return ((1.0, self),)
 
-    def __add__(self, other: Any) -> Risk:
-        from cutplane.risks.combination import WeightedSum
+    def resolve(self, dim: int) -> Risk:
+        """Return the same risk of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        if dim != self.dim:
+            raise InvalidInputError(f"{self!r} has dimension {self.dim}, but dimension {dim} is needed.")
+        return self
 
+    def __call__(self, x: Any) -> Any:
+        """Return f(x), a float."""
+        return float(np.sum(self.oracle(as_vector("x", x, self.dim))[0]))
+
+    def __add__(self, other: Any) -> Any:
+        from cutplane.regularizers.base import Regularizer
+        from cutplane.risks.combination import WeightedSum
+        from cutplane.risks.composite import CompositeObjective
+
+        if isinstance(other, Regularizer):
+            return CompositeObjective(self, other)
         if not isinstance(other, Risk):
             return NotImplemented
         return WeightedSum.of((1.0, self), (1.0, other))
 
-    def __radd__(self, other: Any) -> Risk:
+    def __radd__(self, other: Any) -> Any:
+        from cutplane.regularizers.base import Regularizer
+
+        if isinstance(other, Regularizer):
+            return self + other
         return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
 
     def __rmul__(self, factor: Any) -> Risk:
@@ -87,6 +114,43 @@ class Risk(ABC):
         return WeightedSum.of((as_scalar("the factor of a risk", factor, low=0.0), self))
 
     __mul__ = __rmul__
+
+    def __matmul__(self, matrix: Any) -> Risk:
+        from cutplane.risks.affine import AffineRisk
+
+        return AffineRisk.of(self, as_linear_map(enclosed(self), matrix, None if self.open else self.dim))
+
+    def __rmatmul__(self, matrix: Any) -> Risk:
+        raise TypeError("The function x -> risk(B x) is written risk @ B, with the risk on the left.")
+
+    def on(self, index: Any, dim: int | None = None) -> Risk:
+        """Return x -> f(x[index]).
+
+        Parameters
+        ----------
+        index : slice, or array_like of int or bool
+            The coordinates that f is a function of, as many as it has, none twice.
+        dim : int, optional
+            The dimension of x; by default that of the other terms of a sum, of the feasible set or of the
+            regularizer, else the least that fits.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> f = cut.LinearObjective([1.0, 2.0])
+        >>> total = f.on(slice(1, 3)) + cut.LinearObjective([1.0, 0.0, 0.0, 0.0])
+        >>> total.dim, total(np.array([1.0, 2.0, 3.0, 4.0]))
+        (4, 9.0)
+        """
+        from cutplane.risks.affine import AffineRisk
+
+        return AffineRisk.of(self, Selection(index, dim, self.dim))
+
+    def shift(self, b: Any) -> Risk:
+        """Return x -> f(x + b), with b of shape (dim,)."""
+        from cutplane.risks.affine import AffineRisk
+
+        return AffineRisk.of(self, Selection(slice(None), self.dim), as_shift(b, self.dim))
 
 
 class Estimate(NamedTuple):

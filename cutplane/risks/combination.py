@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -78,12 +78,11 @@ class WeightedSum(Risk):
                 raise InvalidInputError(f"A term of a sum of risks must be (weight, Risk), got {risk!r}.")
             c = as_nonnegative("the weight of a risk", weight)
             flat += [(c * d, r) for d, r in risk.summands]
-        dims = {r.dim for _, r in flat}
-        if len(dims) > 1:
-            parts = ", ".join(f"{r!r} has {r.dim}" for _, r in flat)
-            raise InvalidInputError(f"The risks of a sum must have the same dimension, but {parts}.")
+        flat = list(zip([c for c, _ in flat], of_one_dimension("a sum", [r for _, r in flat]), strict=True))
         separate = any(r.splits_sums for _, r in terms)
-        kept = tuple((c, r) for c, r in flat if c > 0.0) or ((1.0, LinearObjective(np.zeros(dims.pop()))),)
+        kept = tuple((c, r) for c, r in flat if c > 0.0) or (
+            (1.0, LinearObjective(np.zeros(flat[0][1].dim))),
+        )
         imaged = all(isinstance(r, ImagedRisk) for _, r in kept)
         return (ImagedWeightedSum if imaged else WeightedSum)(kept, separate)
 
@@ -110,6 +109,17 @@ class WeightedSum(Risk):
     def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether one of the terms is a black box."""
         return any(r.black_box for _, r in self.terms)
+
+    @property
+    def open(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether `dim` is only the least of those that fit every term."""
+        return all(r.open for _, r in self.terms)
+
+    def resolve(self, dim: int) -> Risk:
+        """Return the same sum of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        if dim == self.dim:
+            return self
+        return replace(self, terms=tuple((c, r.resolve(dim)) for c, r in self.terms))
 
     @property
     def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -199,6 +209,16 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
     @property
     def _risks(self) -> list[ImagedRisk]:
         return [r for _, r in self.terms if isinstance(r, ImagedRisk)]
+
+
+def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
+    """Return risks that are to be combined, with open dimensions resolved to that of the others."""
+    dims = {r.dim for r in risks if not r.open}
+    if len(dims) > 1:
+        parts = ", ".join(f"{r!r} has {r.dim}" for r in risks)
+        raise InvalidInputError(f"The risks of {whole} must have the same dimension, but {parts}.")
+    dim = dims.pop() if dims else max(r.dim for r in risks)
+    return [r.resolve(dim) for r in risks]
 
 
 def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array:

@@ -65,10 +65,6 @@ class OracleRisk(Risk):
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__doc__ = function.__doc__
 
-    def __call__(self, x: Array) -> tuple[Any, Any]:
-        """Return what the function returns."""
-        return self.function(x)
-
     def __repr__(self) -> str:
         blocks = f", blocks={self.n_blocks}" if self.n_blocks > 1 else ""
         return f"OracleRisk({self.__name__}, dim={self.dim}{blocks})"
@@ -103,7 +99,7 @@ def risk(
     Returns
     -------
     callable
-        A decorator whose result is an `OracleRisk`; it can still be called as the function can.
+        A decorator whose result is an `OracleRisk` f: ``f(x)`` is its value, ``f.function`` the function.
 
     Raises
     ------
@@ -120,8 +116,9 @@ def risk(
     ...     return x[j], np.eye(3)[j]
     >>> largest
     OracleRisk(largest, dim=3)
-    >>> value, slope = largest(np.array([1.0, 4.0, 2.0]))
-    >>> float(value), slope.tolist()
+    >>> x = np.array([1.0, 4.0, 2.0])
+    >>> value, slope = largest.function(x)
+    >>> largest(x), slope.tolist()
     (4.0, [0.0, 1.0, 0.0])
     """
     if function is not None or dim is None:

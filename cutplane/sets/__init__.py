@@ -7,6 +7,7 @@ from cutplane.sets.cvxpy import CvxpySet
 from cutplane.sets.intersection import Intersection
 from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.polyhedron import Polyhedron
+from cutplane.sets.semidefinite import PSDCone
 from cutplane.sets.separation import SeparationOracle, separation_oracle
 from cutplane.sets.simplex import CappedSimplex, Simplex
 from cutplane.sets.whole import WholeSpace
@@ -24,6 +25,7 @@ __all__ = [
     "LinfBall",
     "NonnegativeBall",
     "NonnegativeOrthant",
+    "PSDCone",
     "Polyhedron",
     "SeparationOracle",
     "Simplex",

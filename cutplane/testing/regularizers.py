@@ -123,6 +123,11 @@ class _RegularizerProbe:
             "quadratic gives the value", partial(self._form, Capability.QUADRATIC, self._quadratic), _FORM
         )
         yield Property(
+            "separable_form gives the value",
+            partial(self._form, Capability.SEPARABLE, self._separable),
+            _FORM,
+        )
+        yield Property(
             "linear_form gives the value", partial(self._form, Capability.LINEAR_FORM, self._linear), _FORM
         )
         yield Property(
@@ -263,7 +268,11 @@ class _RegularizerProbe:
 
     def _quadratic(self, x: Array) -> float | None:
         form = self.g.quadratic(len(x))
-        return None if form is None else 0.5 * float(form.weights @ (x - form.centre) ** 2)
+        return None if form is None else form(x)
+
+    def _separable(self, x: Array) -> float | None:
+        form = self.g.separable_form(len(x))
+        return None if form is None else form(x)
 
     def _linear(self, x: Array) -> float | None:
         form = self.g.linear_form(len(x))

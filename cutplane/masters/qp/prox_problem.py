@@ -84,9 +84,9 @@ class ProxProblem:
     def regularizer(self, x: Array) -> float:
         """Return g(x), for equal weights."""
         if self.weight == 0.0:
-            return 0.0
+            return self.quadratic.constant
         offset = x - self.quadratic.centre
-        return 0.5 * self.weight * float(offset @ offset)
+        return 0.5 * self.weight * float(offset @ offset) + self.quadratic.constant
 
     def contains(self, x: Array) -> bool:
         """Tell whether x is in the domain, whatever the half-spaces."""

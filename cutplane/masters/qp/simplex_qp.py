@@ -17,8 +17,9 @@ from cutplane.masters.base import (
 from cutplane.masters.qp.gram import capacity_for, grown
 from cutplane.masters.rows import survivors
 from cutplane.pieces.capabilities import Capability, ask
-from cutplane.pieces.forms import LinearForm, SeparableForm
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
+from cutplane.regularizers.base import separable_form_of
 
 _MANY = 200  # rows of a set: each is a row of the dense Gram matrix in every solve
 
@@ -48,7 +49,7 @@ class SimplexQP:
         from cutplane.masters.qp.prox_problem import BoundedProblem, ProxProblem
         from cutplane.masters.qp.unweighted import UnweightedCoordinates
 
-        separable = _separable(reduced)
+        separable = separable_form_of(reduced.regularizer, reduced.dim)
         assert separable is not None, "refused"
         quadratic, costs = separable.quadratic, separable.costs
         form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
@@ -63,7 +64,7 @@ class SimplexQP:
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
-        separable = _separable(reduced)
+        separable = separable_form_of(reduced.regularizer, reduced.dim)
         if separable is None:
             return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
         weights, costs = separable.quadratic.weights, separable.costs
@@ -108,14 +109,6 @@ class SimplexQP:
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
         return MasterSolution(answer.x, factor * dual.multipliers[own:])
-
-
-def _separable(reduced: ReducedProblem) -> SeparableForm | None:
-    """Return the regularizer as a diagonal quadratic and an l1 norm, if it is that."""
-    quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
-    if quadratic is None:
-        return ask(reduced.regularizer, Capability.SEPARABLE, reduced.dim)
-    return SeparableForm(quadratic, np.zeros(reduced.dim))
 
 
 class StackedRows:

@@ -1,0 +1,295 @@
+"""Linear maps x -> A x between a vector and the part or the image of it that a piece is a function of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import as_matrix, brief, set_fields
+from cutplane.pieces.validation import Array, as_count, as_vector
+
+_FEW = 256  # columns of an operator that are held dense at a time
+
+
+class LinearMap(ABC):
+    """x -> A x, with A of shape (rows, dim).
+
+    Attributes
+    ----------
+    shape : tuple of int
+    matrix : ndarray or csr_array
+        A, multiplied out.
+    open : bool
+        Whether `dim` is only the least of those that fit.
+    """
+
+    shape: tuple[int, int]
+    matrix: Any
+    open: bool = False
+
+    @abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """Return A x."""
+
+    @abstractmethod
+    def transposed(self, s: Array) -> Array:
+        """Return A's, for s of shape (rows,), or each row of s."""
+
+    @abstractmethod
+    def shown(self) -> str:
+        """Return how a piece that is composed with the map shows it."""
+
+    def resolve(self, dim: int) -> LinearMap:
+        """Return the same map of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        if dim != self.shape[1]:
+            raise InvalidInputError(
+                f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
+                f"but dimension {dim} is needed."
+            )
+        return self
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return A x as a cvxpy expression."""
+        import cvxpy as cp
+
+        return cp.Constant(self.matrix) @ x
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMap(LinearMap):
+    """The map of a dense or sparse matrix of float64."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the matrix."""
+        return self.matrix.shape
+
+    def __call__(self, x: Array) -> Array:
+        """Return A x."""
+        return self.matrix @ x
+
+    def transposed(self, s: Array) -> Array:
+        """Return A's, for s of shape (rows,), or each row of s."""
+        return s @ self.matrix
+
+    def shown(self) -> str:
+        """Return " @ <rows x dim matrix>"."""
+        return f" @ {brief(self.matrix)}"
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorMap(LinearMap):
+    """The map of a scipy `LinearOperator`, which is multiplied out for cvxpy and linear forms only."""
+
+    operator: LinearOperator
+
+    @property
+    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the operator."""
+        return self.operator.shape
+
+    def __call__(self, x: Array) -> Array:
+        """Return A x."""
+        return np.asarray(self.operator.matvec(x), dtype=np.float64)
+
+    def transposed(self, s: Array) -> Array:
+        """Return A's, for s of shape (rows,), or each row of s."""
+        product = self.operator.rmatvec(s) if s.ndim == 1 else self.operator.rmatmat(s.T).T
+        return np.asarray(product, dtype=np.float64)
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The columns of A, found a few at a time."""
+        dim = self.shape[1]
+        units = (np.eye(dim, min(_FEW, dim - start), k=-start) for start in range(0, dim, _FEW))
+        columns = [np.asarray(self.operator.matmat(unit), dtype=np.float64) for unit in units]
+        return sparse.csr_array(sparse.hstack([sparse.csc_array(part) for part in columns]))
+
+    def shown(self) -> str:
+        """Return " @ <rows x dim operator>"."""
+        return " @ <{}x{} operator>".format(*self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection(LinearMap):
+    """x -> x[index].
+
+    Parameters
+    ----------
+    index : slice, or array_like of int or bool
+        No coordinate twice. Booleans fix the dimension.
+    dim : int, optional
+        That of x; if it is left open, it is the least that fits until `resolve` says another.
+    size : int, optional
+        The number of coordinates that have to be selected.
+    """
+
+    index: Any
+    dim: int | None = None
+    size: int | None = None
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        index, dim = self.index, self.dim
+        if not isinstance(index, slice):
+            index = np.array(index)
+            if index.dtype == np.bool_ and index.ndim == 1:
+                dim = index.size if dim is None else dim
+                if index.size != dim:
+                    raise InvalidInputError(f"The mask has {index.size} entries, the vector {dim}.")
+                index = np.flatnonzero(index)
+            if index.ndim != 1 or not index.size or not np.issubdtype(index.dtype, np.integer):
+                raise InvalidInputError(
+                    "An index must be a slice, or a nonempty vector of integers or booleans, "
+                    f"got {self.index!r}."
+                )
+            index.flags.writeable = False
+        chosen = dim if dim is not None else self._least(index)
+        set_fields(self, index=index, dim=as_count("dim", chosen), open=self.open or dim is None)
+        if np.unique(self.positions).size < self.positions.size:
+            raise InvalidInputError(f"The index {brief(np.array(self.index))} selects a coordinate twice.")
+
+    def _least(self, index: Any) -> int:
+        """Return the least dimension in which the index selects as many coordinates as it has to."""
+        if not isinstance(index, slice):
+            far = max(_farthest(index), index.size)
+            apart = (dim for dim in range(far, far + index.size) if np.unique(index % dim).size == index.size)
+            return next(apart, far)
+        far, size = _farthest(index), self.size or 1
+        for dim in range(max(far, size), far + size * abs(index.step or 1) + 2):
+            count = len(range(*index.indices(dim)))
+            if count == size or (self.size is None and count > 0):
+                return dim
+        raise InvalidInputError(f"{_shown(index)} selects {size} coordinates of no vector.")
+
+    @cached_property
+    def positions(self) -> Array:
+        """The coordinates selected, as integers >= 0."""
+        index, dim = self.index, self.dim
+        assert dim is not None
+        far = _farthest(index)
+        positions = (
+            np.arange(dim)[index] if isinstance(index, slice) else np.where(index < 0, index + dim, index)
+        )
+        if far > dim or not positions.size:
+            fault = "goes beyond" if far > dim else "selects nothing of"
+            raise InvalidInputError(f"{_shown(index)} {fault} a vector of dimension {dim}.")
+        if self.size not in (None, positions.size):
+            raise InvalidInputError(
+                f"{_shown(index)} selects {positions.size} of {dim} coordinates, but the piece is a function "
+                f"of {self.size}."
+            )
+        return positions
+
+    @property
+    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(Number of coordinates selected, dim)."""
+        assert self.dim is not None
+        return self.positions.size, self.dim
+
+    def resolve(self, dim: int) -> LinearMap:
+        """Return the same selection from vectors of dimension `dim`, or raise `InvalidInputError`."""
+        return replace(self, dim=dim) if self.open and dim != self.dim else super().resolve(dim)
+
+    def __call__(self, x: Array) -> Array:
+        """Return A x."""
+        return x[self.index]
+
+    def transposed(self, s: Array) -> Array:
+        """Return A's, for s of shape (rows,), or each row of s."""
+        return self.spread(s, 0.0)
+
+    def spread(self, entries: Array, outside: float) -> Array:
+        """Return the vector, or the rows, with these entries in the places selected."""
+        out = np.full((*entries.shape[:-1], self.shape[1]), outside)
+        out[..., self.index] = entries
+        return out
+
+    @property
+    def mask(self) -> Array:
+        """Shape (dim,): which coordinates are selected."""
+        return self.spread(np.ones(1), 0.0) > 0.0
+
+    @property
+    def matrix(self) -> Any:
+        """Rows of the identity."""
+        rows, dim = self.shape
+        return sparse.csr_array((np.ones(rows), (np.arange(rows), self.positions)), shape=(rows, dim))
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return x[index] as a cvxpy expression."""
+        return x[self.positions]
+
+    def shown(self) -> str:
+        """Return ".on(index)"."""
+        return f".on({_shown(self.index)})"
+
+
+def _farthest(index: Any) -> int:
+    """Return the least dimension of a vector that the index does not go beyond."""
+    if isinstance(index, slice):
+        return max([0, *(abs(side) for side in (index.start, index.stop) if side is not None)])
+    return max(int(index.max()) + 1, -int(index.min()))
+
+
+def _shown(index: Any) -> str:
+    if isinstance(index, slice):
+        sides = (index.start, index.stop) if index.step is None else (index.start, index.stop, index.step)
+        return f"slice({', '.join(map(str, sides))})"
+    return brief(np.asarray(index, dtype=np.float64))
+
+
+def as_linear_map(owner: str, matrix: Any, rows: int | None = None) -> LinearMap:
+    """Return a matrix, dense or sparse, or a `LinearOperator`, as a map; `rows` are how many it has to have.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no matrix of finite numbers, has no rmatvec, or has another number of rows.
+    """
+    if isinstance(matrix, LinearOperator):
+        found: LinearMap = OperatorMap(matrix)
+        _check_operator(matrix)
+    else:
+        found = MatrixMap(as_matrix(f"The matrix after {owner} @", matrix))
+    if rows not in (None, found.shape[0]) or 0 in found.shape:
+        wanted = "at least one row and one column" if rows is None else f"shape ({rows}, any)"
+        raise InvalidInputError(
+            f"{owner} @ B is the function x -> {owner}(B x): B must have {wanted}, got shape {found.shape}."
+        )
+    return found
+
+
+def _check_operator(operator: LinearOperator) -> None:
+    if np.issubdtype(operator.dtype, np.complexfloating):
+        raise InvalidInputError(f"A LinearOperator must be real, got dtype {operator.dtype}.")
+    try:
+        operator.rmatvec(np.zeros(operator.shape[0]))
+    except NotImplementedError as error:
+        raise InvalidInputError("A LinearOperator needs rmatvec for subgradients; give it one.") from error
+
+
+def as_shift(b: Any, dim: int) -> Array:
+    """Return b as a read-only vector of shape (dim,)."""
+    vector = as_vector("b", b, dim).copy()
+    vector.flags.writeable = False
+    return vector
+
+
+def enclosed(piece: Any) -> str:
+    """Return the repr of a piece, in parentheses if it is a sum or a product."""
+    text, depth = repr(piece), 0
+    for character in text:
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == " " and depth == 0:
+            return f"({text})"
+    return text

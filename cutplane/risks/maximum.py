@@ -1,0 +1,239 @@
+"""The largest of several risks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.envelope import maximum_line
+from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.validation import Array
+from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.combination import of_one_dimension
+
+
+def maximum(*risks: Risk) -> Maximum:
+    """Return f(x) = max_j f_j(x), the largest of several risks.
+
+    Parameters
+    ----------
+    *risks : Risk
+        Of one dimension; a risk of several blocks counts as their sum.
+
+    Returns
+    -------
+    Maximum
+        A query gives a cut of each part. It has an image if every part has one, and exact lines if theirs
+        are; `weights` gives the dual weights of the parts.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no risk, something else than a risk, or the dimensions differ.
+
+    Examples
+    --------
+    The group with the largest mean loss is made as well off as can be:
+
+    >>> import numpy as np, cutplane as cut
+    >>> y = np.array([0.0, 1.0, 2.0, 10.0])
+    >>> groups = [[0, 1, 2], [3]]
+    >>> distance = [cut.LinearRisk(np.ones((len(g), 1)), y[g], cut.losses.Absolute()) for g in groups]
+    >>> worst = cut.maximum(*distance)
+    >>> result = cut.Problem(worst, feasible_set=cut.Box(-20, 20)).solve(tol=1e-9)
+    >>> print(result.x.round(6), worst.weights(result).round(6))
+    [5.5] [0.5 0.5]
+    """
+    if not risks or not all(isinstance(part, Risk) for part in risks):
+        raise InvalidInputError(f"maximum needs at least one risk, and nothing else; got {risks!r}.")
+    parts = tuple(of_one_dimension("a maximum", risks))
+    imaged = all(isinstance(part, ImagedRisk) for part in parts)
+    return (ImagedMaximum if imaged else Maximum)(parts)
+
+
+_SAME = 1e-6
+"""Slopes that differ by less, relative to their size, are those of one part asked twice."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Maximum(Risk):
+    """f(x) = max_j f_j(x); made by `maximum`.
+
+    Parameters
+    ----------
+    parts : tuple of Risk
+    """
+
+    parts: tuple[Risk, ...]
+    dim: int = field(init=False)
+    exact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        set_fields(self, dim=self.parts[0].dim, exact=all(part.exact for part in self.parts))
+
+    def __repr__(self) -> str:
+        return f"maximum({', '.join(map(repr, self.parts))})"
+
+    def __rmul__(self, factor: Any) -> Risk:
+        return replace(self, parts=tuple(factor * part for part in self.parts))
+
+    __mul__ = __rmul__
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """The cvxpy form, if a part has none."""
+        return () if all(offers(part, Capability.CVXPY) for part in self.parts) else (Capability.CVXPY,)
+
+    @property
+    def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether a part is a black box."""
+        return any(part.black_box for part in self.parts)
+
+    @property
+    def open(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether `dim` is only the least of those that fit every part."""
+        return all(part.open for part in self.parts)
+
+    @property
+    def infima(self) -> Array:
+        """The largest of the infima of the parts, shape (1,)."""
+        return self._infima.max(keepdims=True)
+
+    @property
+    def _infima(self) -> Array:
+        return np.array([part.infima.sum() for part in self.parts])
+
+    def resolve(self, dim: int) -> Risk:
+        """Return the same maximum of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        if dim == self.dim:
+            return self
+        return replace(self, parts=tuple(part.resolve(dim) for part in self.parts))
+
+    def oracle(self, x: Array) -> tuple[Any, ...]:
+        """Return the value and a subgradient at `x`: those of the largest part."""
+        values, slopes = self._answers(x)
+        object.__setattr__(self, "_last", (np.array(x), values, slopes))
+        largest = int(np.argmax(values))
+        return float(values[largest]), slopes[largest].copy()
+
+    def pieces(self, z: Any) -> tuple[Array, Array, Array]:
+        """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part.
+
+        `z` is the image of a point if the risk has images, else the point; right after ``oracle(z)`` the
+        parts are not asked again.
+        """
+        point, *answers = vars(self).pop("_last", (None,))
+        values, slopes = answers if np.array_equal(point, z) else self._answers(z)
+        return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
+
+    def weights(self, result: Any) -> Array:
+        """Return the dual weights of the parts: nonnegative, of sum 1, shape (number of parts,).
+
+        They are sums of the multipliers that prove the lower bound, of the cuts that each part gave. At the
+        solution, sum_j weights_j f_j is a risk whose problem has the same optimum; a part with a positive
+        weight is a largest one.
+
+        Parameters
+        ----------
+        result : Result
+            Of a problem whose risk this is; its lower bound must be proven.
+
+        Raises
+        ------
+        InvalidInputError
+            If the multipliers of the result are not those of cuts of this risk.
+        """
+        proof, total = result.certificate, np.zeros(len(self.parts))
+        answers: dict[int, tuple[Array, Array]] = {}
+        for row in np.flatnonzero((proof.multipliers > 0.0) & (proof.blocks == 0)).tolist():
+            query, slope = int(proof.queries[row]), proof.slopes[[row]]
+            slope = (slope.toarray() if hasattr(slope, "toarray") else slope)[0]
+            if query not in proof.points:
+                total[int(np.argmax(self._infima))] += proof.multipliers[row]  # a known infimum
+                continue
+            x = proof.points[query]
+            if query not in answers:
+                answers[query] = self._answers(x)
+            values, slopes = answers[query]
+            apart = np.abs(slopes - slope).sum(axis=1)
+            size = np.abs(slopes).sum(axis=1) + np.abs(slope).sum()
+            offsets = np.abs(values - slopes @ x - proof.offsets[row])
+            part = int(np.argmin(apart / (size + (size == 0.0)) + offsets / (1.0 + np.abs(values).max())))
+            if apart[part] > _SAME * size[part]:
+                raise InvalidInputError("The result is not of a problem whose risk is this maximum.")
+            total[part] += proof.multipliers[row]
+        if not total.sum() > 0.0:
+            raise InvalidInputError("The result has no lower bound that cuts of this maximum prove.")
+        return total / total.sum()
+
+    def _answers(self, x: Array) -> tuple[Array, Array]:
+        """Return the values and the subgradients of the parts."""
+        answers = [part.oracle(x) for part in self.parts]
+        values = np.array([float(np.sum(value)) for value, *_ in answers])
+        return values, np.array([_total(slope) for _, slope, *_ in answers])
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return the maximum as a cvxpy expression in x, if every part offers one."""
+        import cvxpy as cp
+
+        parts: Any = self.parts
+        return cp.max(cp.hstack([part.cvxpy_form(x) for part in parts]))
+
+
+class ImagedMaximum(Maximum, ImagedRisk):
+    """The largest of risks that have images; its image is the tuple of theirs."""
+
+    def image(self, x: Array) -> tuple[Any, ...]:
+        """Return the image of x under each part."""
+        return tuple(part.image(x) for part in self._imaged)
+
+    def values(self, z: tuple[Any, ...]) -> float:
+        """Return the value."""
+        return max(self._values(z))
+
+    def slopes(self, z: tuple[Any, ...]) -> Array:
+        """Return a subgradient of the largest part, shape (dim,)."""
+        largest = int(np.argmax(self._values(z)))
+        return _total(self._imaged[largest].slopes(z[largest]))
+
+    def pieces(self, z: tuple[Any, ...]) -> tuple[Array, Array, Array]:
+        """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part."""
+        slopes = [_total(part.slopes(image)) for part, image in zip(self._imaged, z, strict=True)]
+        return np.array(self._values(z)), np.array(slopes), np.zeros(len(self.parts), dtype=np.int64)
+
+    def oracle(self, x: Array) -> tuple[Any, Any]:
+        """Return the value and a subgradient at `x`."""
+        return ImagedRisk.oracle(self, x)
+
+    def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
+        """Return the largest of the lines of the parts."""
+        triples = zip(self._imaged, z0, z1, strict=True)
+        return maximum_line([part.line(start, end) for part, start, end in triples])
+
+    def combine(self, z0: tuple[Any, ...], z1: tuple[Any, ...], t: float) -> tuple[Any, ...]:
+        """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
+        triples = zip(self._imaged, z0, z1, strict=True)
+        return tuple(part.combine(start, end, t) for part, start, end in triples)
+
+    def cancelled(self, z: tuple[Any, ...]) -> float:
+        """Return the largest of what the parts say."""
+        pairs = zip(self._imaged, z, strict=True)
+        return max(float(np.sum(part.cancelled(image))) for part, image in pairs)
+
+    def _values(self, z: tuple[Any, ...]) -> list[float]:
+        return [float(np.sum(part.values(image))) for part, image in zip(self._imaged, z, strict=True)]
+
+    @property
+    def _imaged(self) -> tuple[ImagedRisk, ...]:
+        return cast(tuple[ImagedRisk, ...], self.parts)
+
+
+def _total(slopes: Any) -> Array:
+    """Return the sum of the subgradients of the blocks."""
+    array = np.asarray(slopes, dtype=np.float64)
+    return array if array.ndim == 1 else array.sum(axis=0)
