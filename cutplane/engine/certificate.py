@@ -14,6 +14,7 @@ from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
+from cutplane.engine.solutions import average
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.validation import Array
@@ -65,6 +66,8 @@ class Certificate:
         The query points.
     duals : dict of int to ndarray of shape (m,)
         The multipliers of the examples, for cuts that come from these and not from a query point.
+    solutions : dict of int to tuple
+        What the oracle returned as its solutions, one per block, beside the cuts of a query.
     x : ndarray of shape (dim,) or None
         The best feasible point.
     lower_bound, upper_bound : float
@@ -89,6 +92,20 @@ class Certificate:
     problem: Declaration | None = field(default=None, repr=False)
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
+    solutions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def primal(self) -> Any:
+        """The average by the multipliers of the solutions of each block; see `Result.primal`."""
+        averages = []
+        for block in range(int(self.blocks.max(initial=-1)) + 1):
+            rows = np.flatnonzero((self.blocks == block) & (self.multipliers > 0.0))
+            solved = [self.solutions.get(query, {}) for query in self.queries[rows].tolist()]
+            parts = [each[block] if each else None for each in solved]
+            averages.append(average(parts, self.multipliers[rows].tolist()))
+        if all(one is None for one in averages):
+            return None
+        return averages[0] if len(averages) == 1 else tuple(averages)
 
     @property
     def n_bytes(self) -> int:

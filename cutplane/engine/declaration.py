@@ -70,7 +70,7 @@ class Declaration:
     def objective(self, x: Any) -> float:
         """Return f(x) + g(x), without looking at the feasible set."""
         x = as_vector("x", x, self.dim)
-        values, _ = self.risk.oracle(x)
+        values = self.risk.oracle(x)[0]
         return float(np.sum(values)) + self.regularizer.value(x)
 
     def into_simple_set(self, x: Array) -> Array:

@@ -104,11 +104,10 @@ class MethodProcess:
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
         run, bounds = self.run, self.run.bounds
-        rows, points, duals = bounds.proof.rows(run.bundle)
+        rows, origins = bounds.proof.rows(run.bundle)
         return Certificate(
             *rows,
-            points=points,
-            duals=duals,
+            **origins._asdict(),
             x=run.best.x if run.best is not None else None,
             lower_bound=run.lower,
             upper_bound=run.upper,

@@ -124,6 +124,8 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
                     run.unconfirmed[int(run.bundle.ids[-1])] = row
         if dual is not None:
             run.bundle.duals[run.queries] = dual
+        if query in earlier.solutions:
+            run.bundle.solutions[run.queries] = earlier.solutions[query]
         run.queries += 1
     return np.array([weights[row] for row in range(len(run.bundle))])
 

@@ -53,8 +53,8 @@ class Risk(ABC):
         return np.full(self.n_blocks, -np.inf)
 
     @abstractmethod
-    def oracle(self, x: Array) -> tuple[Any, Any]:
-        """Return the value and a subgradient at `x`.
+    def oracle(self, x: Array) -> tuple[Any, ...]:
+        """Return the value and a subgradient at `x`; and, if there is one, the solution behind them.
 
         Parameters
         ----------
@@ -64,6 +64,8 @@ class Risk(ABC):
         -------
         value : float, or ndarray of shape (n_blocks,)
         subgradient : ndarray of shape (dim,), or of shape (n_blocks, dim)
+        solution : object, or a sequence of n_blocks, optional
+            What the value is attained by, of an inner problem; `Result.primal` averages them.
         """
 
     @property

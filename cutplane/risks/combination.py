@@ -127,12 +127,22 @@ class WeightedSum(Risk):
         infima = np.concatenate([c * r.infima for c, r in self.terms])
         return infima if self.separate else infima.sum(keepdims=True)
 
-    def oracle(self, x: Array) -> tuple[Any, Array]:
-        """Return the value and a subgradient at `x`."""
+    def oracle(self, x: Array) -> tuple[Any, ...]:
+        """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers = [r.oracle(x) for _, r in self.terms]
-        return self._add_values(value for value, _ in answers), self._add_slopes(
-            slope for _, slope in answers
-        )
+        value, slope = (self._add_values(a[0] for a in answers), self._add_slopes(a[1] for a in answers))
+        if all(len(answer) == 2 for answer in answers):
+            return value, slope
+        return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
+
+    def _gather(self, solutions: list[Any]) -> Any:
+        """Return one solution per block, or, of a single cut, that of the terms that have one."""
+        pairs = list(zip(self.terms, solutions, strict=True))
+        if not self.separate:
+            found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]
+            return found[0] if len(found) == 1 else tuple(found)
+        each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
+        return [solution for blocks in each for solution in blocks]
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""
