@@ -3,6 +3,7 @@
 from cutplane import (
     boosting,
     datasets,
+    decomposition,
     forms,
     graphical,
     kernels,
@@ -13,6 +14,7 @@ from cutplane import (
     stopping,
     testing,
 )
+from cutplane.decomposition import ValueFunction
 from cutplane.engine.callbacks import Log
 from cutplane.engine.path import Path
 from cutplane.engine.storage import load
@@ -135,11 +137,13 @@ __all__ = [
     "Simplex",
     "SquaredGroupNorm",
     "Status",
+    "ValueFunction",
     "WeightedSum",
     "WholeSpace",
     "boosting",
     "compare",
     "datasets",
+    "decomposition",
     "forms",
     "get_threads",
     "graphical",

@@ -189,13 +189,13 @@ class Evaluator:
             )
         return array
 
-    def separate(self, x: Array) -> HalfSpaces:
-        """Ask every separation oracle about x; no half-space says that x is inside.
+    def separate(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
+        """Ask separation oracles, by default all, about x; no half-space says that x is inside.
 
         Half-spaces that x violates by rounding alone do not count.
         """
         found: list[HalfSpaces] = []
-        for separator in self.problem.separators:
+        for separator in self.problem.separators if separators is None else separators:
             self.separations += 1
             answer = self._call(separator.separate, x.copy())
             found.append(self._check_half_spaces(separator, answer, x))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cutplane.engine.certificate import Certificate
+from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe
@@ -121,7 +122,7 @@ class MethodProcess:
         if self.warm_start is not None:
             resume(run, self.warm_start)
         else:
-            run.begin_at(run.query(self.x0))
+            run.begin_at(run.query(into_domain(run, self.x0)))
         self.method_state = run.method.start(run)
         return Turn("start")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_scalar
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
 
 
 class Risk(ABC):
@@ -38,6 +41,9 @@ class Risk(ABC):
         Whether f is linear, so that its only cut is the function itself.
     splits_sums : bool
         Whether a sum with this risk gives a cut for each block of each term.
+    domain : FeasibleSet or None
+        Where f is finite: a simple set, separation oracles, or both, which a `Problem` intersects with its
+        feasible set; None if that is everywhere on it.
     """
 
     dim: int
@@ -46,6 +52,7 @@ class Risk(ABC):
     black_box: bool = True
     linear: bool = False
     splits_sums: bool = False
+    domain: FeasibleSet | None = None
 
     @property
     def infima(self) -> Array:

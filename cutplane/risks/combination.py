@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
+from functools import cached_property, reduce
+from operator import add, and_
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +15,9 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.objective import LinearObjective
+from cutplane.sets.base import FeasibleSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,8 +85,13 @@ class WeightedSum(Risk):
             raise InvalidInputError(f"The risks of a sum must have the same dimension, but {parts}.")
         separate = any(r.splits_sums for _, r in terms)
         kept = tuple((c, r) for c, r in flat if c > 0.0) or ((1.0, LinearObjective(np.zeros(dims.pop()))),)
-        imaged = all(isinstance(r, ImagedRisk) for _, r in kept)
-        return (ImagedWeightedSum if imaged else WeightedSum)(kept, separate)
+        if all(isinstance(r, ImagedRisk) for _, r in kept):
+            return ImagedWeightedSum(kept, separate)
+        if any(isinstance(r, OnDemandRisk) for _, r in kept):
+            from cutplane.risks.on_demand_sum import OnDemandWeightedSum
+
+            return OnDemandWeightedSum(kept, separate)
+        return WeightedSum(kept, separate)
 
     def __repr__(self) -> str:
         parts = (repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
@@ -111,6 +117,12 @@ class WeightedSum(Risk):
         """Whether one of the terms is a black box."""
         return any(r.black_box for _, r in self.terms)
 
+    @cached_property
+    def domain(self) -> FeasibleSet | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The intersection of the domains of the terms."""
+        domains = [r.domain for _, r in self.terms if r.domain is not None]
+        return reduce(and_, domains) if domains else None
+
     @property
     def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether this sum is disaggregated."""
@@ -130,7 +142,7 @@ class WeightedSum(Risk):
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers = [r.oracle(x) for _, r in self.terms]
-        value, slope = (self._add_values(a[0] for a in answers), self._add_slopes(a[1] for a in answers))
+        value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
         if all(len(answer) == 2 for answer in answers):
             return value, slope
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
@@ -149,13 +161,15 @@ class WeightedSum(Risk):
         terms: Any = self.terms
         return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
 
-    def _add_values(self, values: Iterable[Any]) -> Any:
+    def add_values(self, values: Iterable[Any]) -> Any:
+        """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
         parts = [
             c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in zip(self.terms, values, strict=True)
         ]
         return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
 
-    def _add_slopes(self, slopes: Iterable[Any]) -> Array:
+    def add_slopes(self, slopes: Iterable[Any]) -> Array:
+        """Return the weighted sum of a subgradient per term, or all of them if the sum is disaggregated."""
         parts = [
             c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim))
             for (c, r), s in zip(self.terms, slopes, strict=True)
@@ -172,11 +186,11 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 
     def values(self, z: tuple[Any, ...]) -> Any:
         """Return the value, a float or an ndarray of shape (n_blocks,)."""
-        return self._add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
 
     def slopes(self, z: tuple[Any, ...]) -> Array:
         """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
-        return self._add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
 
     def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
         """Return the sum of the lines of the terms."""
