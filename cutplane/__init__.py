@@ -14,7 +14,7 @@ from cutplane import (
     stopping,
     testing,
 )
-from cutplane.decomposition import ValueFunction
+from cutplane.decomposition import LagrangianDual, ValueFunction
 from cutplane.engine.callbacks import Log
 from cutplane.engine.path import Path
 from cutplane.engine.storage import load
@@ -105,6 +105,7 @@ __all__ = [
     "Kelley",
     "L1Ball",
     "L2Ball",
+    "LagrangianDual",
     "LevelBundle",
     "LinearObjective",
     "LinearRisk",

@@ -213,26 +213,28 @@ class ValueFunction(OnDemandRisk):
         with ThreadPoolExecutor(len(self._workers)) as pool:
             return [answer for part in pool.map(share, self._workers) for answer in part]
 
-    def extensive(self) -> Any:
+    def extensive(self, x: Any = None) -> Any:
         """Return the whole as one cvxpy problem: x, and a copy of the second stage for every scenario.
 
         Its objective is f alone; add that of the first stage, and its constraints, to compare.
 
+        Parameters
+        ----------
+        x : cvxpy.Variable of shape (dim,), optional
+            The first stage, of a value function that was made from linear stages; by default a new one. Else
+            it is the variable that was given.
+
         Returns
         -------
         cvxpy.Problem
-            In the variable that was given.
-
-        Raises
-        ------
-        InvalidInputError
-            If this value function was made from stages.
         """
-        from cutplane.decomposition.extensive import extensive
+        from cutplane.decomposition.extensive import of_cvxpy, of_linear
 
-        if self._model is None:
-            raise InvalidInputError("extensive() needs a ValueFunction that was made from a cvxpy problem.")
-        return extensive(*self._model, self.weights)
+        return (
+            of_linear(self.stages, self.weights, x)
+            if self._model is None
+            else of_cvxpy(*self._model, self.weights)
+        )
 
 
 def _unknown(x: Array) -> None:

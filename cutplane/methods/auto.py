@@ -35,7 +35,7 @@ def choose(problem: Declaration) -> Method:
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
     * a regularizer that stabilises: `Portfolio`: `OCAS`, and the moves that the problem has a form for;
     * none, but a bounded set: `LevelBundle`;
-    * neither: `ProximalBundle`, whose gap is not certified.
+    * neither: `ProximalBundle`, which certifies the gap if some combination of the cuts is flat.
     """
     bounded = problem.simple_set.bounded is not False
     method: Method

@@ -53,8 +53,9 @@ class ProximalBundle(Method):
     times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step). The
     weight u_t follows the quadratic interpolation of F between c and x_t.
 
-    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate; otherwise
-    the run ends, with status STALLED and the reason, when the predicted decrease is below half the tolerance.
+    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
+    combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
+    STALLED and the reason, when the predicted decrease is below half the tolerance.
 
     Parameters
     ----------
@@ -123,8 +124,8 @@ class ProximalBundle(Method):
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
-        if is_certifiable(run.problem):
-            run.reduced()
+        run.reduced()
+        if is_certifiable(run.problem) or run.closed:
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (
