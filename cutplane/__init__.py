@@ -58,6 +58,7 @@ from cutplane.risks import (
     OrdinalRisk,
     Risk,
     WeightedSum,
+    autodiff_risk,
     risk,
 )
 from cutplane.runtime.threads import get_threads, set_threads
@@ -141,6 +142,7 @@ __all__ = [
     "ValueFunction",
     "WeightedSum",
     "WholeSpace",
+    "autodiff_risk",
     "boosting",
     "compare",
     "datasets",

@@ -21,7 +21,7 @@ MASTERS = ("masters",)
 ALGORITHM = ("engine", "methods")
 SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
-HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch")
+HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch", "jax")
 
 
 def imports(name: str) -> set[str]:

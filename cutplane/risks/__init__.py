@@ -1,5 +1,6 @@
 """Risks: convex functions known through a first-order oracle."""
 
+from cutplane.risks.autodiff import autodiff_risk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.combination import WeightedSum
 from cutplane.risks.cvxpy import CvxpyRisk
@@ -23,5 +24,6 @@ __all__ = [
     "OrdinalRisk",
     "Risk",
     "WeightedSum",
+    "autodiff_risk",
     "risk",
 ]
