@@ -81,8 +81,8 @@ def _detected(function: Function) -> str:
     found = _referred(function) or {name for name in _ORACLES if name in sys.modules}
     if len(found) != 1:
         raise InvalidInputError(
-            f"It is not known whether {getattr(function, '__name__', function)!r} is a function of torch or of "
-            "jax: pass framework='torch' or framework='jax'."
+            f"It is not known whether {getattr(function, '__name__', function)!r} is a function of torch "
+            "or of jax: pass framework='torch' or framework='jax'."
         )
     return found.pop()
 
