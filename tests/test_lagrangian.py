@@ -212,3 +212,41 @@ def test_what_does_not_fit_is_refused():
         CvxpySubproblem(cp.Problem(cp.Minimize(0), [x >= 1, x <= 0]), x)(np.zeros(1))
     with pytest.raises(cut.InvalidInputError, match="that minimises"):
         CvxpySubproblem(cp.Problem(cp.Maximize(cp.sum(x))), x)
+
+
+def commitment(start, least, most, fixed, fuel, periods):
+    """Return a unit, a programme in (on, started, power), and its vertices with their costs."""
+    n = periods
+    on, started, power = np.eye(3 * n)[:n], np.eye(3 * n)[n : 2 * n], np.eye(3 * n)[2 * n :]
+    before = np.vstack([np.zeros(3 * n), on[:-1]])
+    rows = np.vstack([started - on + before, power - least * on, most * on - power])
+    costs = np.concatenate([np.full(n, fixed), np.full(n, start), np.full(n, fuel)])
+    upper = np.concatenate([np.ones(2 * n), np.full(n, most)])
+    whole = np.arange(3 * n) < 2 * n
+    unit = LinearSubproblem(costs, rows, row_lower=0.0, upper=upper, integrality=whole)
+    vertices = []
+    for levels in itertools.product((0.0, least, most), repeat=n):
+        runs = np.array(levels) > 0.0
+        starts = np.append(runs[0], runs[1:] & ~runs[:-1])
+        x = np.concatenate([runs, starts, levels]).astype(float)
+        vertices.append((costs @ x, x[2 * n :]))
+    return unit, vertices
+
+
+def test_unit_commitment():
+    demand = np.array([3.0, 7.0, 9.0, 4.0])
+    parameters = [(5.0, 2.0, 5.0, 1.0, 1.0), (2.0, 1.0, 4.0, 0.5, 2.0), (0.0, 1.0, 3.0, 0.2, 4.0)]
+    units, vertices = zip(*(commitment(*each, demand.size) for each in parameters), strict=True)
+    power = np.hstack([np.zeros((4, 8)), np.eye(4)])
+    dual = cut.LagrangianDual(units, [power] * 3, demand, sense=">=")
+    result = solved(dual)
+    columns = [(cost, x, k) for k, found in enumerate(vertices) for cost, x in found]
+    master = linprog(
+        [cost for cost, _, _ in columns],
+        A_ub=-np.array([x for _, x, _ in columns]).T,
+        b_ub=-demand,
+        A_eq=np.array([np.eye(3)[k] for _, _, k in columns]).T,
+        b_eq=np.ones(3),
+    )
+    assert -result.objective == pytest.approx(master.fun, rel=1e-6)
+    assert (sum(power @ x for x in result.primal) >= demand - 1e-6).all()

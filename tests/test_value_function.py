@@ -209,6 +209,18 @@ def test_what_does_not_fit_is_refused():
     refused("parameter h: Invalid dimensions", problem, x, [{h: [1.0, 2.0, 3.0]}])
     refused("weights must be >= 0", problem, x, [{h: [1.0, 2.0]}], [-1.0])
     refused("weights", problem, x, [{h: [1.0, 2.0]}], [0.5, 0.5])
-    with pytest.raises(cut.InvalidInputError, match="made from a cvxpy problem"):
-        stages = cut.ValueFunction(problem, x, [{h: [1.0, 2.0]}]).stages
+    curved = cp.Problem(cp.Minimize(cp.sum_squares(y)), problem.constraints)
+    stages = cut.ValueFunction(curved, x, [{h: [1.0, 2.0]}]).stages
+    with pytest.raises(cut.InvalidInputError, match="needs linear stages"):
         cut.ValueFunction.of_stages(stages, 2).extensive()
+
+
+def test_linear_stages_are_written_out_too():
+    problem, x, scenarios = programme("recourse", np.random.default_rng(8))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    again = cut.ValueFunction.of_stages(Q.stages, DIM)
+    z = cp.Variable(DIM)
+    written_out = again.extensive(z)
+    objective = cp.Minimize(written_out.objective.expr + COSTS @ z)
+    value = cp.Problem(objective, [*written_out.constraints, z >= 0, z <= 6]).solve(solver="CLARABEL")
+    assert value == pytest.approx(whole(Q, x), rel=1e-6)

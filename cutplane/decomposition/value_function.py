@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.decomposition.stage import Solved, Stage
+from cutplane.decomposition.stage import LinearStage, Solved, Stage
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Estimate, OnDemandRisk
@@ -33,7 +33,7 @@ class ValueFunction(OnDemandRisk):
     this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then the
     L-shaped method [1]_; a level or prox term regularises it [2]_.
 
-    Linear second stages are solved in one HiGHS model, from the basis of the last scenario, others by
+    Linear second stages are solved in one HiGHS model, each from the basis of its last solution, others by
     Clarabel.
 
     Parameters
@@ -227,14 +227,19 @@ class ValueFunction(OnDemandRisk):
         Returns
         -------
         cvxpy.Problem
+
+        Raises
+        ------
+        InvalidInputError
+            If it was made from stages of which one is not linear.
         """
         from cutplane.decomposition.extensive import of_cvxpy, of_linear
 
-        return (
-            of_linear(self.stages, self.weights, x)
-            if self._model is None
-            else of_cvxpy(*self._model, self.weights)
-        )
+        if self._model is not None:
+            return of_cvxpy(*self._model, self.weights)
+        if not all(isinstance(stage, LinearStage) for stage in self.stages):
+            raise InvalidInputError("extensive() needs linear stages, or the cvxpy problem they come from.")
+        return of_linear(self.stages, self.weights, x)
 
 
 def _unknown(x: Array) -> None:

@@ -16,8 +16,11 @@ from cutplane.risks.combination import WeightedSum
 class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
     """A weighted sum of risks of which some have on-demand accuracy.
 
-    Its multipliers are those of these risks, and x, at which the others give their cuts.
+    Its multipliers are those of these risks, and x, at which the others give their cuts. It is not probed:
+    its values differ by what was asked for.
     """
+
+    black_box = False  # pyright: ignore[reportAssignmentType]
 
     def oracle(self, x: Array) -> tuple[Any, Any]:
         """Return the value and a subgradient at `x`, as exact as can be."""
