@@ -215,6 +215,17 @@ def test_what_does_not_fit_is_refused():
         cut.ValueFunction.of_stages(stages, 2).extensive()
 
 
+def test_a_coefficient_that_vanishes_in_a_scenario_is_no_bound():
+    x, y, a, h = cp.Variable(1), cp.Variable(1), cp.Parameter(), cp.Parameter()
+    problem = cp.Problem(cp.Minimize(cp.sum(y)), [a * y >= h, y >= x])
+    Q = cut.ValueFunction(problem, x, [{a: 2.0, h: 3.0}, {a: 0.0, h: -1.0}, {a: -1.0, h: -9.0}])
+    assert Q.oracle(np.ones(1))[0] * 3 == pytest.approx([1.5, 1.0, 1.0])
+    assert len(Q.separate(np.array([10.0]))) == 1
+    never = cut.ValueFunction(problem, x, [{a: 0.0, h: 1.0}])
+    with pytest.raises(cut.OracleError, match="Scenario 0 has no second stage, whatever x is"):
+        cut.Problem(never, feasible_set=cut.Box(0, 1)).solve()
+
+
 def test_linear_stages_are_written_out_too():
     problem, x, scenarios = programme("recourse", np.random.default_rng(8))
     Q = cut.ValueFunction(problem, x, scenarios)

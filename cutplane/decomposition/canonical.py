@@ -94,8 +94,8 @@ def _linear(T: Any, W: Any, b: Array, equations: int, first_cost: Array, cost: A
     lower, upper = np.full(cost.size, -np.inf), np.full(cost.size, np.inf)
     bounds = (np.diff(W.indptr) == 1) & (np.diff(T.indptr) == 0)
     bounds[:equations] = False
+    bounds[bounds] = W.data[W.indptr[:-1][bounds]] != 0.0
     single = W[np.flatnonzero(bounds)].tocoo()
-    single.eliminate_zeros()
     sides = b[bounds][single.row] / single.data
     columns = single.col
     above = single.data > 0.0

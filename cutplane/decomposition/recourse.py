@@ -1,9 +1,8 @@
-"""Linear second stages in one HiGHS model, solved by the dual simplex method from their last bases."""
+"""Linear second stages in one HiGHS model, which goes from one to the next by the dual simplex method."""
 
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +22,6 @@ class LinearRecourse:
     def __init__(self) -> None:
         self._model: Any
         self._stage: LinearStage | None = None
-        self._bases: WeakKeyDictionary[LinearStage, Any] = WeakKeyDictionary()
         self._elastic: LinearRecourse
         self._widened: tuple[Any, Any] = None, None
 
@@ -42,26 +40,17 @@ class LinearRecourse:
         )
 
     def _solve(self, stage: LinearStage, form: LinearForm) -> tuple[MasterStatus, str]:
-        """Solve from the last basis of this stage, or else of the stage before."""
-        self._set(stage, form)
-        if stage in self._bases:
-            self._model.setBasis(self._bases[stage])
-        status, message = rerun(self._model)
-        if status is MasterStatus.SOLVED:
-            self._bases[stage] = self._model.getBasis()
-        return status, message
-
-    def _set(self, stage: LinearStage, form: LinearForm) -> None:
-        last, self._stage = self._stage, stage
+        last, self._stage = self._stage, stage  # that basis, not an old one of its own: new cuts say more
         if last is None or stage.W is not last.W:
             self._model = living_model(form, DUAL_SIMPLEX)
-            return
+            return rerun(self._model)
         rows, columns = (np.arange(size, dtype=np.int32) for size in stage.W.shape)
         self._model.changeRowsBounds(rows.size, rows, form.row_lower, form.row_upper)
         if stage.cost is not last.cost:
             set_costs(self._model, stage.cost)
         if stage.lower is not last.lower or stage.upper is not last.upper:
             self._model.changeColsBounds(columns.size, columns, stage.lower, stage.upper)
+        return rerun(self._model)
 
     def _solved(self, stage: LinearStage, x: Array) -> Solved:
         solution = self._model.getSolution()

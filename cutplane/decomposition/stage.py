@@ -45,7 +45,7 @@ class Stage(Protocol):
     def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
         """Return a function (stage, x) -> the solution there, or a half-space that cuts x off.
 
-        It solves stages of the same structure one after the other, and starts from what it has solved.
+        It solves stages of the same structure one after the other, each from the solution of the last.
         """
         ...
 

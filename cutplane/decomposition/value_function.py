@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.decomposition.stage import LinearStage, Solved, Stage
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Estimate, OnDemandRisk
 from cutplane.sets.base import FeasibleSet, HalfSpace
@@ -33,7 +33,7 @@ class ValueFunction(OnDemandRisk):
     this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then the
     L-shaped method [1]_; a level or prox term regularises it [2]_.
 
-    Linear second stages are solved in one HiGHS model, each from the basis of its last solution, others by
+    Linear second stages are solved in one HiGHS model, from the basis of the last scenario, others by
     Clarabel.
 
     Parameters
@@ -171,7 +171,14 @@ class ValueFunction(OnDemandRisk):
 
     def separate(self, x: Array) -> list[HalfSpace]:
         """Return half-spaces that cut x off, one per scenario without a solution."""
-        return [answer for answer in self._answers(x) if isinstance(answer, HalfSpace)]
+        answers = enumerate(self._answers(x))
+        found = {number: answer for number, answer in answers if isinstance(answer, HalfSpace)}
+        never = [number for number, half_space in found.items() if not half_space.normal.any()]
+        if never:
+            raise OracleError(
+                f"Scenario {never[0]} has no second stage, whatever x is: the whole is infeasible."
+            )
+        return list(found.values())
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
         """Return the values of the blocks, and cuts from dual solutions; inf and zeros outside `domain`."""
