@@ -9,8 +9,10 @@ import cutplane as cut
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
+from cutplane.engine.run import Run
 from cutplane.engine.tolerances import CANCELLED, ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
+from cutplane.masters.select import Backend
 
 INF = math.inf
 
@@ -298,3 +300,42 @@ def test_terms_of_a_sum_that_cancel_are_charged_to_the_bound():
     result = problem.solve(cut.ProximalBundle(weight=1e-20), x0=far, tol=1e-9, max_iter=50)
     assert result.lower_bound <= 0.5
     assert result.status is not cut.Status.INVALID_ORACLE
+
+
+def test_what_rounding_leaves_of_terms_of_a_known_size_is_no_contradiction():
+    """Every objective may be 0 where terms of the size 1 cancel."""
+    found = bounds(0.0)
+    found.size = 1.0
+    found.offer_bound(3e-16, 3e-16, proof())
+    assert found.lower == -3e-16
+    with pytest.raises(OracleError):
+        found.offer_bound(2e-12, 2e-12, proof())
+
+
+def test_the_terms_of_a_run_have_the_size_of_its_steepest_cuts():
+    """The values and the first slope are 0, and so is the optimum: only cuts show what they are sums of."""
+
+    @cut.risk(dim=1)
+    def deep(x):
+        return max(0.0, float(x[0]) - 0.5), np.array([float(x[0] > 0.5)])
+
+    run = Run(cut.Problem(deep, feasible_set=cut.Box(-1.0, 1.0)), cut.Kelley(), Backend())
+    run.begin_at(run.query(np.zeros(1)))
+    assert run.bounds.size == run.size == 0.0
+    run.query(np.ones(1))
+    assert run.bounds.size == 1.0
+    run.bounds.offer_bound(1e-16, 1e-16, proof())
+    assert run.lower == -1e-16
+
+
+def test_slopes_that_cancel_far_away_are_steep_elsewhere():
+    """Two predictions of the size 1 are sums of terms of the size 1e15 whose last digits are lost."""
+    r, s = np.random.default_rng(2).normal(size=(2, 3))
+    risk = cut.LinearRisk(np.array([r, s, -(r + s)]), np.ones(3), cut.losses.Hinge())
+    run = Run(cut.Problem(risk, cut.L2(1.0)), cut.Kelley(), Backend())
+    run.begin_at(run.query(np.zeros(3)))
+    run.query(5.0 * np.ones(3))
+    far = run.query(3e14 * np.cross(r, s))
+    slopes, offsets = run.evaluator.cut(far)
+    assert np.abs(slopes).max() < 1e-15
+    assert offsets[0] > run.best.values[0] + 1e-3

@@ -94,6 +94,19 @@ def check(machine, K, solution):
     assert solution.dual_value <= solution.primal_value
 
 
+@pytest.mark.parametrize("loss", [SquaredEpsilonInsensitive(0.2), EpsilonInsensitive(0.2)], ids=repr)
+@pytest.mark.parametrize("seed", [0, 3, 10])
+def test_newton_steps_that_kinks_cut_short_follow_one_another(loss, seed):
+    """With a large kernel of low rank, each step on a pair undoes what a short Newton step has done."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(7, 2)).round(2), rng.normal(size=7).round(2)
+    K, C = 1e3 * X @ X.T, 1e4
+    solution = KernelMachine(loss, y, C).solve(K)
+    assert solution.n_steps < 10_000
+    assert solution.primal_value == pytest.approx(optimum(loss, K, y, C, True), rel=1e-6)
+    assert solution.gap <= 1e-6 * solution.primal_value
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

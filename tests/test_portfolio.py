@@ -226,3 +226,7 @@ def test_what_is_no_method_is_refused(moves):
 def test_cuts_of_no_method_are_refused():
     with pytest.raises(cut.InvalidInputError, match=r"Portfolio\.cuts must be a method"):
         Portfolio(cuts="OCAS")
+
+
+def test_a_portfolio_that_ended_before_its_first_turn_has_no_moves():
+    assert cut.Portfolio().describe(None) == "Portfolio(): none"

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.engine.run import Run
 from cutplane.masters.base import MasterSolution, MasterStatus
+from cutplane.masters.select import Backend
 from cutplane.status import Status
 
 DIM = 3
@@ -247,6 +249,13 @@ def test_extended_values_are_walked_around():
     assert result.objective == pytest.approx(1.0)
     with pytest.raises(cut.OracleError, match="x0"):
         cut.Problem(barrier, feasible_set=cut.Box(-5, 5)).solve(cut.Kelley(), x0=[-1.0])
+
+
+def test_an_objective_that_is_infinite_far_away_is_finite_on_the_way_back():
+    risk = cut.LinearRisk(np.array([[1.0], [-1.0]]), [1.0, 1.0], cut.losses.Exponential())
+    run = Run(cut.Problem(risk, cut.L2(1.0)), cut.Kelley(), Backend())
+    run.begin_at(run.query(np.zeros(1)))
+    assert 1.0 < run.query(np.array([1e60])).x[0] < 1e3
 
 
 def test_interruption_keeps_the_best_point():

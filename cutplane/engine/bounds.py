@@ -40,6 +40,8 @@ class Bounds:
         The multipliers that give `lower`.
     scale : float
         The largest size of the objective at a point that was offered.
+    size : float
+        The size of the terms that objectives are sums of: they may cancel at every point that was offered.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -48,6 +50,7 @@ class Bounds:
         self.lower = -math.inf
         self.proof = Proof()
         self.scale = 0.0
+        self.size = 0.0
         self.slack = 0.0
         """What the tolerance of an oracle or a set may change in the objective, before `ORACLE`."""
         self._computed = -math.inf
@@ -117,7 +120,7 @@ class Bounds:
         cancelled = abs(upper) <= ROUNDING * magnitude
         if excess <= 0.0:
             return upper if cancelled and -excess <= CANCELLED * magnitude else value
-        if excess > max(ORACLE * (terms + self.slack), ROUNDING * self.scale):
+        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self.size)):
             raise OracleError(
                 f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "

@@ -196,7 +196,7 @@ class Certificate:
         rows = self.slopes, self.offsets, self.blocks, self.multipliers
         found = dual(*rows, upper, reach=reach, noise=self._noise())
         excess = self.lower_bound - found.value
-        if excess > RECOMPUTED * abs(found.value) + 2.0 * found.error + dual.doubt:
+        if excess > RECOMPUTED * abs(found.value) + 2.0 * (found.error + dual.doubt):
             problems.append(
                 f"the multipliers give the lower bound {found.value:.10g}, not {self.lower_bound:.10g}"
             )

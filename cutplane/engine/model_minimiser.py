@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 
+_NOISE = 1e-13
+"""Rounding errors of a row at a point, relative to its terms."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reduced:
     """The solution of a reduced problem.
@@ -78,6 +82,15 @@ class ModelMinimiser:
         run.certify(self._multipliers, self.set_multipliers)
         assert self.last is not None
         return self.last
+
+    def is_raised_by(self, new: slice) -> bool:
+        """Tell whether rows of the bundle lie above the last model at its minimiser, if there was one."""
+        if self.last is None:
+            return True
+        bundle = self._run.bundle
+        products, offsets = bundle.slopes[new] @ self.last.x, bundle.offsets[new]
+        rise = products + offsets - np.append(self.last.models, 0.0)[bundle.blocks[new]]
+        return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
     def _is_pinned(self) -> bool:
         free = self._run.safe.dual.free

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 _ORACLE_CALLS = 3
 
 
+def least_share(run: Run, start: Point, end: Point, limit: float = 1.0) -> float:
+    """Return the t in [0, limit] at which start + t (end - start) is best, from the images of both."""
+    return run.timed(minimise_on_line, run.evaluator.line(start, end), limit)
+
+
 def search_ray(run: Run, start: Point, end: Point) -> Point:
     """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
@@ -24,7 +29,7 @@ def search_ray(run: Run, start: Point, end: Point) -> Point:
     if not run.imaged:
         return _search_with_oracle(run, start, end)
     limit = math.inf if run.problem.is_unconstrained else 1.0
-    t = run.timed(minimise_on_line, run.line(start, end), limit)
+    t = least_share(run, start, end, limit)
     if t == 0.0:
         return start
     best = end if t == 1.0 else run.between(start, end, t)

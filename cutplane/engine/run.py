@@ -25,14 +25,9 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import (
-    HALF_SPACE,
-    ReducedProblem,
-    Stabilization,
-)
+from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces
@@ -44,7 +39,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_RETREATS, _NOISE, _SHARE = 60, 1e-13, 0.1
+_RETREATS, _PATIENCE, _SHARE = 60, 10, 0.1
 
 
 class Run:
@@ -214,8 +209,7 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            size = self.size + np.max(self.evaluator.cancelled(point))
-            check_model(self.problem, self.bundle, point, self.models.last.models, size)
+            check_model(self.problem, self.bundle, point, self.models.last.models, self._terms(point))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -243,8 +237,7 @@ class Run:
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            size = self.size + np.max(cancelled) + np.max(self.evaluator.cancelled(self.best))
-            check_cut(self.problem, slopes, offsets, point, self.best, size)
+            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best))
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
@@ -275,9 +268,9 @@ class Run:
         """Return one subgradient of the risk per block at an evaluated point, shape (n_blocks, dim)."""
         return self.evaluator.slopes(point)
 
-    def line(self, start: Point, end: Point) -> Line:
-        """Return the objective on the line through two points with images."""
-        return self.evaluator.line(start, end)
+    def curvature(self, x: Array, direction: Array) -> float:
+        """Return how much the risk bends along a direction at most, from a risk with `curvature_bound`."""
+        return self.evaluator.curvature(x, direction)
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0) -> Any:
         """Call a function of the risk; its time counts as the oracle's, and as so many queries."""
@@ -332,21 +325,30 @@ class Run:
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def forget(self, age: int) -> None:
-        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations."""
+        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations.
+
+        None is dropped in an iteration that got nowhere yet: the same rows might come and go for ever.
+        """
         stale = self.bundle.stale(age)
-        if stale.any():
+        if self.moved and stale.any():
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
+    def _terms(self, *points: Point) -> float:
+        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
+        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
+        cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
+        return self.size + cancelled + self.bundle.steepest * extents
+
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x, retreating towards the last known point while the objective is inf."""
+        """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
-        for _ in range(_RETREATS):
+        for retreat in range(_RETREATS):
             if math.isfinite(point.objective):
                 return point
-            x = 0.5 * (x + anchor)
+            x = anchor + 0.5 ** (1 + retreat // _PATIENCE) * (x - anchor)
             point = self.evaluator.point(x, accuracy)
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
@@ -372,19 +374,12 @@ class Run:
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled, solutions)
+        self.bounds.size = self._terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
-        if self.moved or len(self.bundle) == before:
-            return
-        if self.models.last is None:
-            self.moved = True
-            return
-        new = slice(before, len(self.bundle))
-        products = self.bundle.slopes[new] @ self.models.last.x
-        models = np.append(self.models.last.models, 0.0)[self.bundle.blocks[new]]
-        rise = products + self.bundle.offsets[new] - models
-        self.moved = bool((rise > _NOISE * (np.abs(self.bundle.offsets[new]) + np.abs(products))).any())
+        if not self.moved and len(self.bundle) > before:
+            self.moved = self.models.is_raised_by(slice(before, len(self.bundle)))
 
     def _offer(self, point: Point) -> None:
         self.moved |= self.bounds.offer_point(point)

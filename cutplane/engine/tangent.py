@@ -1,8 +1,8 @@
-"""The cut at a point and where over X0 it is least: the gradient and the vertex of a Frank-Wolfe step."""
+"""Cuts at the points of a gradient method: where over X0 one is least, and the bound of their mean."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,9 @@ from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
+
+_SPACING = 20
+"""A bound of the mean follows each time that the cuts are 1/20 more: its cost grows with their number."""
 
 
 def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
@@ -54,3 +57,46 @@ def _certified(run: Run, weights: Array) -> Array | None:
     except Exception as error:
         name = name_of(run.problem.simple_set)
         raise OracleError(f"{name} raised {type(error).__name__}: {error}") from error
+
+
+@dataclass(eq=False)
+class WeightedCuts:
+    """Cuts of the bundle, each with a weight a_i; divided by their total, these are multipliers.
+
+    Attributes
+    ----------
+    slope : ndarray of shape (dim,)
+        The sum of a_i times the slope of cut i.
+    total : float
+        The sum of the a_i.
+    """
+
+    slope: Array
+    total: float = 0.0
+    _ids: list[int] = field(default_factory=list)
+    _weights: list[float] = field(default_factory=list)
+    _count: int = 0
+    _next: int = 1
+
+    def add(self, run: Run, point: Point, weight: float) -> None:
+        """Add the cut at an evaluated point, which the bundle holds."""
+        slopes, offsets = run.evaluator.cut(point)
+        for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
+            row = run.bundle.find(slope, float(offset), block)
+            assert row is not None
+            self._ids.append(int(run.bundle.ids[row]))
+            self._weights.append(weight)
+        self.total += weight
+        self.slope += weight * slopes.sum(axis=0)
+        self._count += 1
+
+    def certify(self, run: Run) -> None:
+        """Take the lower bound from the mean of the cuts, once in a while, if the bundle holds them all."""
+        if self._count < self._next:
+            return
+        self._next = self._count + max(1, self._count // _SPACING)
+        rows = np.searchsorted(run.bundle.ids, self._ids)
+        if rows[-1] == len(run.bundle) or not np.array_equal(run.bundle.ids[rows], self._ids):
+            return
+        multipliers = np.bincount(rows, self._weights, minlength=len(run.bundle))
+        run.timed(run.certify, multipliers / self.total)

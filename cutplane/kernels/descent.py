@@ -48,6 +48,7 @@ class Descent:
         unbounded = not form.tube and np.isinf(form.upper - form.lower).all()
         self.spent, self.total, self.on_all, self.trust = 1e300 if unbounded else 0.0, 0.0, 0.0, 1.0
         self.most_steps = _MOST_STEPS + 1000 * a.size
+        self.chain = 1
         self.refresh()
 
     def run(self, accuracy: float) -> None:
@@ -68,8 +69,7 @@ class Descent:
         idle, least = 0, math.inf
         while self.gap > accuracy and idle < patience and self.n_steps < self.most_steps:
             if self.spent >= self._newton_cost():
-                self.spent = 0.0
-                self._newton_step()
+                self._newton_steps()
                 if self.gap <= accuracy:
                     return
             if self._leave_out(accuracy):
@@ -180,18 +180,35 @@ class Descent:
         missing = np.count_nonzero(self.rows.where[free] < 0)
         return _NEWTON_OVERHEAD + n**3 / 24.0 + 4.0 * n * n + n * m + _ROW_COST * missing * m
 
-    def _newton_step(self) -> None:
-        """Go along the Newton direction on the free coordinates, as far as they stay within their bounds."""
+    def _newton_steps(self) -> None:
+        """Do Newton steps until one ends inside its bounds: steps on pairs in between may undo short ones.
+
+        They are few at first, twice as many after each chain that was too short; their time is paid back.
+        """
+        self.spent = 0.0
+        for left in range(self.chain - 1, -1, -1):
+            if not self._newton_step():
+                self.chain = 1
+                return
+            if left:
+                self.spent -= self._newton_cost()
+        self.chain *= 2
+
+    def _newton_step(self) -> bool:
+        """Go along the Newton direction on the free coordinates, as far as they stay within their bounds.
+
+        Tell whether a bound cut the step short.
+        """
         form, a = self.form, self.a
         free = self._free()
         if free.size < 1 + self.intercept:
-            return
+            return False
         H = self.rows.block(free)
         np.fill_diagonal(H, H.diagonal() + form.ridge)
         rates = self.g[free] - form.tube * np.sign(a[free])
         d = newton_direction(H, rates, self.intercept)
         if d is None or not (rate := float(rates @ d)) > 0.0:
-            return
+            return False
         low, high = form.lower[free], form.upper[free]
         if form.tube:
             low, high = np.where(a[free] > 0.0, 0.0, low), np.where(a[free] < 0.0, 0.0, high)
@@ -203,7 +220,7 @@ class Descent:
         limit = longest_step(a[free], d, low, high)
         t = min(best, limit)
         if not math.isfinite(t):
-            return
+            return False
         new = a[free] + t * d
         if limit <= best:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -215,6 +232,7 @@ class Descent:
         self.is_fresh = False
         self.n_steps += 1
         self.measure()
+        return limit < best
 
     def _restore_sum(self) -> None:
         """Take what rounding has added to the sum from the coordinate that has the most room."""

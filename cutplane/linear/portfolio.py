@@ -138,9 +138,10 @@ class Portfolio(Method):
         """Do an iteration of the move whose turn it is."""
         return Step(state.step(run).kind, state)
 
-    def describe(self, state: Schedule) -> str:
+    def describe(self, state: Schedule | None) -> str:
         """Return which moves ran, and how often."""
-        return f"{self!r}: {', '.join(f'{count} x {name}' for name, count in state.counts.items()) or 'none'}"
+        counts = {} if state is None else state.counts
+        return f"{self!r}: {', '.join(f'{count} x {name}' for name, count in counts.items()) or 'none'}"
 
     def _cuts(self, problem: Declaration) -> Method:
         if self.cuts is not None:

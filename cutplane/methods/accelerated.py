@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
+from cutplane.engine.tangent import WeightedCuts, minimise_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
@@ -24,59 +24,27 @@ _SHRINK = 0.9
 _FIRST_SHRINK = 0.1
 _NOISE = 1e-14
 _FLATTEST = 1e-12
-_SPACING = 20
 
 
-@dataclass(eq=False)
 class Estimate:
     """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2: over X, nowhere above sum_i a_i f(y).
 
-    Attributes
+    Parameters
     ----------
     centre : ndarray of shape (dim,)
-    total : float
-        The sum of the a_i.
-    slope : ndarray of shape (dim,)
-        The sum of a_i times the slope of cut i.
+
+    Attributes
+    ----------
+    cuts : WeightedCuts
     """
 
-    centre: Array
-    total: float = 0.0
-    slope: Array = field(init=False)
-    _ids: list[int] = field(default_factory=list)
-    _weights: list[float] = field(default_factory=list)
-    _count: int = 0
-    _next: int = 1
-
-    def __post_init__(self) -> None:
-        self.slope = np.zeros_like(self.centre)
+    def __init__(self, centre: Array):
+        self.centre = centre
+        self.cuts = WeightedCuts(np.zeros_like(centre))
 
     def next_weight(self, lipschitz: float) -> float:
         """Return the a > 0 with ``lipschitz a^2 = total + a``."""
-        return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.total)) / (2.0 * lipschitz)
-
-    def add(self, run: Run, x: Point, weight: float) -> None:
-        """Add the cut at x, which the bundle holds."""
-        slopes, offsets = run.evaluator.cut(x)
-        for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
-            row = run.bundle.find(slope, float(offset), block)
-            assert row is not None
-            self._ids.append(int(run.bundle.ids[row]))
-            self._weights.append(weight)
-        self.total += weight
-        self.slope += weight * slopes.sum(axis=0)
-        self._count += 1
-
-    def certify(self, run: Run) -> None:
-        """Take the lower bound from the mean of the cuts, once in a while, if the bundle holds them all."""
-        if self._count < self._next:
-            return
-        self._next = self._count + max(1, self._count // _SPACING)
-        rows = np.searchsorted(run.bundle.ids, self._ids)
-        if rows[-1] == len(run.bundle) or not np.array_equal(run.bundle.ids[rows], self._ids):
-            return
-        multipliers = np.bincount(rows, self._weights, minlength=len(run.bundle))
-        run.timed(run.certify, multipliers / self.total)
+        return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.cuts.total)) / (2.0 * lipschitz)
 
 
 class AcceleratedState(NamedTuple):
@@ -192,7 +160,7 @@ class AcceleratedGradient(Method):
         z = _least(run, state)
         for _ in range(_DOUBLINGS):
             weight = estimate.next_weight(L)
-            x = _between(run, state.y, z, weight / (estimate.total + weight))
+            x = _between(run, state.y, z, weight / (estimate.cuts.total + weight))
             if not math.isfinite(x.objective):
                 L, shrink = 2.0 * L, _SHRINK
                 continue
@@ -211,8 +179,8 @@ class AcceleratedGradient(Method):
             L, shrink = 2.0 * L, _SHRINK
         else:
             return Step("search", state, "no constant of the gradient was found that holds along a step")
-        estimate.add(run, x, weight)
-        estimate.certify(run)
+        estimate.cuts.add(run, x, weight)
+        estimate.cuts.certify(run)
         if self.restart and float(gradient @ (y.x - state.y.x)) > 0.0:
             return Step("restart", AcceleratedState(y, Estimate(y.x), factor * L, shrink))
         return Step("accelerated", AcceleratedState(y, estimate, factor * L, shrink))
@@ -221,9 +189,9 @@ class AcceleratedGradient(Method):
 def _least(run: Run, state: AcceleratedState) -> Any:
     """Return z: a point with an image if the risk has images, else an array."""
     estimate = state.estimate
-    if estimate.total == 0.0:
+    if estimate.cuts.total == 0.0:
         return state.y
-    z = _project(run, estimate.centre - estimate.slope)
+    z = _project(run, estimate.centre - estimate.cuts.slope)
     return run.visit(z) if run.imaged else z
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cutplane.engine.evaluator import Point
 from cutplane.engine.line_search import minimise_on_line
+from cutplane.engine.ray import least_share
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 
@@ -104,7 +105,7 @@ def walk(
         return _exact_by_oracle(run, start, change, direction.x)
     if rule == "short":
         fall = -float(gradient @ change)
-        curvature = run.evaluator.curvature(start.x, change) if fall > 0.0 else math.inf
+        curvature = run.curvature(start.x, change) if fall > 0.0 else math.inf
         t = 1.0 if fall >= curvature else max(0.0, fall / curvature)
     else:
         t = 2.0 / (count + 2.0)
@@ -117,7 +118,7 @@ def walk(
 
 
 def _exact(run: Run, start: Point, end: Point) -> tuple[float, Point]:
-    t = run.timed(minimise_on_line, run.line(start, end), 1.0)
+    t = least_share(run, start, end)
     return t, start if t == 0.0 else end if t == 1.0 else run.between(start, end, t)
 
 

@@ -70,7 +70,7 @@ class Kelley(Method):
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, query its minimiser."""
         x = run.reduced().x
-        if self.max_age is not None and run.moved:  # else the same rows might come and go for ever
+        if self.max_age is not None:
             run.forget(self.max_age)
         run.query(x)
         return Step("cut")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.line_search import minimise_on_line
+from cutplane.engine.ray import least_share
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
@@ -180,7 +180,7 @@ def _is_simplex(feasible_set: FeasibleSet, dim: int) -> bool:
 def _search(run: Run, start: Point, far: Point, accuracy: float) -> Point:
     """Return a point that is nearly the best on a segment at whose far end the objective is no lower."""
     if run.imaged:
-        t = run.timed(minimise_on_line, run.line(start, far), 1.0)
+        t = least_share(run, start, far)
         return start if t == 0.0 else run.between(start, far, t)
     change = far.x - start.x
 
