@@ -28,7 +28,7 @@ _ROOT = "ROOT", "'ROOT'"
 def read_smps(
     core: str | Path, time: str | Path | None = None, stoch: str | Path | None = None
 ) -> TwoStageProgram:
-    """Read a linear two-stage stochastic programme in the SMPS format [1]_.
+    r"""Read a linear two-stage stochastic programme in the SMPS format [1]_.
 
     Parameters
     ----------
@@ -58,6 +58,23 @@ def read_smps(
     ----------
     .. [1] J. R. Birge, M. A. H. Dempster, H. I. Gassmann, E. A. Gunn, A. J. King, S. W. Wallace, "A standard
        input format for multiperiod stochastic linear programs", COAL Newsletter 17, 1987.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from cutplane.decomposition import read_smps
+    >>> core = ["NAME news", "ROWS", " N COST", " L MONEY", " L STOCK", " L DEMAND", "COLUMNS"]
+    >>> core += [" buy COST 1 MONEY 1", " buy STOCK -1", " sell COST -2.5 STOCK 1", " sell DEMAND 1"]
+    >>> core += ["RHS", " RHS MONEY 10 DEMAND 2", "ENDATA"]
+    >>> time = ["TIME news", "PERIODS", " buy MONEY NOW", " sell STOCK LATER", "ENDATA"]
+    >>> stoch = ["STOCH news", "INDEP DISCRETE", " RHS DEMAND 1 0.25", " RHS DEMAND 4 0.75", "ENDATA"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for ending, lines in (("cor", core), ("tim", time), ("sto", stoch)):
+    ...         _ = pathlib.Path(folder, f"news.{ending}").write_text("\n".join(lines))
+    ...     program = read_smps(pathlib.Path(folder, "news.cor"))
+    >>> result = program.problem().solve(tol=1e-8)
+    >>> print(program.n_scenarios, round(result.objective, 6), result.x.round(6))
+    2 -4.125 [4.]
     """
     core = Path(core)
     time = _beside(core, _TIME) if time is None else Path(time)
