@@ -61,7 +61,7 @@ class DualFunction:
         self.problem = problem
         self._inner: InnerMinimum | None = None
         self.free = _free_coordinates(problem)
-        self._open = _open_sides(problem)
+        self._open = _open_sides(problem, self.free)
         self._infimum = float(problem.risk.infima.sum())
 
     @cached_property
@@ -129,7 +129,9 @@ class DualFunction:
         if weights is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
         balanced = Balanced(weights, None)
-        free = self.free if self._open is None else _nearly_flat(weights, slopes, *self._open)
+        free = self.free
+        if self._open is not None:
+            free = np.union1d(free, _nearly_flat(weights, slopes, *self._open))
         if free.size:
             balanced = balance(weights, slopes, blocks, free)
         weights = balanced.weights
@@ -236,12 +238,17 @@ def _free_coordinates(problem: Declaration) -> Array:
     return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
 
 
-def _open_sides(problem: Declaration) -> tuple[Array, Array] | None:
-    """Return where a box that no regularizer helps is open below, and above; None for other problems."""
+def _open_sides(problem: Declaration, free: Array) -> tuple[Array, Array] | None:
+    """Return where a box that no regularizer helps is open below, and above, but for `free` coordinates.
+
+    None if it is nowhere, and for other problems.
+    """
     bounds = problem.simple_set.bounds(problem.dim)
     if problem.active_regularizer.lam > 0.0 or bounds is None or np.isfinite(bounds).all():
         return None
-    return np.isinf(bounds[0]), np.isinf(bounds[1])
+    sides = np.isinf(bounds)
+    sides[:, free] = False
+    return (sides[0], sides[1]) if sides.any() else None
 
 
 def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Array:
@@ -254,7 +261,8 @@ def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Arr
     falls = ((v > 0.0) & below) | ((v < 0.0) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)
-    terms = _combine(weights, abs(slopes))
+    rows = np.flatnonzero(weights)
+    terms = weights[rows] @ abs(slopes[rows])
     if (np.abs(v) > _LEFT * terms)[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, for multipliers of all terms and x."""
-        *parts, x = np.split(u, self._ends)
+        *parts, x = np.split(u, self._ends(u))
         pairs = zip(self.terms, parts, strict=True)
         return self._joined(
             r.dual_cut(part) if isinstance(r, OnDemandRisk) else _exact(r, x)[1:3] for (_, r), part in pairs
@@ -52,14 +51,13 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
             self.add_values(offsets)
         )
 
-    @cached_property
-    def _ends(self) -> Array:
-        """Where the multipliers of each term end; x is the rest."""
-        zero = np.zeros(self.dim)
-        sizes = [
-            r.estimate(zero, np.inf).multipliers.size if isinstance(r, OnDemandRisk) else 0
-            for _, r in self.terms
-        ]
+    def _ends(self, u: Array) -> Array:
+        """Return where the multipliers of each term end in those of the sum; x is the rest."""
+        x, sizes = u[-self.dim :], np.zeros(len(self.terms), dtype=np.int64)
+        asked = [j for j, (_, r) in enumerate(self.terms) if isinstance(r, OnDemandRisk)]
+        for j in asked:
+            risk: Any = self.terms[j][1]
+            sizes[j] = u.size - self.dim if len(asked) == 1 else risk.estimate(x, np.inf).multipliers.size
         return np.cumsum(sizes)
 
 
