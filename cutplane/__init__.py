@@ -3,6 +3,7 @@
 from cutplane import (
     boosting,
     datasets,
+    decomposition,
     forms,
     graphical,
     kernels,
@@ -13,6 +14,7 @@ from cutplane import (
     stopping,
     testing,
 )
+from cutplane.decomposition import LagrangianDual, ValueFunction
 from cutplane.engine.callbacks import Log
 from cutplane.engine.path import Path
 from cutplane.engine.storage import load
@@ -65,6 +67,7 @@ from cutplane.risks import (
     OrdinalRisk,
     Risk,
     WeightedSum,
+    autodiff_risk,
     maximum,
     risk,
 )
@@ -118,6 +121,7 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LInf",
+    "LagrangianDual",
     "LevelBundle",
     "LinearObjective",
     "LinearRisk",
@@ -156,11 +160,14 @@ __all__ = [
     "SpectralNorm",
     "SquaredGroupNorm",
     "Status",
+    "ValueFunction",
     "WeightedSum",
     "WholeSpace",
+    "autodiff_risk",
     "boosting",
     "compare",
     "datasets",
+    "decomposition",
     "forms",
     "get_threads",
     "graphical",

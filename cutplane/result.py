@@ -211,12 +211,27 @@ class Result(BaseResult):
         return self.certificate.lower_bound
 
     @property
+    def primal(self) -> Any:
+        """The average of the solutions that the oracle returned, by the multipliers of the lower bound.
+
+        An oracle may return its solution as a third value: ``value, subgradient, solution``, with several
+        blocks a sequence of solutions. If the risk is a Lagrangian dual, the multipliers of the cuts average
+        the solutions of the subproblems into one that satisfies the coupling constraints, the columns of a
+        Dantzig-Wolfe master. Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with
+        ``a + b`` and ``a * number``. With several blocks the result is a tuple with an average per block;
+        None where the oracle returned none, or no lower bound is proven.
+        """
+        return self.certificate.primal
+
+    @property
     def gap(self) -> float:
         """The relative gap."""
         return relative_gap(self.lower_bound, self.objective, self.certificate.scale)
 
     def save(self, path: str | Path) -> Path:
         """Write cuts, bounds, points and history to a file; `cutplane.load` reads it in any process.
+
+        Solutions of the oracle that are arrays (sparse ones become dense) or numbers are kept, others not.
 
         Parameters
         ----------

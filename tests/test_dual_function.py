@@ -267,3 +267,31 @@ def test_half_spaces_may_weigh_little_beside_cuts():
     blocks = np.array([0, 0, HALF_SPACE, HALF_SPACE])
     weights = normalise(np.array([0.5, 1e-30, 1e-18, 1e-40]), blocks, 1)
     np.testing.assert_allclose(weights, [1.0, 0.0, 2e-18, 0.0], rtol=1e-14)
+
+
+def test_a_free_coordinate_beside_a_box_is_balanced_from_afar():
+    """Multipliers of a solver that are far from flat where x is free, and x[1] is bounded."""
+    slopes = np.array([[1.0, 0.5], [-1.0, 0.5], [2.0, -1.0]])
+    declared = cut.Problem(
+        cut.LinearObjective(np.zeros(2)), feasible_set=cut.Box([-np.inf, 0.0], [np.inf, 1.0])
+    )
+    dual = DualFunction(declared)
+    found = dual(slopes, np.zeros(3), np.zeros(3, dtype=int), np.array([0.9, 0.1, 0.0]), 1.0)
+    assert found.value > -np.inf
+    assert found.multipliers @ slopes[:, 0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_open_box_is_bounded_by_combinations_that_are_flat_but_for_a_solver():
+    slopes = np.array([[1.0, 0.5], [-1.0, 1.0]])
+    declared = cut.Problem(
+        cut.LinearObjective(np.zeros(2)), feasible_set=cut.Box([-np.inf, 0.0], [np.inf, np.inf])
+    )
+    dual = DualFunction(declared)
+    rows = slopes, np.array([1.0, 2.0]), np.zeros(2, dtype=int)
+    assert dual(*rows, np.array([0.5 + 1e-9, 0.5 - 1e-9]), 3.0).value == pytest.approx(1.5)
+    whole = DualFunction(cut.Problem(cut.LinearObjective(np.zeros(2))))
+    assert whole(*rows, np.array([0.5, 0.5]), 3.0).value == -np.inf
+    flat = np.array([[1.0, 0.5], [-1.0, -0.5]])
+    nearly = whole(flat, *rows[1:], np.array([0.5 + 1e-9, 0.5 - 1e-9]), 3.0)
+    assert nearly.value == pytest.approx(1.5) and nearly.multipliers.tolist() == [0.5, 0.5]
+    assert whole(flat, *rows[1:], np.array([0.6, 0.4]), 3.0).value == -np.inf

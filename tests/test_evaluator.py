@@ -43,8 +43,9 @@ def test_time_is_measured():
 
 
 ANSWERS = {
-    "no pair": (5.0, 1, r"must return \(value, subgradient\), got 5\.0"),
-    "three": ((1.0, np.zeros(2), 0), 1, r"must return \(value, subgradient\)"),
+    "no pair": (5.0, 1, r"must return \(value, subgradient\), or \(value, subgradient, solution\), got 5\.0"),
+    "four": ((1.0, np.zeros(2), 0, 0), 1, r"must return \(value, subgradient\)"),
+    "one solution": ((np.zeros(2), np.zeros((2, 2)), 0), 2, r"must be a sequence of 2, one for each block"),
     "two values": ((np.zeros(2), np.zeros(2)), 1, r"must be a float, got shape \(2,\)"),
     "one value": ((1.0, np.zeros((2, 2))), 2, r"must be an array of shape \(2,\), got shape \(\)"),
     "a word": (("much", np.zeros(2)), 1, r"must be a float, got 'much'"),

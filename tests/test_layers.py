@@ -19,9 +19,9 @@ TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 FORMULATION = ("risks", "regularizers", "sets", "losses", "pieces")
 MASTERS = ("masters",)
 ALGORITHM = ("engine", "methods")
-SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical")
+SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
-HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch")
+HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch", "jax")
 
 
 def imports(name: str) -> set[str]:

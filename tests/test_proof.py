@@ -25,7 +25,7 @@ def listed(rows):
 def test_an_empty_proof_uses_no_row():
     proof, bundle = Proof(), bundle_of(3)
     assert proof.weights(bundle) == {}
-    rows, points, duals = proof.rows(bundle)
+    rows, (points, duals, _) = proof.rows(bundle)
     assert listed(rows) == [[0.0, 1.0, 2.0], [0.0, 10.0, 20.0], [0, 0, 0], [0, 1, 2], [0.0, 0.0, 0.0]]
     assert set(points) == set(duals) == {0, 1, 2}
 
@@ -34,7 +34,7 @@ def test_an_empty_proof_uses_no_row():
 def test_idle_rows_come_first_and_rows_in_use_with_their_multipliers(kind):
     proof, bundle = Proof(np.array([0, 1, 2]), np.array([0.25, 0.0, 0.75])), bundle_of(4, kind=kind)
     assert proof.weights(bundle) == {0: 0.25, 2: 0.75}
-    rows, points, _ = proof.rows(bundle)
+    rows, (points, _, _) = proof.rows(bundle)
     queries, weights = [1, 3, 0, 2], [0.0, 0.0, 0.25, 0.75]
     assert listed(rows) == [[1.0, 3.0, 0.0, 2.0], [10.0, 30.0, 0.0, 20.0], [0] * 4, queries, weights]
     assert rows.blocks.dtype == rows.queries.dtype == np.int64
@@ -48,7 +48,7 @@ def test_a_proof_that_is_kept_survives_its_rows(kind):
     bundle.drop(np.array([True, True, True, False]))
     proof.keep(bundle)
     assert proof.weights(bundle) == {0: 0.25, 2: 0.75}
-    rows, points, duals = proof.rows(bundle)
+    rows, (points, duals, _) = proof.rows(bundle)
     assert listed(rows) == [[3.0, 0.0, 2.0], [30.0, 0.0, 20.0], [0] * 3, [3, 0, 2], [0.0, 0.25, 0.75]]
     assert {query: x[0] for query, x in points.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
     assert {query: dual[0] for query, dual in duals.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
@@ -62,7 +62,7 @@ def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
     assert bundle.queries.tolist() == [1, 2, AGGREGATE]
     proof = Proof(bundle.ids.copy(), np.array([0.5, 0.0, 0.5]))
     assert proof.weights(bundle) == {0: 0.0625, 1: 0.625, 2: 0.25, 3: 0.0625}
-    rows, points, duals = proof.rows(bundle)
+    rows, (points, duals, _) = proof.rows(bundle)
     order = np.argsort(rows.queries)
     assert rows.queries[order].tolist() == [0, 1, 2, 3]
     assert rows.multipliers[order].tolist() == [0.0625, 0.625, 0.25, 0.0625]
@@ -76,6 +76,6 @@ def test_rows_without_a_query_need_no_bundle():
     kept = Rows(np.ones((1, 2)), np.array([7.0]), np.array([0]), np.array([TRIVIAL]), np.array([1.0]))
     proof, bundle = Proof.of(kept), bundle_of(1)
     assert proof.weights(bundle) == {}
-    rows, points, _ = proof.rows(bundle)
+    rows, (points, _, _) = proof.rows(bundle)
     assert listed(rows) == [[0.0, 1.0], [0.0, 7.0], [0, 0], [0, TRIVIAL], [0.0, 1.0]]
     assert set(points) == {0}

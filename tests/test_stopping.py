@@ -189,13 +189,26 @@ def test_a_proof_in_the_last_iteration_allowed_is_reported_as_one():
 
 
 def test_the_natural_stop_of_an_uncertified_gap_says_so():
-    @cut.risk(dim=1)
+    @cut.risk(dim=30)
     def rounded(x):
-        value = np.hypot(x[0] - 0.3, 1.0)
-        return value, (x - 0.3) / value
+        value = np.sqrt(1.0 + (steepness * (x - 0.3) ** 2).sum())
+        return value, steepness * (x - 0.3) / value
 
-    result = cut.Problem(rounded).solve(cut.ProximalBundle(), x0=[3.0])
+    steepness = np.linspace(1.0, 10.0, 30)
+    result = cut.Problem(rounded).solve(cut.ProximalBundle(), x0=np.arange(30.0), max_cuts=6)
     assert result.status is cut.Status.STALLED
     assert "not certified" in result.reason
-    assert result.lower_bound == -math.inf
     assert result.objective == pytest.approx(1.0, abs=1e-4)
+
+
+def test_flat_combinations_of_cuts_certify_without_bounds():
+    @cut.risk(dim=2)
+    def distance(x):
+        return np.abs(x - 0.3).max(), np.where(
+            np.arange(2) == np.argmax(np.abs(x - 0.3)), np.sign(x - 0.3), 0.0
+        )
+
+    result = cut.Problem(distance + cut.LinearObjective([0.2, 0.1])).solve(x0=[3.0, 5.0], tol=1e-8)
+    assert result.status is cut.Status.OPTIMAL
+    assert result.objective == pytest.approx(0.09)
+    assert result.certificate.verify().valid

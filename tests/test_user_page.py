@@ -60,7 +60,7 @@ def _away(tmp_path, monkeypatch):
 def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
     learning, built_in, own_loss, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
-    whole_path, boosted, many_kernels, inference = rest
+    whole_path, boosted, many_kernels, inference, *_ = rest
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
     result = names["result"]
@@ -113,6 +113,45 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     found = value_of(inference, names)
     assert found.status is cut.Status.OPTIMAL and found.gap <= 1e-6
     assert model.energy(found.labelling) == pytest.approx(model.brute_force()[1])
+
+
+def snippet_with(name):
+    (snippet,) = [snippet for snippet in snippets("index") if name in snippet]
+    return snippet
+
+
+def test_optimal_values_of_other_problems_are_risks():
+    rng = np.random.default_rng(0)
+    x, y, h = cp.Variable(2), cp.Variable(3), cp.Parameter(4)
+    q, W, T = rng.uniform(1, 2, 3), rng.uniform(0.2, 1, (4, 3)), rng.uniform(0.2, 1, (4, 2))
+    h1, h2, p, c = rng.uniform(1, 3, 4), rng.uniform(2, 6, 4), np.array([0.3, 0.7]), np.array([0.5, 0.7])
+    costs, weights = rng.uniform(1, 5, (2, 4)), rng.uniform(1, 2, (2, 4))
+    subproblems = [
+        cut.decomposition.LinearSubproblem(c_k, [w], row_upper=[4.0], upper=1.0, integrality=True)
+        for c_k, w in zip(costs, weights, strict=True)
+    ]
+    names = {"cut": cut, "cp": cp, "x": x, "y": y, "h": h, "q": q, "W": W, "T": T}
+    names |= {"h1": h1, "h2": h2, "p": p, "c": c, "A": np.hstack([np.eye(4), np.eye(4)]), "b": np.ones(4)}
+    names["subproblems"] = subproblems
+    exec(snippet_with("ValueFunction"), names)
+    second = [cp.Variable(3, nonneg=True) for _ in range(2)]
+    rows = [W @ y_s >= h_s - T @ x for y_s, h_s in zip(second, (h1, h2), strict=True)]
+    expected = minimum(c @ x + p[0] * q @ second[0] + p[1] * q @ second[1], [*rows, x >= 0, x <= 10])
+    assert names["first_stage"].status == "OPTIMAL"
+    assert names["first_stage"].objective == pytest.approx(expected, rel=1e-4)
+    dual = names["dual"]
+    assert dual.status == "OPTIMAL" and dual.certificate.verify().valid
+    assert sum(dual.primal) == pytest.approx(np.ones(4), abs=1e-3)
+
+
+def test_gradients_come_from_torch():
+    torch = pytest.importorskip("torch")
+    M = np.random.default_rng(0).standard_normal((30, 20))
+    result = eval(snippet_with("autodiff_risk").strip(), {"cut": cut, "torch": torch, "M": torch.tensor(M)})
+    w = cp.Variable(20)
+    assert result.objective == pytest.approx(
+        minimum(cp.log_sum_exp(M @ w) + 0.05 * cp.sum_squares(w)), rel=1e-4
+    )
 
 
 def minimum(expression, constraints=()):
@@ -169,6 +208,7 @@ def test_the_guide_runs_as_written(page, capsys):
 
 PUBLIC = {
     "cutplane": [name for name in vars(cut) if not name.startswith("_")],
+    "cutplane.decomposition": cut.decomposition.__all__,
     "cutplane.graphical": cut.graphical.__all__,
     "cutplane.losses": cut.losses.__all__,
     "cutplane.testing": import_module("cutplane.testing").__all__,

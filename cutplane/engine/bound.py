@@ -26,6 +26,13 @@ _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are what a solver leaves of zero."""
 
 
+_LEFT = 1e-6
+"""What a solver may leave of an aggregate slope that should be 0, relative to the slopes in use."""
+_NEARLY = 1e-9
+"""Coordinates this small are kept at 0 while others are corrected: a correction of the multipliers that is
+smaller than `_LEFT` moves them by less than it moves those."""
+
+
 class DualValue(NamedTuple):
     """L(multipliers) and the multipliers as they were used: clipped, and normalised per block."""
 
@@ -54,6 +61,7 @@ class DualFunction:
         self.problem = problem
         self._inner: InnerMinimum | None = None
         self.free = _free_coordinates(problem)
+        self._open = _open_sides(problem, self.free)
         self._infimum = float(problem.risk.infima.sum())
 
     @cached_property
@@ -121,12 +129,15 @@ class DualFunction:
         if weights is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
         balanced = Balanced(weights, None)
-        if self.free.size:
-            balanced = balance(weights, slopes, blocks, self.free)
+        free = self.free
+        if self._open is not None:
+            free = np.union1d(free, _nearly_flat(weights, slopes, *self._open))
+        if free.size:
+            balanced = balance(weights, slopes, blocks, free)
         weights = balanced.weights
         v = _combine(weights, slopes)
         if balanced.distance is not None:
-            v[self.free] = 0.0
+            v[free] = 0.0
         constant = float(weights @ offsets)
         minimum = self._minimum(v, upper - self._infimum, set_multipliers, reach / REACH)
         value = constant + minimum.value
@@ -225,3 +236,33 @@ def _free_coordinates(problem: Declaration) -> Array:
         return np.empty(0, dtype=np.int64)
     free = unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
     return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
+
+
+def _open_sides(problem: Declaration, free: Array) -> tuple[Array, Array] | None:
+    """Return where a box that no regularizer helps is open below, and above, but for `free` coordinates.
+
+    None if it is nowhere, and for other problems.
+    """
+    bounds = problem.simple_set.bounds(problem.dim)
+    if problem.active_regularizer.lam > 0.0 or bounds is None or np.isfinite(bounds).all():
+        return None
+    sides = np.isinf(bounds)
+    sides[:, free] = False
+    return (sides[0], sides[1]) if sides.any() else None
+
+
+def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Array:
+    """Return the coordinates of an aggregate slope that would be 0 but for the tolerance of a solver.
+
+    They are those that fall towards an open side, and with them all that are almost 0, unless one falls by
+    more than a solver leaves: then there is no finite bound.
+    """
+    v = _combine(weights, slopes)
+    falls = ((v > 0.0) & below) | ((v < 0.0) & above)
+    if not falls.any():
+        return np.empty(0, dtype=np.int64)
+    rows = np.flatnonzero(weights)
+    terms = weights[rows] @ abs(slopes[rows])
+    if (np.abs(v) > _LEFT * terms)[falls].any():
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))

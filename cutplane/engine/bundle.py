@@ -71,6 +71,8 @@ class Bundle:
         """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
         """The multipliers of the examples of each query that is a dual cut."""
+        self.solutions: dict[int, tuple[Any, ...]] = {}
+        """The solutions, one per block, of each query whose oracle returned them."""
         self.retired: dict[int, Retired] = {}
         """The rows, by id, that aggregates were made of."""
         self._members: dict[int, dict[int, float]] = {}
@@ -134,6 +136,7 @@ class Bundle:
         offsets: Array,
         blocks: Sequence[int],
         cancelled: Any = 0.0,
+        solutions: tuple[Any, ...] | None = None,
     ) -> int:
         """Append rows that came from the query at `point`; a row that is already there is skipped.
 
@@ -154,6 +157,8 @@ class Bundle:
             added += self._append(query, slope, float(offset), block, error)
         if added and point is not None:
             self.points[query] = np.array(point)
+        if added and solutions is not None:
+            self.solutions[query] = solutions
         return added
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
@@ -335,6 +340,7 @@ class Bundle:
         alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
         self.points = {query: point for query, point in self.points.items() if query in alive}
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
+        self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
 
 
 def _deepest(

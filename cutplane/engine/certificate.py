@@ -14,6 +14,7 @@ from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
+from cutplane.engine.solutions import average
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.parameters import read_only, set_fields
@@ -66,6 +67,8 @@ class Certificate:
         The query points.
     duals : dict of int to ndarray of shape (m,)
         The multipliers of the examples, for cuts that come from these and not from a query point.
+    solutions : dict of int to tuple
+        What the oracle returned as its solutions, one per block, beside the cuts of a query.
     x : ndarray of shape (dim,) or None
         The best feasible point; read-only.
     lower_bound, upper_bound : float
@@ -90,6 +93,20 @@ class Certificate:
     problem: Declaration | None = field(default=None, repr=False)
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
+    solutions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def primal(self) -> Any:
+        """The average by the multipliers of the solutions of each block; see `Result.primal`."""
+        averages = []
+        for block in range(int(self.blocks.max(initial=-1)) + 1):
+            rows = np.flatnonzero((self.blocks == block) & (self.multipliers > 0.0))
+            solved = [self.solutions.get(query, {}) for query in self.queries[rows].tolist()]
+            parts = [each[block] if each else None for each in solved]
+            averages.append(average(parts, self.multipliers[rows].tolist()))
+        if all(one is None for one in averages):
+            return None
+        return averages[0] if len(averages) == 1 else tuple(averages)
 
     def __post_init__(self) -> None:
         if self.x is not None:

@@ -29,8 +29,9 @@ class Declaration:
     feasible_set : FeasibleSet
     dim : int
     simple_set : FeasibleSet
-        X without the separation oracles, within the domain of the regularizer.
+        X without the separation oracles, within the domains of risk and regularizer.
     separators : tuple of Separator
+        Those of X, and of the domain of the risk.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class Declaration:
         self.risk = risk.resolve(self.dim)
         self.regularizer = regularizer.resolve(self.dim)
         self.feasible_set = feasible_set
-        simple, separators = feasible_set.parts
-        domain = self.active_regularizer.domain
-        if domain is not None:
-            simple = simple & domain
+        domain = self.risk.domain
+        simple, separators = (feasible_set if domain is None else feasible_set & domain).parts
+        if self.active_regularizer.domain is not None:
+            simple = simple & self.active_regularizer.domain
         self.simple_set: FeasibleSet = simple.resolve(self.dim)
         self.separators: tuple[Separator, ...] = separators
 
@@ -66,6 +67,12 @@ class Declaration:
     def active_regularizer(self) -> Regularizer:
         """The regularizer, or `NoRegularizer` if its weight is zero."""
         return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
+
+    def has_set_of(self, other: Declaration) -> bool:
+        """Tell whether another problem has the same set, and a risk with the same domain."""
+        same = len(self.separators) == len(other.separators)
+        same &= all(a is b for a, b in zip(self.separators, other.separators, strict=False))
+        return same and self.feasible_set is other.feasible_set
 
     @cached_property
     def is_unconstrained(self) -> bool:
@@ -75,7 +82,7 @@ class Declaration:
     def objective(self, x: Any) -> float:
         """Return f(x) + g(x), without looking at the feasible set."""
         x = as_vector("x", x, self.dim)
-        values, _ = self.risk.oracle(x)
+        values = self.risk.oracle(x)[0]
         return float(np.sum(values)) + self.regularizer.value(x)
 
     def into_simple_set(self, x: Array) -> Array:

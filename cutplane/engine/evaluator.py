@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.engine.oracle_checks import name_of, show
+from cutplane.engine.solutions import per_block
 from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
 from cutplane.exceptions import OracleError
 from cutplane.pieces.capabilities import Capability, ability, offers
@@ -44,6 +45,8 @@ class Point:
         Those of the cuts, if these may lie below the values at x.
     multipliers : ndarray of shape (m,) or None
         Of the examples, if the cuts come from these.
+    solutions : tuple or None
+        One per block, if the oracle returned its solution.
     feasible : bool
         False if a separation oracle cut the point off, so that its objective is no upper bound.
     drift : float
@@ -57,6 +60,7 @@ class Point:
     slopes: Array | None = None
     offsets: Array | None = None
     multipliers: Array | None = None
+    solutions: tuple[Any, ...] | None = None
     feasible: bool = True
     drift: float = EPS
 
@@ -83,7 +87,7 @@ class Evaluator:
 
         `accuracy` is that of a risk with on-demand accuracy.
         """
-        risk, image, slopes = self.risk, None, None
+        risk, image, slopes, solutions = self.risk, None, None, None
         if isinstance(risk, OnDemandRisk):
             return self._estimated(risk, x, accuracy)
         if isinstance(risk, ImagedRisk):
@@ -92,13 +96,18 @@ class Evaluator:
         else:
             self.calls += 1
             answer = self._call(risk.oracle, x.copy())
-            if not isinstance(answer, Sequence) or len(answer) != 2:
-                raise OracleError(f"{name_of(risk)} must return (value, subgradient), got {answer!r}.")
-            values, slopes = answer
+            if not isinstance(answer, Sequence) or len(answer) not in (2, 3):
+                raise OracleError(
+                    f"{name_of(risk)} must return (value, subgradient), or (value, subgradient, solution), "
+                    f"got {answer!r}."
+                )
+            values, slopes, *third = answer
+            solutions = per_block(third[0], risk.n_blocks, name_of(risk)) if third else None
         values = self._values(values, x)
         if not isinstance(risk, ImagedRisk):
             slopes = self._check_slopes(slopes, x) if np.isfinite(values).all() else None
-        return Point(x, float(values.sum()) + self.problem.regularizer.value(x), values, image, slopes)
+        objective = float(values.sum()) + self.problem.regularizer.value(x)
+        return Point(x, objective, values, image, slopes, solutions=solutions)
 
     def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
         self.calls += 1
@@ -211,13 +220,13 @@ class Evaluator:
             )
         return array
 
-    def separate(self, x: Array) -> HalfSpaces:
-        """Ask every separation oracle about x; no half-space says that x is inside.
+    def separate(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
+        """Ask separation oracles, by default all, about x; no half-space says that x is inside.
 
         Half-spaces that x violates by rounding alone do not count.
         """
         found: list[HalfSpaces] = []
-        for separator in self.problem.separators:
+        for separator in self.problem.separators if separators is None else separators:
             self.separations += 1
             answer = self._call(separator.separate, x.copy())
             found.append(self._check_half_spaces(separator, answer, x))

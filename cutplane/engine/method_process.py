@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cutplane.engine.certificate import Certificate
+from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe
@@ -104,11 +105,10 @@ class MethodProcess:
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
         run, bounds = self.run, self.run.bounds
-        rows, points, duals = bounds.proof.rows(run.bundle)
+        rows, origins = bounds.proof.rows(run.bundle)
         return Certificate(
             *rows,
-            points=points,
-            duals=duals,
+            **origins._asdict(),
             x=run.best.x if run.best is not None else None,
             lower_bound=run.lower,
             upper_bound=run.upper,
@@ -122,7 +122,7 @@ class MethodProcess:
         if self.warm_start is not None:
             resume(run, self.warm_start)
         else:
-            run.begin_at(run.query(self.x0))
+            run.begin_at(run.query(into_domain(run, self.x0)))
         self.method_state = run.method.start(run)
         return Turn("start")
 

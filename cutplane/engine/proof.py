@@ -21,7 +21,12 @@ class Rows(NamedTuple):
     multipliers: Array
 
 
-Origins = dict[int, Array]
+class Origins(NamedTuple):
+    """Where rows come from, by query: a point, multipliers of examples; and the solution found there."""
+
+    points: dict[int, Array]
+    duals: dict[int, Array]
+    solutions: dict[int, tuple[Any, ...]]
 
 
 class Proof:
@@ -35,14 +40,14 @@ class Proof:
     def __init__(self, ids: Array | None = None, multipliers: Array | None = None):
         self.ids = np.empty(0, dtype=np.int64) if ids is None else ids
         self.multipliers = np.empty(0) if multipliers is None else multipliers
-        self._kept: tuple[Rows, Origins, Origins] | None = None
+        self._kept: tuple[Rows, Origins] | None = None
         self._kept_weights: dict[int, float] | None = None
 
     @classmethod
     def of(cls, rows: Rows) -> Proof:
         """Return a proof by rows that need not be in a bundle, and have no query points."""
         proof = cls()
-        proof._kept, proof._kept_weights = (rows, {}, {}), {}
+        proof._kept, proof._kept_weights = (rows, Origins({}, {}, {})), {}
         return proof
 
     def keep(self, bundle: Bundle) -> None:
@@ -51,19 +56,21 @@ class Proof:
             self._kept_weights = self.weights(bundle)
             self._kept = self._gather(bundle)
 
-    def rows(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
-        """Return the rows that came from queries, with their multipliers, their points and duals.
+    def rows(self, bundle: Bundle) -> tuple[Rows, Origins]:
+        """Return the rows that came from queries, with their multipliers, and where they came from.
 
         These are the rows of the bundle, those in use that have left it, and, in the place of aggregates, the
         rows that they were made of.
         """
-        kept, points, duals = self._gather(bundle) if self._kept is None else self._kept
+        kept, origins = self._gather(bundle) if self._kept is None else self._kept
         used = np.isin(bundle.ids, list(self.weights(bundle)))
         idle = np.flatnonzero((bundle.queries != AGGREGATE) & ~used)
         parts = bundle.offsets[idle], bundle.blocks[idle], bundle.queries[idle], np.zeros(idle.size)
         both = [np.concatenate(pair) for pair in zip(parts, kept[1:], strict=True)]
         slopes = stacked(bundle.slopes[idle], kept.slopes)
-        return Rows(slopes, *both), bundle.points | points, bundle.duals | duals
+        points, duals, solutions = origins
+        all_origins = Origins(bundle.points | points, bundle.duals | duals, bundle.solutions | solutions)
+        return Rows(slopes, *both), all_origins
 
     def weights(self, bundle: Bundle) -> dict[int, float]:
         """Return the multipliers of the rows in use that came from queries, by id."""
@@ -72,7 +79,7 @@ class Proof:
         used = self.multipliers > 0.0
         return bundle.bases(np.searchsorted(bundle.ids, self.ids[used]), self.multipliers[used])
 
-    def _gather(self, bundle: Bundle) -> tuple[Rows, Origins, Origins]:
+    def _gather(self, bundle: Bundle) -> tuple[Rows, Origins]:
         weights = self.weights(bundle)
         inside = np.isin(list(weights), bundle.ids)
         ids, shares = np.array(list(weights), dtype=np.int64), np.array(list(weights.values()))
@@ -82,9 +89,9 @@ class Proof:
         if gone:
             slopes = stacked(slopes, rows_to_matrix([entry.slope for entry in gone], bundle.dim))
         queries = np.append(bundle.queries[rows], [entry.query for entry in gone]).astype(np.int64)
-        points, duals = (
-            {query: origins[query] for query in queries.tolist() if query in origins}
-            for origins in (bundle.points, bundle.duals)
+        origins: Any = (
+            {query: known[query] for query in queries.tolist() if query in known}
+            for known in (bundle.points, bundle.duals, bundle.solutions)
         )
         gathered = Rows(
             slopes,
@@ -93,4 +100,4 @@ class Proof:
             queries,
             np.append(shares[inside], shares[~inside]),
         )
-        return gathered, points, duals
+        return gathered, Origins(*origins)

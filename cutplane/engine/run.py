@@ -243,7 +243,7 @@ class Run:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
         origin = point.x if point.multipliers is None else None
-        self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled)
+        self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of the risk plus a quadratic, from a risk with `minimise_with`, or None."""
@@ -367,12 +367,13 @@ class Run:
         blocks: Sequence[int],
         multipliers: Array | None = None,
         cancelled: Any = 0.0,
+        solutions: tuple[Any, ...] | None = None,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
             self.bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
-        self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled)
+        self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled, solutions)
         self.bounds.size = self._terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers

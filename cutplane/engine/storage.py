@@ -15,6 +15,7 @@ from scipy import sparse
 from cutplane.engine.certificate import Certificate
 from cutplane.engine.history import History, Record
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, Result
 from cutplane.status import Status
 
@@ -55,6 +56,7 @@ def save(result: Result, path: str | Path) -> Path:
         points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
         dual_keys=dual_keys,
         duals=np.array(list(certificate.duals.values())),
+        **_solutions_to_arrays(certificate.solutions),
         **_slopes_to_arrays(certificate.slopes),
         **{name: getattr(certificate, name) for name in _ARRAYS},
     )
@@ -144,6 +146,7 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         **{name: file[name] for name in _ARRAYS},
         points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
         duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
+        solutions=_solutions_from_arrays(file),
         x=x if x.size else None,
         lower_bound=float(header["lower_bound"]),
         upper_bound=float(header["upper_bound"]),
@@ -176,3 +179,29 @@ def _slopes_from_arrays(file: Any, dim: int) -> Any:
         return file["slopes"]
     starts = file[_SPARSE[2]]
     return sparse.csr_array(tuple(file[name] for name in _SPARSE), shape=(starts.size - 1, dim))
+
+
+def _solutions_to_arrays(solutions: dict[int, tuple[Any, ...]]) -> dict[str, Array]:
+    """Return solutions that are numbers or arrays: of each block and shape one array, and its queries."""
+    groups: dict[tuple[int, tuple[int, ...]], dict[int, Array]] = {}
+    for query, blocks in solutions.items():
+        for block, solution in enumerate(blocks):
+            dense = solution.toarray() if sparse.issparse(solution) else solution
+            if dense is not None and np.asarray(dense).dtype.kind in "biufc":
+                groups.setdefault((block, np.shape(dense)), {})[query] = np.asarray(dense)
+    arrays = {}
+    for number, ((block, _), found) in enumerate(groups.items()):
+        arrays[f"solutions_{number}"] = np.array(list(found.values()))
+        arrays[f"solution_keys_{number}"] = np.array([block, *found], dtype=np.int64)
+    return arrays
+
+
+def _solutions_from_arrays(file: Any) -> dict[int, tuple[Any, ...]]:
+    found: dict[int, dict[int, Array]] = {}
+    for name in file.files:
+        if name.startswith("solutions_"):
+            block, *queries = file[name.replace("solutions_", "solution_keys_")].tolist()
+            for query, solution in zip(queries, file[name], strict=True):
+                found.setdefault(query, {})[block] = solution
+    n_blocks = int(file["blocks"].max(initial=0)) + 1
+    return {query: tuple(map(blocks.get, range(n_blocks))) for query, blocks in found.items()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.bundle import TRIVIAL
+from cutplane.engine.domain import into_domain
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import rows_of
 from cutplane.engine.tolerances import RECOMPUTED
@@ -48,7 +49,7 @@ def resume(run: Run, result: Result) -> None:
     run.bundle.max_cuts = most
     run.bundle.make_room(0)
     start, known = _best_known(run, earlier)
-    point = run.evaluate(start)
+    point = run.evaluate(into_domain(run, start))
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
         allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)
@@ -100,7 +101,7 @@ def _check_shapes(run: Run, earlier: Certificate) -> None:
 def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     """Copy the valid rows into the bundle; return the multipliers of the rows the bundle then holds."""
     weights = dict.fromkeys(range(len(run.bundle)), 0.0)
-    same_set = earlier.problem is not None and earlier.problem.feasible_set is run.problem.feasible_set
+    same_set = earlier.problem is not None and run.problem.has_set_of(earlier.problem)
     for query in np.unique(earlier.queries).tolist():
         rows = np.flatnonzero(earlier.queries == query)
         if query == TRIVIAL:
@@ -125,6 +126,8 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
                     run.unconfirmed[int(run.bundle.ids[-1])] = row
         if dual is not None:
             run.bundle.duals[run.queries] = dual
+        if query in earlier.solutions:
+            run.bundle.solutions[run.queries] = earlier.solutions[query]
         run.queries += 1
     return np.array([weights[row] for row in range(len(run.bundle))])
 

@@ -79,7 +79,8 @@ def choose(problem: Declaration) -> Method:
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
     * pieces that are all known to cvxpy, and have fewer than 2e5 numbers: `Direct`;
-    * else `ProximalBundle`; its gap is not certified if there is neither a bounded set nor a regularizer.
+    * else `ProximalBundle`; without a bounded set and a regularizer its gap is certified if some combination
+      of the cuts is flat.
     """
     bounded = problem.simple_set.bounded is not False
     alone = None

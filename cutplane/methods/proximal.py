@@ -57,8 +57,9 @@ class ProximalBundle(Method):
     half the tolerance, it is minimised with smaller weights for the lower bound; where it is right about
     that, u_t is halved.
 
-    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate; otherwise
-    the run ends, with status STALLED and the reason, when the predicted decrease is below half the tolerance.
+    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
+    combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
+    STALLED and the reason, when the predicted decrease is below half the tolerance.
 
     Parameters
     ----------
@@ -132,6 +133,9 @@ class ProximalBundle(Method):
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
         if is_certifiable(run.problem):
             _certify(run, centre, weight)
+            return None
+        run.reduced()
+        if run.closed:
             return None
         steepness = weight * float(np.linalg.norm(x - centre.x))
         return (

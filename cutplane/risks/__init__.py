@@ -1,6 +1,7 @@
 """Risks: convex functions known through a first-order oracle."""
 
 from cutplane.risks.affine import AffineRisk
+from cutplane.risks.autodiff import autodiff_risk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.combination import WeightedSum
 from cutplane.risks.composite import CompositeObjective
@@ -29,6 +30,7 @@ __all__ = [
     "OrdinalRisk",
     "Risk",
     "WeightedSum",
+    "autodiff_risk",
     "maximum",
     "risk",
 ]

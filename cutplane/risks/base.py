@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.linear_maps import Selection, as_linear_map, as_shift, enclosed
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_scalar, as_vector
+
+if TYPE_CHECKING:
+    from cutplane.sets.base import FeasibleSet
 
 
 class Risk(ABC):
@@ -45,6 +48,9 @@ class Risk(ABC):
     open : bool
         Whether `dim` is only the least dimension that fits, as for a part of the vector: sums and problems
         `resolve` it to theirs.
+    domain : FeasibleSet or None
+        Where f is finite: a simple set, separation oracles, or both, which a `Problem` intersects with its
+        feasible set; None if that is everywhere on it.
     """
 
     dim: int
@@ -55,6 +61,7 @@ class Risk(ABC):
     splits_sums: bool = False
     open: bool = False
     __array_ufunc__ = None  # numpy leaves its operators to ours
+    domain: FeasibleSet | None = None
 
     @property
     def infima(self) -> Array:
@@ -62,8 +69,8 @@ class Risk(ABC):
         return np.full(self.n_blocks, -np.inf)
 
     @abstractmethod
-    def oracle(self, x: Array) -> tuple[Any, Any]:
-        """Return the value and a subgradient at `x`.
+    def oracle(self, x: Array) -> tuple[Any, ...]:
+        """Return the value and a subgradient at `x`; and, if there is one, the solution behind them.
 
         Parameters
         ----------
@@ -73,6 +80,8 @@ class Risk(ABC):
         -------
         value : float, or ndarray of shape (n_blocks,)
         subgradient : ndarray of shape (dim,), or of shape (n_blocks, dim)
+        solution : object, or a sequence of n_blocks, optional
+            What the value is attained by, of an inner problem; `Result.primal` averages them.
         """
 
     @property

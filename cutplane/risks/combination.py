@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
+from functools import cached_property, reduce
+from operator import add, and_
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +15,9 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
 from cutplane.risks.objective import LinearObjective
+from cutplane.sets.base import FeasibleSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +84,13 @@ class WeightedSum(Risk):
         kept = tuple((c, r) for c, r in flat if c > 0.0) or (
             (1.0, LinearObjective(np.zeros(flat[0][1].dim))),
         )
-        imaged = all(isinstance(r, ImagedRisk) for _, r in kept)
-        return (ImagedWeightedSum if imaged else WeightedSum)(kept, separate)
+        if all(isinstance(r, ImagedRisk) for _, r in kept):
+            return ImagedWeightedSum(kept, separate)
+        if any(isinstance(r, OnDemandRisk) for _, r in kept):
+            from cutplane.risks.on_demand_sum import OnDemandWeightedSum
+
+            return OnDemandWeightedSum(kept, separate)
+        return WeightedSum(kept, separate)
 
     def __repr__(self) -> str:
         parts = (repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
@@ -109,6 +115,12 @@ class WeightedSum(Risk):
     def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether one of the terms is a black box."""
         return any(r.black_box for _, r in self.terms)
+
+    @cached_property
+    def domain(self) -> FeasibleSet | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The intersection of the domains of the terms."""
+        domains = [r.domain for _, r in self.terms if r.domain is not None]
+        return reduce(and_, domains) if domains else None
 
     @property
     def open(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -137,25 +149,37 @@ class WeightedSum(Risk):
         infima = np.concatenate([c * r.infima for c, r in self.terms])
         return infima if self.separate else infima.sum(keepdims=True)
 
-    def oracle(self, x: Array) -> tuple[Any, Array]:
-        """Return the value and a subgradient at `x`."""
+    def oracle(self, x: Array) -> tuple[Any, ...]:
+        """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers = [r.oracle(x) for _, r in self.terms]
-        return self._add_values(value for value, _ in answers), self._add_slopes(
-            slope for _, slope in answers
-        )
+        value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
+        if all(len(answer) == 2 for answer in answers):
+            return value, slope
+        return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
+
+    def _gather(self, solutions: list[Any]) -> Any:
+        """Return one solution per block, or, of a single cut, that of the terms that have one."""
+        pairs = list(zip(self.terms, solutions, strict=True))
+        if not self.separate:
+            found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]
+            return found[0] if len(found) == 1 else tuple(found)
+        each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
+        return [solution for blocks in each for solution in blocks]
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""
         terms: Any = self.terms
         return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
 
-    def _add_values(self, values: Iterable[Any]) -> Any:
+    def add_values(self, values: Iterable[Any]) -> Any:
+        """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
         parts = [
             c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in zip(self.terms, values, strict=True)
         ]
         return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
 
-    def _add_slopes(self, slopes: Iterable[Any]) -> Array:
+    def add_slopes(self, slopes: Iterable[Any]) -> Array:
+        """Return the weighted sum of a subgradient per term, or all of them if the sum is disaggregated."""
         parts = [
             c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim))
             for (c, r), s in zip(self.terms, slopes, strict=True)
@@ -172,11 +196,11 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 
     def values(self, z: tuple[Any, ...]) -> Any:
         """Return the value, a float or an ndarray of shape (n_blocks,)."""
-        return self._add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
 
     def slopes(self, z: tuple[Any, ...]) -> Array:
         """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
-        return self._add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
 
     def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
         """Return the sum of the lines of the terms."""

@@ -11,7 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Risk
 
-Oracle = Callable[[Array], tuple[Any, Any]]
+Oracle = Callable[[Array], tuple[Any, ...]]
 
 
 class OracleRisk(Risk):
@@ -21,7 +21,9 @@ class OracleRisk(Risk):
     ----------
     function : callable
         Takes x, a read-only ndarray of shape (dim,), and returns f(x) and a subgradient of shape (dim,); with
-        several blocks, their values, shape (blocks,), and subgradients, shape (blocks, dim).
+        several blocks, their values, shape (blocks,), and subgradients, shape (blocks, dim). It may return a
+        third thing, the solution of its inner problem (with several blocks a sequence of them), whose average
+        is `Result.primal`.
     dim : int
         Number of coordinates of x.
     blocks : int, default 1
@@ -74,7 +76,7 @@ class OracleRisk(Risk):
         """A lower bound of each block over all x, shape (n_blocks,)."""
         return self._infima
 
-    def oracle(self, x: Array) -> tuple[Any, Any]:
+    def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return what the function returns at x, which it cannot change; the engine checks the answer."""
         point = x.view()
         point.flags.writeable = False

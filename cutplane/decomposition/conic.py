@@ -1,0 +1,162 @@
+"""Second stages that are cone programmes, solved by Clarabel; their cuts, from dual points of the cone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from cutplane.decomposition.stage import FEASIBLE, REACH, Solved
+from cutplane.exceptions import OracleError
+from cutplane.masters.conic.cone_programme import into_dual_cone
+from cutplane.pieces.validation import Array
+from cutplane.sets.base import HalfSpace
+
+_solver: Any = clarabel  # its names are not known to type checkers
+_TOLERANCES = 1e-10, 1e-8, 1e-6
+"""Clarabel's, the first that it reaches: cuts hold at any, and are as sharp as they are."""
+_SOLVED = _solver.SolverStatus.Solved, _solver.SolverStatus.AlmostSolved
+
+
+@dataclass(frozen=True, eq=False)
+class ConicStage:
+    """Q(x) = min over y of 1/2 u'P u + c'u + constant with A u + s = b, s in K, where u holds x and y.
+
+    Attributes
+    ----------
+    A, P : csc_array
+        P is symmetric, both triangles.
+    b, c : ndarray
+    dims : cvxpy ConeDims
+        K.
+    mine, others : ndarray of int
+        The columns of x and of y.
+    constant : float
+    """
+
+    A: Any
+    b: Array
+    c: Array
+    P: Any
+    dims: Any
+    mine: Array
+    others: Array
+    constant: float
+
+    @property
+    def n_multipliers(self) -> int:
+        """One for each row, and x and y, where the quadratic part is linearised."""
+        return self.b.size + self.c.size
+
+    @cached_property
+    def size(self) -> float:
+        """The largest right-hand side, at least 1."""
+        return max(1.0, float(np.abs(self.b).max(initial=0.0)))
+
+    def value(self, u: Array) -> float:
+        """Return the objective at u = (x, y)."""
+        return self.constant + float(self.c @ u) + 0.5 * float(u @ (self.P @ u))
+
+    def cut(self, multipliers: Array) -> tuple[Array, float]:
+        """Return slope and offset of a cut, which holds for any z, moved into the dual cone, and any u.
+
+        With r = c + P u + A'z they are r_x and ``constant - 1/2 u'P u - b'z``, less what the residual r_y is
+        worth if no y has an entry above ten times the largest one of u and of b.
+        """
+        z, u = np.split(multipliers, [self.b.size])
+        z = into_dual_cone(z, self.dims, upper=True)
+        Pu = self.P @ u
+        residual = self.c + Pu + self.A.T @ z
+        reach = REACH * max(self.size, float(np.abs(u).max()))
+        charge = reach * float(np.abs(residual[self.others]).sum())
+        return residual[self.mine], self.constant - 0.5 * float(u @ Pu) - float(self.b @ z) - charge
+
+    def elastic(self) -> ConicStage:
+        """Return the stage that minimises how far b has to be moved into K, in equations at any price."""
+        zero, head, columns = self.dims.zero, self.dims.zero + self.dims.nonneg, self.c.size
+        moves = 2 * zero + 1
+        unit = sparse.eye_array(self.b.size, zero)
+        aside = sparse.csc_array(sparse.hstack([unit, -unit, -_interior(self.dims)[:, np.newaxis]]))
+        rows = sparse.csr_array(sparse.hstack([self.A, aside]))
+        signs = -sparse.eye_array(moves, columns + moves, k=columns)
+        dims = copy(self.dims)
+        dims.nonneg += moves
+        return replace(
+            self,
+            A=sparse.csc_array(sparse.vstack([rows[:head], signs, rows[head:]])),
+            b=np.concatenate([self.b[:head], np.zeros(moves), self.b[head:]]),
+            c=np.concatenate([np.zeros(columns), np.ones(moves)]),
+            P=sparse.csc_array((columns + moves,) * 2),
+            dims=dims,
+            others=np.concatenate([self.others, columns + np.arange(moves)]),
+            constant=0.0,
+        )
+
+    def relaxed(self, moves: Array) -> ConicStage:
+        """Return the stage with b moved by twice the solution of the elastic one, and a little more."""
+        more, less, into = moves[: self.dims.zero], moves[self.dims.zero : -1], moves[-1]
+        b = self.b + (2.0 * max(into, 0.0) + self.size * FEASIBLE) * _interior(self.dims)
+        b[: self.dims.zero] += less - more
+        return replace(self, b=b)
+
+    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
+        """Return a function that solves a stage at x."""
+        return solve
+
+
+def solve(stage: ConicStage, x: Array) -> Solved | HalfSpace:
+    """Return the solution at x; or a half-space, if the elastic stage has none without moves there."""
+    found = _optimum(stage, x)
+    if found is None:
+        elastic = stage.elastic()
+        moved = _optimum(elastic, x)
+        if moved is not None:
+            slope, offset = elastic.cut(moved)
+            if slope @ x + offset > FEASIBLE * stage.size:
+                return HalfSpace(slope, -offset)
+            moves = moved[elastic.b.size + stage.c.size :]
+            found = _optimum(stage.relaxed(moves), x)
+    if found is None:
+        raise OracleError("The second stage could not be solved by Clarabel; is it bounded below?")
+    return Solved(stage.value(found[stage.b.size :]), found)
+
+
+def _optimum(stage: ConicStage, x: Array) -> Array | None:
+    """Return the multipliers of the rows and u = (x, y), as Clarabel finds them at x; or None."""
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+    mine, others = stage.mine, stage.others
+    P = sparse.csc_matrix(sparse.triu(stage.P[others][:, others]))
+    cost, sides = stage.c[others] + stage.P[others][:, mine] @ x, stage.b - stage.A[:, mine] @ x
+    W, cones = sparse.csc_matrix(stage.A[:, others]), dims_to_solver_cones(stage.dims)
+    for tolerance in _TOLERANCES:
+        settings = _solver.DefaultSettings()
+        settings.verbose, settings.max_threads = False, 1
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+        answer = _solver.DefaultSolver(P, cost, W, sides, cones, settings).solve()
+        if answer.status in _SOLVED:
+            u = np.empty(stage.c.size)
+            u[mine], u[others] = x, answer.x
+            return np.concatenate([answer.z, u])
+        if answer.status == _solver.SolverStatus.PrimalInfeasible:
+            break
+    return None
+
+
+def _interior(dims: Any) -> Array:
+    """Return an interior point of K, and 0 for its equations."""
+    parts = [np.zeros(dims.zero), np.ones(dims.nonneg)]
+    parts += [np.eye(1, size)[0] for size in dims.soc]
+    for size in dims.psd:
+        columns, rows = np.tril_indices(size)
+        parts.append((rows == columns).astype(np.float64))
+    parts += [np.array([-1.0, 1.0, 1.0])] * dims.exp
+    parts += [np.array([1.0, 1.0, 0.0])] * len(dims.p3d)
+    parts += [np.append(np.ones(len(alphas)), 0.0) for alphas in dims.pnd]
+    return np.concatenate(parts)

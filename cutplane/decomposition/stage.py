@@ -1,0 +1,141 @@
+"""Second stages: programmes whose right-hand side depends on the first stage, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.validation import Array
+from cutplane.sets.base import HalfSpace
+
+REACH = 10.0
+"""How much larger than the numbers of a stage a y without bounds is taken to be, to charge a residual."""
+
+FEASIBLE = 1e-7
+"""The least violation, relative to the right-hand side, below which there is a y: what a solver leaves of a
+point on the boundary."""
+
+
+class Solved(NamedTuple):
+    """A second stage at x."""
+
+    value: float
+    """Q(x), from a primal solution."""
+    multipliers: Array
+    """A dual solution, which gives a cut by `Stage.cut`."""
+
+
+class Stage(Protocol):
+    """Q(x), the minimum over y of a convex function of (x, y) subject to constraints on both."""
+
+    @property
+    def n_multipliers(self) -> int:
+        """The number of entries of a dual solution."""
+        ...
+
+    def cut(self, multipliers: Array) -> tuple[Array, float]:
+        """Return slope and offset of a cut of Q, which holds for any multipliers."""
+        ...
+
+    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
+        """Return a function (stage, x) -> the solution there, or a half-space that cuts x off.
+
+        It solves stages of the same structure one after the other, each from the solution of the last.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStage:
+    """Q(x) = <first_cost, x> + constant + min <cost, y> with row_lower <= T x + W y <= row_upper, y in a box.
+
+    Scenarios share the arrays in which they agree, so that a solver changes only the others.
+
+    Parameters
+    ----------
+    T, W : csr_array of shape (rows, dim), (rows, columns)
+    row_lower, row_upper : ndarray of shape (rows,)
+    cost, lower, upper : ndarray of shape (columns,)
+    first_cost : ndarray of shape (dim,)
+    constant : float
+    """
+
+    T: Any
+    W: Any
+    row_lower: Array
+    row_upper: Array
+    cost: Array
+    lower: Array
+    upper: Array
+    first_cost: Array
+    constant: float = 0.0
+
+    @property
+    def n_multipliers(self) -> int:
+        """One for each row."""
+        return self.row_lower.size
+
+    @cached_property
+    def _transposed(self) -> Any:
+        return self.W.T.tocsr()
+
+    @cached_property
+    def size(self) -> float:
+        """The largest finite side of a row or bound, at least 1."""
+        sides = np.abs(np.concatenate([self.row_lower, self.row_upper, self.lower, self.upper]))
+        return max(1.0, float(sides[np.isfinite(sides)].max(initial=0.0)))
+
+    def form(self, x: Array) -> LinearForm:
+        """Return the programme at x."""
+        shift = self.T @ x
+        sides = self.row_lower - shift, self.row_upper - shift
+        return LinearForm(self.cost, self.lower, self.upper, self.W, *sides)
+
+    def value(self, x: Array, y: Array) -> float:
+        """Return the objective at x and y."""
+        return self.constant + float(self.first_cost @ x) + float(self.cost @ y)
+
+    def cut(self, multipliers: Array) -> tuple[Array, float]:
+        """Return slope and offset of a cut, which holds for any multipliers of the rows.
+
+        With reduced costs r = cost - W' multipliers it is the sum over the rows of multiplier times side,
+        less <T_i, x>, and over the columns of r_j times the bound that its sign asks for. Where that bound is
+        infinite, r_j is the residual of a solver, and charged over ten times `size`.
+        """
+        up, down = multipliers > 0.0, multipliers < 0.0
+        valid = (up & np.isfinite(self.row_lower)) | (down & np.isfinite(self.row_upper))
+        weights = np.where(valid, multipliers, 0.0)
+        sides = np.where(weights > 0.0, self.row_lower, np.where(weights < 0.0, self.row_upper, 0.0))
+        reduced = self.cost - self._transposed @ weights
+        bounds = np.where(reduced > 0.0, self.lower, np.where(reduced < 0.0, self.upper, 0.0))
+        finite = np.isfinite(bounds)
+        charge = REACH * self.size * float(np.abs(reduced[~finite]).sum())
+        offset = self.constant + float(weights @ sides) + float(reduced[finite] @ bounds[finite]) - charge
+        return self.first_cost - self.T.T @ weights, offset
+
+    def elastic(self, widened: Any) -> LinearStage:
+        """Return the stage that minimises the sum of the violations of the rows: 0 where there is a y.
+
+        `widened` is the matrix [W, I, -I].
+        """
+        more = widened.shape[1] - self.W.shape[1]
+        return replace(
+            self,
+            W=widened,
+            cost=np.concatenate([np.zeros(self.cost.size), np.ones(more)]),
+            lower=np.concatenate([self.lower, np.zeros(more)]),
+            upper=np.concatenate([self.upper, np.full(more, np.inf)]),
+            first_cost=np.zeros_like(self.first_cost),
+            constant=0.0,
+        )
+
+    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
+        """Return a living HiGHS model for stages of this structure."""
+        from cutplane.decomposition.recourse import LinearRecourse
+
+        return LinearRecourse()

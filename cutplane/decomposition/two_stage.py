@@ -1,0 +1,179 @@
+"""A linear two-stage programme with random data, all scenarios of it or a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cutplane.decomposition.stage import LinearStage
+from cutplane.decomposition.value_function import ValueFunction
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_count
+from cutplane.problem import Problem
+from cutplane.risks.objective import LinearObjective
+from cutplane.sets.base import FeasibleSet
+
+Entries = dict[tuple[str, str], float]
+"""Values of entries by the names of column and row; a column that is none is the right-hand side."""
+
+_MANY = 100_000
+"""More scenarios than this are sampled, not written out."""
+
+
+@dataclass(frozen=True)
+class RandomEntries:
+    """Entries that are drawn together.
+
+    Parameters
+    ----------
+    probabilities : tuple of float
+    outcomes : tuple of dict
+        The values of the entries, by column and row.
+    """
+
+    probabilities: tuple[float, ...]
+    outcomes: tuple[Entries, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoStageProgram:
+    """min <cost, x> + E Q(x; xi) over x in the feasible set; `read_smps` makes one from files.
+
+    Parameters
+    ----------
+    name : str
+    cost : ndarray of shape (dim,)
+    feasible_set : FeasibleSet
+        Of the first stage.
+    core : LinearStage
+        The second stage, before any random entry is drawn.
+    rows, columns : dict of str to int
+        Of the second stage; the columns of the first stage are negative: -dim is the first one.
+    objective_row : str
+        The name that costs have as a row.
+    random : tuple of RandomEntries
+        Independent of each other.
+    """
+
+    name: str
+    cost: Array
+    feasible_set: FeasibleSet
+    core: LinearStage
+    rows: dict[str, int]
+    columns: dict[str, int]
+    objective_row: str
+    random: tuple[RandomEntries, ...]
+
+    def __repr__(self) -> str:
+        rows, columns = self.core.W.shape
+        return (
+            f"TwoStageProgram({self.name}: {self.cost.size} first-stage variables, a second stage of {rows} "
+            f"rows and {columns} columns, {self.n_scenarios:.4g} scenarios)"
+        )
+
+    @property
+    def n_scenarios(self) -> int:
+        """The number of scenarios: of combinations of outcomes."""
+        return prod(len(one.outcomes) for one in self.random)
+
+    def value_function(self, n: int | None = None, seed: int = 0, **options: Any) -> ValueFunction:
+        """Return E Q(x; xi).
+
+        Parameters
+        ----------
+        n : int, optional
+            The number of scenarios that are drawn, which get equal weights; by default all, with their
+            probabilities.
+        seed : int, default 0
+            Of the draw.
+        **options
+            ``n_groups`` and ``n_jobs`` of `ValueFunction`.
+
+        Raises
+        ------
+        InvalidInputError
+            If all scenarios are asked for, and there are more than 100,000.
+        """
+        drawn, weights = self._all() if n is None else self._sample(as_count("n", n), seed)
+        stages = [self._stage(entries) for entries in drawn]
+        return ValueFunction.of_stages(stages, self.cost.size, weights, **options)
+
+    def problem(self, n: int | None = None, seed: int = 0, **options: Any) -> Problem:
+        """Return the first stage as a `Problem`, with the value function of all scenarios or a sample.
+
+        The parameters are those of `value_function`.
+        """
+        Q = self.value_function(n, seed, **options)
+        return Problem(Q + LinearObjective(self.cost), feasible_set=self.feasible_set)
+
+    def _all(self) -> tuple[list[Entries], Array]:
+        if self.n_scenarios > _MANY:
+            raise InvalidInputError(
+                f"{self.name} has {self.n_scenarios:.3g} scenarios, too many to write out; draw some: n=1000."
+            )
+        drawn, weights = [], []
+        for outcome in product(*(range(len(one.outcomes)) for one in self.random)):
+            pairs = list(zip(self.random, outcome, strict=True))
+            drawn.append(_joined(one.outcomes[k] for one, k in pairs))
+            weights.append(prod(one.probabilities[k] for one, k in pairs))
+        return drawn, np.array(weights)
+
+    def _sample(self, n: int, seed: int) -> tuple[list[Entries], Array]:
+        rng = np.random.default_rng(seed)
+        chosen = []
+        for one in self.random:
+            p = np.array(one.probabilities)
+            chosen.append(rng.choice(p.size, size=n, p=p / p.sum()))
+        drawn = [
+            _joined(one.outcomes[of[k]] for one, of in zip(self.random, chosen, strict=True))
+            for k in range(n)
+        ]
+        return drawn, np.full(n, 1.0 / n)
+
+    def _stage(self, entries: Entries) -> LinearStage:
+        """Return the core with the entries drawn; arrays without one are shared with it."""
+        core = self.core
+        changed: dict[str, Any] = {}
+
+        def own(name: str) -> Any:
+            return changed.setdefault(name, getattr(core, name).copy())
+
+        for (column, row), value in entries.items():
+            if row != self.objective_row and row not in self.rows:
+                raise InvalidInputError(f"{self.name}: the random row {row!r} is not in the second stage.")
+            i, j = self.rows.get(row), self.columns.get(column)
+            if i is None:
+                own("cost")[self._of_second(column)] = value
+            elif j is None:
+                self._set_side(own("row_lower"), own("row_upper"), i, value)
+            elif j < 0:
+                own("T")[i, j + self.cost.size] = value
+            else:
+                own("W")[i, j] = value
+        return replace(core, **changed)
+
+    def _of_second(self, column: str) -> int:
+        j = self.columns.get(column, -1)
+        if j < 0:
+            raise InvalidInputError(f"{self.name}: the cost of {column!r}, of the first stage, is random.")
+        return j
+
+    def _set_side(self, lower: Array, upper: Array, i: int, value: float) -> None:
+        below, above = np.isfinite(lower[i]), np.isfinite(upper[i])
+        if below and above and self.core.row_lower[i] != self.core.row_upper[i]:
+            raise InvalidInputError(
+                f"{self.name}: row {i} of the second stage has a range and a random side."
+            )
+        if below:
+            lower[i] = value
+        if above:
+            upper[i] = value
+
+
+def _joined(parts: Iterable[Entries]) -> Entries:
+    return {key: value for part in parts for key, value in part.items()}

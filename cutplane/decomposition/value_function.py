@@ -1,0 +1,253 @@
+"""The expected optimal value of a second stage, as a function of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from cutplane.decomposition.stage import LinearStage, Solved, Stage
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.risks.base import Estimate, OnDemandRisk
+from cutplane.sets.base import FeasibleSet, HalfSpace
+from cutplane.sets.separation import SeparationOracle
+
+_GROUPS = 20
+"""The most blocks by default: more cuts per query make fewer queries, but reduced problems that cost more."""
+
+
+class ValueFunction(OnDemandRisk):
+    r"""f(x) = sum_s p_s Q_s(x), with Q_s the optimal value of a convex programme in which x is given.
+
+    .. math:: Q_s(x) = \min_y \{ h(x, y; \xi_s) : \text{constraints on } (x, y; \xi_s) \}
+
+    the second stage of a stochastic programme, whose parameters :math:`\xi_s` have a value in each scenario.
+    Dual points of the second stages give cuts, which hold whatever the accuracy of a solver: its residuals
+    are charged. A certificate keeps the dual points. Where a second stage has no y, a dual point of its
+    least violation gives a half-space: `domain` is the set of the x for which all of them have one, known by
+    this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then the
+    L-shaped method [1]_; a level or prox term regularises it [2]_.
+
+    Linear second stages are solved in one HiGHS model, from the basis of the last scenario, others by
+    Clarabel.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        A minimisation that is convex in all its variables by cvxpy's rules (DCP), for every scenario; by
+        those for parameters too (DPP), or it is slow to set up.
+    variable : cvxpy.Variable
+        The first stage, x: of any shape (in column-major order), without attributes.
+    scenarios : sequence of dict, default [{}]
+        What is different in each scenario: values of parameters of the problem.
+    weights : array_like of shape (n_scenarios,), optional
+        Probabilities, or any weights >= 0; by default all equal, with the sum 1.
+    n_groups : int, optional
+        Number of blocks, each of which gets a cut of its own for some of the scenarios; by default one for
+        each scenario, at most 20.
+    n_jobs : int, default 1
+        Number of threads that solve scenarios at the same time.
+
+    Attributes
+    ----------
+    dim : int
+    stages : tuple of Stage
+        The scenarios: `LinearStage`, or cone programmes.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is not as above.
+    NotConvexError
+        If the problem is not convex by cvxpy's rules.
+
+    References
+    ----------
+    .. [1] R. M. Van Slyke, R. Wets, "L-shaped linear programs with applications to optimal control and
+       stochastic programming", SIAM J. Appl. Math. 17(4), 1969, doi:10.1137/0117061.
+    .. [2] A. Ruszczyński, "A regularized decomposition method for minimizing a sum of polyhedral functions",
+       Math. Program. 35, 1986, doi:10.1007/BF01580883.
+
+    Examples
+    --------
+    A newsvendor buys at 1, sells at 2.5, and does not know the demand.
+
+    >>> import cvxpy as cp, numpy as np, cutplane as cut
+    >>> stock, sold, demand = cp.Variable(1), cp.Variable(1), cp.Parameter(1)
+    >>> evening = cp.Problem(cp.Minimize(-2.5 * cp.sum(sold)), [sold <= stock, sold <= demand, sold >= 0])
+    >>> Q = cut.ValueFunction(evening, stock, scenarios=[{demand: [d]} for d in (1.0, 2.0, 4.0)])
+    >>> result = cut.Problem(Q + cut.LinearObjective([1.0]), feasible_set=cut.Box(0, 10)).solve(tol=1e-9)
+    >>> print(result.status, round(result.objective, 6), result.x.round(6))
+    OPTIMAL -2.166667 [2.]
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        variable: Any,
+        scenarios: Sequence[Mapping[Any, Any]] = ({},),
+        weights: Any = None,
+        *,
+        n_groups: int | None = None,
+        n_jobs: int = 1,
+    ):
+        from cutplane.decomposition.canonical import stages_of
+
+        stages = stages_of(problem, variable, scenarios)
+        self._model = problem, variable, scenarios
+        self._set_up(stages, int(variable.size), weights, n_groups, n_jobs)
+
+    @classmethod
+    def of_stages(
+        cls,
+        stages: Sequence[Stage],
+        dim: int,
+        weights: Any = None,
+        *,
+        n_groups: int | None = None,
+        n_jobs: int = 1,
+    ) -> ValueFunction:
+        """Return the value function of second stages that are known by their matrices.
+
+        Parameters
+        ----------
+        stages : sequence of Stage
+            Such as `LinearStage`; scenarios that share arrays share the work on them.
+        dim : int
+            Number of coordinates of x.
+        weights, n_groups, n_jobs
+            See the class.
+        """
+        self = cls.__new__(cls)
+        self._model = None
+        self._set_up(stages, dim, weights, n_groups, n_jobs)
+        return self
+
+    def _set_up(
+        self, stages: Sequence[Stage], dim: int, weights: Any, n_groups: int | None, n_jobs: int
+    ) -> None:
+        count = as_count("the number of scenarios", len(stages))
+        self.stages = tuple(stages)
+        self.dim = dim
+        p = np.full(count, 1.0 / count) if weights is None else as_vector("weights", weights, count)
+        if (p < 0.0).any():
+            raise InvalidInputError(f"weights must be >= 0, got {p.min():g}.")
+        self.weights = p
+        self.n_jobs = as_count("n_jobs", n_jobs)
+        self.n_blocks = min(count, _GROUPS if n_groups is None else as_count("n_groups", n_groups))
+        self._groups = np.arange(count) * self.n_blocks // count
+        self._starts = np.cumsum([0, *(stage.n_multipliers for stage in self.stages)])
+        shares = np.array_split(np.arange(count), min(self.n_jobs, count))
+        self._workers = [(share.tolist(), self.stages[share[0]].solver()) for share in shares]
+        self._last: tuple[Array, list[Solved | HalfSpace]] | None = None
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        groups = "" if self.n_blocks == len(self.stages) else f", n_groups={self.n_blocks}"
+        return f"ValueFunction({len(self.stages)} scenarios, dim={self.dim}{groups})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = "_workers", "_lock", "domain", "_last"
+        return {name: value for name, value in vars(self).items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._set_up(self.stages, self.dim, self.weights, self.n_blocks, self.n_jobs)
+
+    @property
+    def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether a sum with this risk keeps its blocks."""
+        return self.n_blocks > 1
+
+    @cached_property
+    def domain(self) -> FeasibleSet:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The x for which every second stage has a solution, known by a separation oracle."""
+        return SeparationOracle(self.separate, self.dim, nearby=_unknown)
+
+    def separate(self, x: Array) -> list[HalfSpace]:
+        """Return half-spaces that cut x off, one per scenario without a solution."""
+        answers = enumerate(self._answers(x))
+        found = {number: answer for number, answer in answers if isinstance(answer, HalfSpace)}
+        never = [number for number, half_space in found.items() if not half_space.normal.any()]
+        if never:
+            raise OracleError(
+                f"Scenario {never[0]} has no second stage, whatever x is: the whole is infeasible."
+            )
+        return list(found.values())
+
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return the values of the blocks, and cuts from dual solutions; inf and zeros outside `domain`."""
+        solved = [answer for answer in self._answers(x) if isinstance(answer, Solved)]
+        if len(solved) < len(self.stages):
+            zeros = np.zeros((self.n_blocks, self.dim))
+            nothing = np.zeros(self._starts[-1])
+            return Estimate(np.full(self.n_blocks, np.inf), zeros, zeros[:, 0], nothing)
+        multipliers = np.concatenate([one.multipliers for one in solved])
+        slopes, offsets = self.dual_cut(multipliers)
+        values = np.zeros(self.n_blocks)
+        np.add.at(values, self._groups, self.weights * [one.value for one in solved])
+        return Estimate(np.maximum(values, slopes @ x + offsets), slopes, offsets, multipliers)
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return slopes and offsets of the cuts, one per block, for dual points of all scenarios."""
+        slopes, offsets = np.zeros((self.n_blocks, self.dim)), np.zeros(self.n_blocks)
+        parts = np.split(u, self._starts[1:-1])
+        for stage, group, weight, part in zip(self.stages, self._groups, self.weights, parts, strict=True):
+            slope, offset = stage.cut(part)
+            slopes[group] += weight * slope
+            offsets[group] += weight * offset
+        return slopes, offsets
+
+    def _answers(self, x: Array) -> list[Solved | HalfSpace]:
+        """Return a solution, or a half-space, per scenario; those of the last point are kept."""
+        with self._lock:
+            if self._last is None or not np.array_equal(self._last[0], x):
+                self._last = x.copy(), self._solve(x.copy())
+            return self._last[1]
+
+    def _solve(self, x: Array) -> list[Solved | HalfSpace]:
+        def share(worker: Any) -> list[Solved | HalfSpace]:
+            scenarios, solver = worker
+            return [solver(self.stages[number], x) for number in scenarios]
+
+        if len(self._workers) == 1:
+            return share(self._workers[0])
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            return [answer for part in pool.map(share, self._workers) for answer in part]
+
+    def extensive(self, x: Any = None) -> Any:
+        """Return the whole as one cvxpy problem: x, and a copy of the second stage for every scenario.
+
+        Its objective is f alone; add that of the first stage, and its constraints, to compare.
+
+        Parameters
+        ----------
+        x : cvxpy.Variable of shape (dim,), optional
+            The first stage, of a value function that was made from linear stages; by default a new one. Else
+            it is the variable that was given.
+
+        Returns
+        -------
+        cvxpy.Problem
+
+        Raises
+        ------
+        InvalidInputError
+            If it was made from stages of which one is not linear.
+        """
+        from cutplane.decomposition.extensive import of_cvxpy, of_linear
+
+        if self._model is not None:
+            return of_cvxpy(*self._model, self.weights)
+        if not all(isinstance(stage, LinearStage) for stage in self.stages):
+            raise InvalidInputError("extensive() needs linear stages, or the cvxpy problem they come from.")
+        return of_linear(self.stages, self.weights, x)
+
+
+def _unknown(x: Array) -> None:
+    """Propose no point of the domain: the best one is as good as one on the boundary."""

@@ -1,0 +1,237 @@
+"""Value functions: their values and cuts, their domain, and first stages against the extensive form."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.decomposition.conic import ConicStage
+from cutplane.decomposition.stage import LinearStage
+
+DIM, ROWS, COLUMNS = 3, 4, 5
+COSTS = np.array([0.3, 0.4, 0.5])
+
+
+def programme(kind, rng):
+    """Return a second stage, its variable, its parameters and what they may be."""
+    x, y = cp.Variable(DIM, name="x"), cp.Variable(COLUMNS, name="y")
+    h, T = cp.Parameter(ROWS, name="h"), cp.Parameter((ROWS, DIM), name="T")
+    q = cp.Parameter(COLUMNS, nonneg=True, name="q")
+    W, base = rng.uniform(0.2, 1.0, (ROWS, COLUMNS)), rng.uniform(1.0, 2.0, COLUMNS)
+    rows = [W @ y >= h - T @ x, y >= 0]
+    if kind == "recourse":
+        problem = cp.Problem(cp.Minimize(q @ y + 0.1 * cp.sum(x) + 1.0), rows)
+    elif kind == "bounded":
+        problem = cp.Problem(cp.Minimize(base @ y), [*rows, y <= 0.8])
+    elif kind == "equations":
+        problem = cp.Problem(cp.Minimize(base @ y), [W @ y == h - T @ x, y >= 0])
+    elif kind == "absolute":
+        problem = cp.Problem(cp.Minimize(cp.norm1(y) + cp.max(y)), [rows[0], cp.sum(y) + x[0] >= 1.0])
+    elif kind == "quadratic":
+        problem = cp.Problem(cp.Minimize(base @ y + cp.sum_squares(y - x[0])), [*rows, y <= 0.8])
+    elif kind == "cones":
+        problem = cp.Problem(cp.Minimize(cp.norm(y) + cp.sum(cp.exp(y - x[1]))), [*rows, cp.norm(y) <= 1.8])
+    else:
+        M = cp.Variable((2, 2), symmetric=True)
+        problem = cp.Problem(
+            cp.Minimize(base @ y + cp.trace(M)), [*rows, M >> cp.diag(y[:2]), M[0, 1] == 0.1]
+        )
+    draws = {
+        h: lambda: rng.uniform(1.0, 4.0, ROWS),
+        T: lambda: rng.uniform(0.2, 1.0, (ROWS, DIM)),
+        q: lambda: rng.uniform(1.0, 2.0, COLUMNS),
+    }
+    draws[T]()
+    fixed = draws[T]()
+    names = [parameter.name() for parameter in problem.parameters()]
+    used = [parameter for parameter in draws if parameter.name() in names]
+    scenarios = [{parameter: draws[parameter]() for parameter in used} for _ in range(7)]
+    if kind == "equations":  # one matrix, and sides that can be reached
+        shares = rng.uniform(0.1, 1.0, (7, COLUMNS))
+        scenarios = [{h: W @ share + fixed @ np.ones(DIM), T: fixed} for share in shares]
+    return problem, x, scenarios
+
+
+KINDS = ["recourse", "bounded", "equations", "absolute", "quadratic", "cones", "semidefinite"]
+LINEAR = KINDS[:4]
+
+
+def whole(Q, x, upper=6.0):
+    """Return the optimal value of both stages as one problem."""
+    written_out = Q.extensive()
+    first = [x >= 0, x <= upper]
+    objective = cp.Minimize(written_out.objective.expr + COSTS @ x)
+    return cp.Problem(objective, [*written_out.constraints, *first]).solve(solver="CLARABEL")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_stage_agrees_with_the_extensive_form(kind):
+    rng = np.random.default_rng(KINDS.index(kind))
+    problem, x, scenarios = programme(kind, rng)
+    weights = rng.dirichlet(np.ones(len(scenarios)))
+    Q = cut.ValueFunction(problem, x, scenarios, weights)
+    assert all(type(stage) is (LinearStage if kind in LINEAR else ConicStage) for stage in Q.stages)
+    first_stage = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6))
+    result = first_stage.solve(tol=1e-6)
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(whole(Q, x), rel=1e-5)
+    assert result.certificate.verify().valid
+    assert not first_stage.separators[0].separate(result.x)
+
+
+@pytest.mark.parametrize("kind", ["recourse", "absolute", "quadratic", "semidefinite"])
+def test_cuts_hold_everywhere(kind):
+    problem, x, scenarios = programme(kind, np.random.default_rng(5))
+    Q = cut.ValueFunction(problem, x, scenarios, n_groups=3)
+    assert cut.testing.check_risk(Q, cut.Box(2, 6))
+
+
+@pytest.mark.parametrize("kind", ["bounded", "equations", "quadratic", "cones"])
+def test_half_spaces_hold_on_the_domain_and_cut_off_what_is_outside(kind):
+    rng = np.random.default_rng(3)
+    problem, x, scenarios = programme(kind, rng)
+    Q = cut.ValueFunction(problem, x, scenarios)
+    alone = cp.Problem(cp.Minimize(0), problem.constraints)
+    inside, outside = [], []
+    for point in rng.uniform(0.0, 1.3, (30, DIM)):
+        feasible = True
+        for scenario in scenarios:
+            for parameter, value in scenario.items():
+                parameter.value = value
+            x.value = point
+            fixed = cp.Problem(alone.objective, [*alone.constraints, x == point])
+            feasible &= fixed.solve(solver="CLARABEL") < np.inf
+        (inside if feasible else outside).append(point)
+    assert outside and all(Q.separate(point) for point in outside)
+    for point in inside:
+        assert not Q.separate(point) and np.isfinite(Q.oracle(point)[0]).all()
+        for far in outside:
+            assert np.isinf(Q.oracle(far)[0]).all()
+            for half_space in Q.separate(far):
+                assert half_space.normal @ point <= half_space.offset + 1e-9
+                assert half_space.normal @ far > half_space.offset
+    assert inside or kind == "equations"
+
+
+def test_groups_and_threads_change_nothing():
+    problem, x, scenarios = programme("recourse", np.random.default_rng(1))
+    plain = cut.ValueFunction(problem, x, scenarios, n_groups=1)
+    point = np.array([1.0, 2.0, 0.5])
+    value, slope = plain.oracle(point)
+    for Q in (
+        cut.ValueFunction(problem, x, scenarios, n_groups=3, n_jobs=2),
+        cut.ValueFunction(problem, x, scenarios, np.full(7, 1 / 7), n_jobs=3),
+        pickle.loads(pickle.dumps(cut.ValueFunction.of_stages(plain.stages, DIM, n_groups=2))),
+    ):
+        values, slopes = Q.oracle(point)
+        assert values.shape == (Q.n_blocks,) and slopes.shape == (Q.n_blocks, DIM)
+        assert values.sum() == pytest.approx(float(value[0]))
+        assert slopes.sum(axis=0) == pytest.approx(slope[0])
+    assert repr(plain) == "ValueFunction(7 scenarios, dim=3, n_groups=1)"
+    assert (plain.splits_sums, Q.splits_sums) == (False, True)
+
+
+def test_scenarios_share_what_they_agree_in():
+    problem, x, scenarios = programme("recourse", np.random.default_rng(1))
+    first, second, *_ = cut.ValueFunction(problem, x, scenarios).stages
+    assert first.W is second.W and first.lower is second.lower
+    assert first.T is not second.T and first.cost is not second.cost
+    assert (first.lower == 0.0).all() and first.W.shape == (ROWS, COLUMNS)  # bounds are no rows
+    assert scenarios[0].keys() <= set(problem.parameters())
+    assert all(parameter.value is None for parameter in problem.parameters())
+
+
+def test_a_problem_without_a_solution_is_infeasible():
+    x, y, h = cp.Variable(2), cp.Variable(2), cp.Parameter(2)
+    tight = cp.Problem(cp.Minimize(cp.sum(y)), [y >= h - x, y <= 1, y >= 0])
+    Q = cut.ValueFunction(tight, x, [{h: [1.0, 5.0]}, {h: [3.0, 2.0]}])
+    result = cut.Problem(Q, feasible_set=cut.Box(0, 3)).solve()
+    assert result.status == "INFEASIBLE" and result.x is None
+    assert cut.Problem(Q, feasible_set=cut.Box(0, 6)).solve(tol=1e-8).objective == pytest.approx(0.0)
+    start = cut.Problem(Q, feasible_set=cut.Box(0, 6)).solve(x0=[0.0, 3.5], tol=1e-8)
+    assert start.status == "OPTIMAL"
+
+
+def test_cuts_and_half_spaces_serve_another_first_stage():
+    problem, x, scenarios = programme("bounded", np.random.default_rng(2))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    cold = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6)).solve(tol=1e-8)
+    total = Q + cut.LinearObjective(COSTS)
+    smaller = cut.Problem(total, feasible_set=cut.Box(0, 5.5))
+    warm = smaller.solve(tol=1e-8, warm_start=cold)
+    assert warm.status == "OPTIMAL"
+    assert warm.objective == pytest.approx(smaller.solve(tol=1e-8).objective, rel=1e-7)
+    assert warm.oracle_calls < cold.oracle_calls
+    again = cut.Problem(total, feasible_set=cut.Box(0, 5.5)).solve(tol=1e-8, warm_start=warm)
+    assert again.objective == pytest.approx(warm.objective, rel=1e-7)
+
+
+def test_methods_agree():
+    problem, x, scenarios = programme("bounded", np.random.default_rng(4))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    first_stage = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6))
+    found = [
+        first_stage.solve(method, tol=1e-7)
+        for method in (cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle())
+    ]
+    assert [result.status for result in found] == ["OPTIMAL"] * 3
+    assert [result.objective for result in found] == pytest.approx([whole(Q, x)] * 3, rel=1e-6)
+
+
+def test_an_unbounded_second_stage_is_named():
+    x, y = cp.Variable(1), cp.Variable(1)
+    with pytest.raises(cut.OracleError, match="unbounded below"):
+        cut.ValueFunction(cp.Problem(cp.Minimize(-cp.sum(y)), [y >= x]), x).oracle(np.ones(1))
+    with pytest.raises(cut.OracleError, match="bounded below"):
+        problem = cp.Problem(cp.Minimize(cp.exp(x[0]) - cp.sum(y)), [y >= x])
+        cut.ValueFunction(problem, x).oracle(np.ones(1))
+
+
+def test_what_does_not_fit_is_refused():
+    x, y, h = cp.Variable(2, name="x"), cp.Variable(2), cp.Parameter(2, name="h")
+    problem = cp.Problem(cp.Minimize(cp.sum(y)), [y >= h - x])
+
+    def refused(match, *arguments, error=cut.InvalidInputError, **options):
+        with pytest.raises(error, match=match):
+            cut.ValueFunction(*arguments, **options)
+
+    refused("needs a cvxpy.Problem", cp.sum(y), x)
+    refused("minimises", cp.Problem(cp.Maximize(-cp.sum(y)), problem.constraints), x)
+    concave = cp.Problem(cp.Minimize(cp.sqrt(y[0])), [y >= x])
+    refused("convex by cvxpy's rules", concave, x, error=cut.NotConvexError)
+    refused("does not occur", cp.Problem(cp.Minimize(cp.sum(y)), [y >= 0]), x)
+    refused("continuous", cp.Problem(cp.Minimize(cp.Variable(integer=True) + x[0])), x)
+    refused("at least one scenario", problem, x, [])
+    refused(r"\['h'\] have no value in scenario 0", problem, x)
+    refused("must map cvxpy parameters", problem, x, [{"h": [1.0, 2.0]}])
+    refused("parameter h: Invalid dimensions", problem, x, [{h: [1.0, 2.0, 3.0]}])
+    refused("weights must be >= 0", problem, x, [{h: [1.0, 2.0]}], [-1.0])
+    refused("weights", problem, x, [{h: [1.0, 2.0]}], [0.5, 0.5])
+    curved = cp.Problem(cp.Minimize(cp.sum_squares(y)), problem.constraints)
+    stages = cut.ValueFunction(curved, x, [{h: [1.0, 2.0]}]).stages
+    with pytest.raises(cut.InvalidInputError, match="needs linear stages"):
+        cut.ValueFunction.of_stages(stages, 2).extensive()
+
+
+def test_a_coefficient_that_vanishes_in_a_scenario_is_no_bound():
+    x, y, a, h = cp.Variable(1), cp.Variable(1), cp.Parameter(), cp.Parameter()
+    problem = cp.Problem(cp.Minimize(cp.sum(y)), [a * y >= h, y >= x])
+    Q = cut.ValueFunction(problem, x, [{a: 2.0, h: 3.0}, {a: 0.0, h: -1.0}, {a: -1.0, h: -9.0}])
+    assert Q.oracle(np.ones(1))[0] * 3 == pytest.approx([1.5, 1.0, 1.0])
+    assert len(Q.separate(np.array([10.0]))) == 1
+    never = cut.ValueFunction(problem, x, [{a: 0.0, h: 1.0}])
+    with pytest.raises(cut.OracleError, match="Scenario 0 has no second stage, whatever x is"):
+        cut.Problem(never, feasible_set=cut.Box(0, 1)).solve()
+
+
+def test_linear_stages_are_written_out_too():
+    problem, x, scenarios = programme("recourse", np.random.default_rng(8))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    again = cut.ValueFunction.of_stages(Q.stages, DIM)
+    z = cp.Variable(DIM)
+    written_out = again.extensive(z)
+    objective = cp.Minimize(written_out.objective.expr + COSTS @ z)
+    value = cp.Problem(objective, [*written_out.constraints, z >= 0, z <= 6]).solve(solver="CLARABEL")
+    assert value == pytest.approx(whole(Q, x), rel=1e-6)
