@@ -229,6 +229,26 @@ def test_a_maximum_is_a_piece_of_the_algebra():
     )
 
 
+def test_sums_pass_the_pieces_of_a_maximum_on():
+    worst, other = cut.maximum(*CASES["hinge"][0]), LinearRisk(X, SCORE, cut.losses.Absolute(), blocks=2)
+    objective = 0.5 * expression(hinge) + cp.sum(cp.abs(X @ V - SCORE)) / 90 + 0.05 * cp.sum_squares(V)
+    for f, rows in (
+        (0.5 * worst + other, 3),
+        (worst.shift(SHIFT) + 0.5 * worst + other, None),
+        ((0.5 * worst + other).disaggregated(), 5),
+        ((0.5 * worst + other + 0.3 * worst @ np.eye(4)).disaggregated(), 8),
+    ):
+        assert offers(f, Capability.PIECES) == (rows is not None) and check_risk(f)
+        if rows is not None:
+            assert f.pieces(f.image(SHIFT))[1].shape == (rows, 4)
+        result = cut.Problem(f, cut.L2(0.1)).solve(tol=1e-6)
+        assert result.status == "OPTIMAL" and result.certificate.verify().valid
+        if rows in (3, 5):
+            assert result.objective == pytest.approx(minimum(objective), rel=2e-6)
+    black = 0.5 * cut.maximum(*CASES["functions"][0]) + other
+    assert not offers(black, Capability.PIECES)
+
+
 class Pieces(Risk):
     """|x_1| + max(x_2, -2 x_2, 0.5 x_2 + 1): two blocks of a user's own, each with its pieces."""
 
@@ -256,6 +276,22 @@ def test_a_user_may_give_the_pieces_of_each_block():
     assert result.n_iter == 1 and result.certificate.verify().valid
     result = cut.Problem(Pieces() @ np.eye(2), cut.L2(0.1)).solve(cut.BMRM(), tol=1e-9)
     assert result.n_iter == 1 and result.certificate.verify().valid
+
+
+def test_the_check_finds_wrong_pieces():
+    assert check_risk(Pieces())
+
+    class TooHigh(Pieces):
+        def pieces(self, x):
+            return self.rows @ x + self.constants, 2.0 * self.rows, self.blocks
+
+    class TooLow(Pieces):
+        def pieces(self, x):
+            return self.rows @ x - 1.0, self.rows, self.blocks
+
+    for wrong, message in ((TooHigh(), "has a cut of the height"), (TooLow(), "the largest pieces are")):
+        with pytest.raises(OracleError, match=message):
+            check_risk(wrong)
 
 
 def test_pieces_of_a_wrong_shape_are_named():

@@ -107,7 +107,8 @@ def _as_sources(parts: Any, n_parts: int | None) -> list[Any]:
             f"n_parts is {n_parts}, but {len(sources)} partitions were given; leave it out."
         )
     for k, source in enumerate(sources):
-        if not (isinstance(source, ImagedRisk) or callable(source) or hasattr(source, "key")):
+        lazy = (callable(source) and not isinstance(source, Risk)) or hasattr(source, "key")
+        if not (isinstance(source, ImagedRisk) or lazy):
             raise InvalidInputError(
                 f"Partition {k} must be a function without arguments, a Delayed, a Future or an ImagedRisk, "
                 f"got {source!r}."

@@ -213,7 +213,7 @@ def serve(share: Share, request: Request, *points: Array) -> Any:
 
 
 def _risk(source: Any) -> ImagedRisk:
-    risk = source() if callable(source) else source
+    risk = source() if callable(source) and not isinstance(source, Risk) else source
     if not isinstance(risk, ImagedRisk):
         raise InvalidInputError(
             f"A partition must be a risk that keeps images, such as a LinearRisk, got {risk!r}."

@@ -234,7 +234,7 @@ class Run:
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
-        cancelled = self.evaluator.cancelled(point)
+        cancelled = np.broadcast_to(self.evaluator.cancelled(point), self.problem.risk.n_blocks)[list(blocks)]
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:

@@ -83,7 +83,8 @@ def _segments(
         last = heights[:, -1] + rises[:, -1]
     if not np.isfinite(lengths[-1]):
         heights[:, -1] = values + rises[:, :-1].sum(axis=1)
-    top = np.lexsort((curvatures, slopes, heights), axis=0)[-1]
+    steepest = np.where(heights == heights.max(axis=0), slopes, -np.inf)
+    top = np.where(steepest == steepest.max(axis=0), curvatures, -np.inf).argmax(axis=0)
     here = np.arange(left.size)
     best = heights[top, here], slopes[top, here], curvatures[top, here]
     steps = _overtaken(heights - best[0], slopes - best[1], curvatures - best[2]).min(axis=0)

@@ -84,7 +84,7 @@ class Partial(Regularizer):
                 f"Partial needs the slope of {h!r}: give it a method subgradient(x)."
             )
         if not isinstance(chosen, Selection):
-            chosen = Selection(chosen, self.dim, h.dim)
+            chosen = Selection(chosen, self.dim, h.dim if isinstance(chosen, slice) else None)
         if not chosen.open:
             h = h.resolve(chosen.shape[0])
         set_fields(self, regularizer=h, index=chosen, dim=None if chosen.open else chosen.dim)

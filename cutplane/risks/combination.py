@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
@@ -108,8 +108,12 @@ class WeightedSum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that not every term offers."""
-        return () if all(offers(r, Capability.CVXPY) for _, r in self.terms) else (Capability.CVXPY,)
+        """The cvxpy form if a term has none; pieces if no term has, or several would have to be combined."""
+        missing = [] if all(offers(r, Capability.CVXPY) for _, r in self.terms) else [Capability.CVXPY]
+        several = [r.n_blocks for _, r in self.terms if offers(r, Capability.PIECES)]
+        if not several or (not self.separate and several != [1]):
+            missing.append(Capability.PIECES)
+        return tuple(missing)
 
     @property
     def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -201,6 +205,33 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
     def slopes(self, z: tuple[Any, ...]) -> Array:
         """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
         return self.add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
+
+    def pieces(self, z: tuple[Any, ...]) -> tuple[Array, Array, Array]:
+        """Return values, subgradients and blocks of the functions that the blocks are the maxima of.
+
+        If the sum is not disaggregated, one term has some, and the others are added to each.
+        """
+        found = []
+        for (c, r), part in zip(self._weighted, z, strict=True):
+            values, slopes, blocks = ask(r, Capability.PIECES, part) or (
+                _shaped(r, "value", r.values(part), (r.n_blocks,)),
+                _shaped(r, "subgradient", r.slopes(part), (r.n_blocks, r.dim)),
+                np.arange(r.n_blocks),
+            )
+            found.append((c * values, c * slopes, blocks))
+        if self.separate:
+            starts = np.cumsum([0, *(r.n_blocks for _, r in self.terms)])
+            found = [
+                (*answer, blocks + start) for (*answer, blocks), start in zip(found, starts, strict=False)
+            ]
+            values, slopes, blocks = (np.concatenate(column) for column in zip(*found, strict=True))
+            return values, slopes, blocks
+        several = [offers(r, Capability.PIECES) for _, r in self.terms]
+        values, slopes, blocks = found[several.index(True)]
+        for (more, steeper, _), pieces in zip(found, several, strict=True):
+            if not pieces:
+                values, slopes = values + more.sum(), slopes + steeper.sum(axis=0)
+        return values, slopes, blocks
 
     def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
         """Return the sum of the lines of the terms."""

@@ -39,6 +39,9 @@ _MINIMISER = (
     "None."
 )
 _FEW = 5
+_PIECES = (
+    "pieces must return values, subgradients and blocks of functions; each block is the largest of its own."
+)
 _INFIMA = "Lower `infima` to values that hold for all x, or drop them."
 
 
@@ -123,6 +126,7 @@ class _RiskProbe:
         yield Property("f(z) >= f(x) + <s, z - x> for points nearby", self._near, _SLOPE)
         yield Property("no value lies below its infimum", self._infima, _INFIMA)
         yield Property("minimise_with gives the minimiser", self._minimiser, _MINIMISER)
+        yield Property("the largest piece of a block is its value", self._pieces, _PIECES)
         if isinstance(self.risk, ImagedRisk):
             yield from ImageProbe(self.risk, self.sampler, self.X, self.values, self.slopes).properties()
         if isinstance(self.risk, OnDemandRisk):
@@ -270,6 +274,28 @@ class _RiskProbe:
                 x=self.X[k],
             )
         return f"{len(values)} points"
+
+    def _pieces(self) -> str:
+        if not offers(self.risk, Capability.PIECES):
+            raise NotTested(f"there is no method {Capability.PIECES.value}")
+        everywhere = np.array(self.values)
+        for x, values in zip(self.X, self.values, strict=True):
+            slopes, offsets, blocks = self.evaluator.cuts(self.evaluator.point(x.copy()))
+            heights = slopes @ self.X.T + offsets[:, np.newaxis]
+            largest = np.full(self.risk.n_blocks, -np.inf)
+            np.maximum.at(largest, blocks, slopes @ x + offsets)
+            if worst(exceeds(np.abs(largest - values), values)) is not None:
+                raise Counterexample(f"the largest pieces are {_brief(largest)}, not {_brief(values)}", x=x)
+            found = worst(exceeds(heights - everywhere.T[blocks], everywhere.T[blocks], heights))
+            if found is not None:
+                row, place = found
+                raise Counterexample(
+                    f"piece {row} of x has a cut of the height {heights[found]:.8g} at z, above "
+                    f"f{self._of(blocks[row])}(z) = {everywhere[place, blocks[row]]:.8g}",
+                    x=x,
+                    z=self.X[place],
+                )
+        return f"{len(self.X)} points"
 
     def _minimiser(self) -> str:
         if not offers(self.risk, Capability.MINIMISER):
