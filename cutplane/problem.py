@@ -63,7 +63,7 @@ class Problem(Declaration):
     ... def distance_to_three(x):
     ...     return abs(x[0] - 3.0), np.sign(x - 3.0)
     >>> result = cut.Problem(distance_to_three, cut.L2(0.5)).solve(tol=1e-9)
-    >>> print(result.status, round(result.objective, 6), result.x.round(6))
+    >>> print(result.status, round(result.objective, 6), result.x.round(4))
     OPTIMAL 2.0 [2.]
     """
 

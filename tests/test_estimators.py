@@ -47,7 +47,7 @@ EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kin
 CHECKED = {
     LinearSVC(): EQUIVALENCE,
     LinearSVR(): EQUIVALENCE,
-    LinearClassifier("softmax"): {},
+    LinearClassifier("softmax", method="portfolio"): {},
     LinearRegressor(): {},
 }
 VARIANTS = {
