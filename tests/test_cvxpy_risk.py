@@ -133,14 +133,14 @@ def test_cvxpy_form_substitutes(name):
     assert form.value == pytest.approx(f.oracle(x.value)[0])
 
 
-def test_matrix_variables_are_flattened_by_columns():
+def test_matrix_variables_are_flattened_by_rows():
     V, C = cp.Variable((2, 3)), np.arange(6.0).reshape(2, 3)
     f = CvxpyRisk(cp.sum(cp.multiply(C, V)), V)
     x = RNG.standard_normal(6)
     assert f.dim == 6
     value, slope = f.oracle(x)
-    assert value == pytest.approx((C * x.reshape(2, 3, order="F")).sum())
-    np.testing.assert_allclose(slope, C.ravel(order="F"))
+    assert value == pytest.approx((C * x.reshape(2, 3)).sum())
+    np.testing.assert_allclose(slope, C.ravel())
     flat = cp.Variable(6)
     form = f.cvxpy_form(flat)
     flat.value = x

@@ -1,13 +1,14 @@
-"""Replacing the variable of a cvxpy expression, and its gradient."""
+"""Replacing the variable of a cvxpy expression, and its plan."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from cvxpy.transforms.partial_optimize import partial_optimize
 
+import cutplane as cut
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.cvxpy_gradients import with_usable_gradients
-from cutplane.pieces.cvxpy_tools import at, gradient, substitute
+from cutplane.pieces.cvxpy_plan import Plan
+from cutplane.pieces.cvxpy_tools import at, substitute
 
 RNG = np.random.default_rng(11)
 A, B, Y = RNG.standard_normal((4, 3)), RNG.standard_normal((3, 2)), RNG.standard_normal(4)
@@ -70,11 +71,11 @@ def test_substitution_keeps_value_and_convexity(build, shape):
     for _ in range(3):
         point, step = RNG.standard_normal(w.size), RNG.standard_normal(w.size)
         for image in (x, 2 * x - y + step):
-            replaced = substitute(expression, w, image)
+            replaced = substitute(expression, (w,), image)
             assert replaced.is_convex()
             assert {v.id for v in replaced.variables()} == {v.id for v in image.variables()}
             x.value, y.value = point, point + step
-            with at(w, image.value):
+            with at((w,), image.value):
                 assert replaced.value == pytest.approx(expression.value, rel=1e-12, abs=1e-12)
     assert {v.id for v in expression.variables()} == {w.id}
 
@@ -85,18 +86,15 @@ def test_substituted_expressions_can_be_minimised(build, shape):
     w, x = cp.Variable(shape), cp.Variable(int(np.prod(shape)))
     expression = build(w)
     own = cp.Problem(cp.Minimize(expression), [cp.norm(cp.vec(w, order="F")) <= 1]).solve(cp.CLARABEL)
-    other = cp.Problem(cp.Minimize(substitute(expression, w, x)), [cp.norm(x) <= 1]).solve(cp.CLARABEL)
+    other = cp.Problem(cp.Minimize(substitute(expression, (w,), x)), [cp.norm(x) <= 1]).solve(cp.CLARABEL)
     assert other == pytest.approx(own, abs=1e-6)
 
 
 @each_case
 def test_gradient_satisfies_the_subgradient_inequality(build, shape):
     w = cp.Variable(shape)
-    expression = with_usable_gradients(build(w))
-
-    def evaluate(x):
-        with at(w, x):
-            return expression.value, gradient(expression, w)
+    expression = build(w)
+    evaluate = Plan(expression, (w,)).value_and_slope
 
     for _ in range(5):
         x, y = RNG.standard_normal((2, w.size))
@@ -121,20 +119,20 @@ CONSTRAINTS = {
 def test_substitution_in_constraints(build):
     w, x = cp.Variable(3), cp.Variable(3)
     constraint = build(w)
-    replaced, again = substitute(constraint, w, x), substitute(constraint, w, x)
+    replaced, again = substitute(constraint, (w,), x), substitute(constraint, (w,), x)
     assert len({constraint.id, replaced.id, again.id}) == 3
     assert type(replaced) is type(constraint)
     assert replaced.is_dcp()
     for _ in range(4):
         x.value = RNG.standard_normal(3)
-        with at(w, x.value):
+        with at((w,), x.value):
             np.testing.assert_allclose(replaced.violation(), constraint.violation(), atol=1e-12)
 
 
 def test_subexpressions_stay_shared():
     w, x = cp.Variable(3), cp.Variable(3)
     residual = A @ w - Y
-    replaced = substitute(cp.norm1(residual) + cp.norm_inf(residual), w, x)
+    replaced = substitute(cp.norm1(residual) + cp.norm_inf(residual), (w,), x)
     first, second = (term.args[0] for term in replaced.args)
     assert first is second
 
@@ -142,15 +140,16 @@ def test_subexpressions_stay_shared():
 def test_an_expression_without_the_variable_is_returned_as_it_is():
     w, x, other = cp.Variable(3), cp.Variable(3), cp.Variable(2)
     expression = cp.norm1(other)
-    assert substitute(expression, w, x) is expression
-    w.value = np.ones(3)
-    np.testing.assert_array_equal(gradient(cp.Constant(1.0) + 0, w), np.zeros(3))
+    assert substitute(expression, (w,), x) is expression
+    np.testing.assert_array_equal(
+        Plan(cp.Constant(1.0) + 0, (w,)).value_and_slope(np.ones(3))[1], np.zeros(3)
+    )
 
 
 def test_atoms_that_cannot_be_rebuilt_are_named():
     w, s = cp.Variable(3), cp.Variable(nonneg=True)
     with pytest.raises(InvalidInputError, match="perspective"):
-        substitute(cp.perspective(cp.sum_squares(w), s), w, cp.Variable(3))
+        substitute(cp.perspective(cp.sum_squares(w), s), (w,), cp.Variable(3))
 
 
 def test_partial_minimisation_cannot_be_rebuilt():
@@ -158,32 +157,34 @@ def test_partial_minimisation_cannot_be_rebuilt():
     inner = cp.Problem(cp.Minimize(cp.norm1(w - u) + cp.sum_squares(u)))
     expression = partial_optimize(inner, [u], [w], cp.CLARABEL)
     with pytest.raises(InvalidInputError, match="cannot be rebuilt"):
-        substitute(expression, w, cp.Variable(3))
+        substitute(expression, (w,), cp.Variable(3))
 
 
 def test_a_scalar_variable():
     w, x = cp.Variable(), cp.Variable(1)
-    replaced = substitute(cp.square(w - 1), w, x)
+    replaced = substitute(cp.square(w - 1), (w,), x)
     x.value = np.array([3.0])
     assert replaced.value == 4.0
-    with at(w, x.value):
+    with at((w,), x.value):
         assert w.value == 3.0
-        np.testing.assert_array_equal(gradient(cp.square(w - 1), w), [4.0])
+    np.testing.assert_array_equal(Plan(cp.square(w - 1), (w,)).value_and_slope(x.value)[1], [4.0])
 
 
 def test_values_are_restored_also_after_an_error():
     w = cp.Variable((2, 2))
-    with at(w, np.arange(4.0)):
-        np.testing.assert_array_equal(w.value, [[0.0, 2.0], [1.0, 3.0]])
+    with at((w,), np.arange(4.0)):
+        np.testing.assert_array_equal(w.value, [[0.0, 1.0], [2.0, 3.0]])
     assert w.value is None
-    with pytest.raises(ZeroDivisionError), at(w, np.arange(4.0)):
+    with pytest.raises(ZeroDivisionError), at((w,), np.arange(4.0)):
         raise ZeroDivisionError
     assert w.value is None
 
 
-def test_no_gradient_outside_the_domain():
+def test_no_slope_outside_the_domain():
     w = cp.Variable(2, name="w")
-    with at(w, np.array([-1.0, 1.0])), pytest.raises(OracleError, match="no subgradient"):
-        gradient(cp.norm1(w) - cp.sum(cp.log(w)), w)
-    with at(w, np.ones(2)), pytest.raises(OracleError, match="no gradient in cvxpy"):
-        gradient(cp.norm_inf(w), w)
+    plan = Plan(cp.norm1(w) - cp.sum(cp.log(w)), (w,))
+    assert plan.value_and_slope(np.array([-1.0, 1.0])) == (np.inf, None)
+    with pytest.raises(OracleError, match=r"no subgradient of .* at w"):
+        cut.CvxpyRegularizer(-cp.sum(cp.log(w)), w).subgradient(np.zeros(2))
+    with pytest.raises(OracleError, match="no gradient of cummax"):
+        Plan(cp.sum(cp.cummax(w)), (w,)).value_and_slope(np.ones(2))

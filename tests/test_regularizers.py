@@ -515,14 +515,14 @@ def test_a_cvxpy_regularizer_of_a_matrix():
     V = cp.Variable((2, 3), name="V")
     regularizer = CvxpyRegularizer(cp.norm(V, "nuc"), V, 0.5)
     x = RNG.standard_normal(6)
-    matrix = x.reshape((2, 3), order="F")
+    matrix = x.reshape(2, 3)
     assert regularizer.value(x) == pytest.approx(0.5 * np.linalg.norm(matrix, "nuc"))
     y = cp.Variable(6)
     prox = cp.Problem(cp.Minimize(regularizer.cvxpy_form(y) + 0.5 * cp.sum_squares(y - x)))
     prox.solve(cp.CLARABEL)
     u, s, vt = np.linalg.svd(matrix, full_matrices=False)
     shrunk = u @ np.diag(np.maximum(s - 0.5, 0)) @ vt
-    np.testing.assert_allclose(y.value.reshape((2, 3), order="F"), shrunk, atol=1e-5)
+    np.testing.assert_allclose(y.value.reshape(2, 3), shrunk, atol=1e-5)
     assert V.value is None
     outside = CvxpyRegularizer(-cp.sum(cp.log(V)), V)
     assert outside.value(-np.ones(6)) == math.inf

@@ -1,45 +1,72 @@
-"""What pieces of a problem need in order to be cvxpy objects: evaluation, gradients, and another variable."""
+"""What pieces of a problem need in order to be cvxpy objects: values, and another variable."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from cutplane.exceptions import InvalidInputError, NotConvexError, OracleError
+from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 
 
-def check_variable(owner: str, variable: Any) -> None:
-    """Raise `InvalidInputError` unless `variable` is a cvxpy variable without attributes.
+def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
+    """Return one variable, or a sequence of them, as a tuple.
 
-    Attributes (``nonneg=True``, ``PSD=True``, ``bounds=...``) are constraints that would be lost silently
-    when the variable is replaced; they belong into a `CvxpySet`.
+    Raises `InvalidInputError` unless they are different cvxpy variables without attributes. Attributes
+    (``nonneg=True``, ``PSD=True``, ``bounds=...``) are constraints that would be lost silently when the
+    variable is replaced; they belong into a `CvxpySet`.
     """
     import cvxpy as cp
 
-    if not isinstance(variable, cp.Variable):
-        raise InvalidInputError(f"{owner}.variable must be a cvxpy.Variable, got {type(variable).__name__}.")
-    attributes = sorted(name for name, value in variable.attributes.items() if value)
-    if attributes:
-        raise InvalidInputError(
-            f"{owner}.variable has the attributes {attributes}; declare a plain "
-            f"cvxpy.Variable({variable.shape}) and state them as constraints in a CvxpySet."
-        )
+    found = tuple(variables) if isinstance(variables, list | tuple) else (variables,)
+    if not found:
+        raise InvalidInputError(f"{owner}.variable must be one cvxpy.Variable or several, got none.")
+    for variable in found:
+        if not isinstance(variable, cp.Variable):
+            raise InvalidInputError(
+                f"{owner}.variable must be a cvxpy.Variable, got {type(variable).__name__}."
+            )
+        attributes = sorted(name for name, value in variable.attributes.items() if value)
+        if attributes:
+            raise InvalidInputError(
+                f"{owner}.variable has the attributes {attributes}; declare a plain "
+                f"cvxpy.Variable({variable.shape}) and state them as constraints in a CvxpySet."
+            )
+    if len({variable.id for variable in found}) < len(found):
+        raise InvalidInputError(f"{owner}.variable has {names(found)}; they must be different.")
+    return found
 
 
-def check_depends_only_on(owner: str, piece: Any, variable: Any) -> None:
+def names(variables: tuple[Any, ...]) -> str:
+    """Show one variable as its name, several as a list."""
+    shown = [variable.name() for variable in variables]
+    return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+
+
+def total_size(variables: tuple[Any, ...]) -> int:
+    """Return the number of entries of all variables."""
+    return sum(int(variable.size) for variable in variables)
+
+
+def pieces(variables: Sequence[Any], x: Any) -> list[Any]:
+    """Return the parts of the vector x that belong to each variable."""
+    ends = np.cumsum([variable.size for variable in variables])
+    return [x[end - variable.size : end] for variable, end in zip(variables, ends, strict=True)]
+
+
+def check_depends_only_on(owner: str, piece: Any, variables: tuple[Any, ...]) -> None:
     """Raise `InvalidInputError` if a cvxpy object has other variables, or parameters without a value."""
-    others = [found.name() for found in piece.variables() if found is not variable]
+    allowed = {variable.id for variable in variables}
+    others = [found.name() for found in piece.variables() if found.id not in allowed]
     if others:
         raise InvalidInputError(
-            f"{owner} may depend on its variable {variable.name()} only, but {piece} depends on {others}."
+            f"{owner} may depend on its variable {names(variables)} only, but {piece} depends on {others}."
         )
     unset = [parameter.name() for parameter in piece.parameters() if parameter.value is None]
     if unset:
@@ -67,56 +94,44 @@ def shortened(expression: Any, width: int = 200) -> str:
 
 
 @contextmanager
-def at(variable: Any, x: Array) -> Iterator[None]:
-    """Give `variable` the value x for a while: of shape (variable.size,), in column-major order.
+def at(variables: Sequence[Any], x: Array) -> Iterator[None]:
+    """Give variables the value x for a while: their concatenation, matrices in row-major order.
 
     Only one thread at a time: expressions share variables.
     """
     with _LOCK:
-        before = variable.value
-        variable.value = np.reshape(x, variable.shape, order="F")
+        before = [variable.value for variable in variables]
         try:
+            for variable, part in zip(variables, pieces(variables, x), strict=True):
+                variable.value = np.reshape(part, variable.shape)
             with np.errstate(all="ignore"):
                 yield
         finally:
-            variable.value = before
+            for variable, value in zip(variables, before, strict=True):
+                variable.value = value
 
 
-def gradient(expression: Any, variable: Any) -> Array:
-    """Return a subgradient of a convex scalar expression at the variable's present value.
+def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
+    """Return a cvxpy expression or constraint with x, a vector, in the place of its variables.
 
-    It has shape (variable.size,), in column-major order. `with_usable_gradients` replaces atoms without a
-    gradient. An `OracleError` says that there is none: outside the domain of an atom, or at its boundary.
+    The new one shares with the old one all subexpressions that do not depend on them; a constraint gets
+    dual variables and an id of its own. Atoms that cannot be rebuilt raise an `InvalidInputError`.
     """
-    slope: Any
-    try:
-        slope = expression.grad.get(variable, 0.0)
-    except NotImplementedError as error:
-        raise OracleError(f"An atom of {expression} has no gradient in cvxpy.") from error
-    except TypeError:  # a sum of a gradient and None, which is cvxpy's gradient outside the domain
-        slope = None
-    dense = slope.toarray() if sparse.issparse(slope) else np.asarray(slope, dtype=np.float64)
-    if not np.isfinite(dense).all():
-        raise OracleError(
-            f"cvxpy has no subgradient of {expression} at {variable.name()} = {variable.value}: outside the "
-            "domain of an atom, or at its boundary; keep the feasible set in the interior of the domain."
-        )
-    return np.array(np.broadcast_to(np.ravel(dense), (variable.size,)))
-
-
-def substitute(piece: Any, variable: Any, x: Any) -> Any:
-    """Return a cvxpy expression or constraint with `variable` replaced by x, of shape (variable.size,).
-
-    The new one shares with the old one all subexpressions that do not depend on `variable`; a constraint
-    gets dual variables and an id of its own. Atoms that cannot be rebuilt raise an `InvalidInputError`.
-    """
-    import cvxpy as cp
-
-    image = x if variable.shape == (x.size,) else cp.reshape(x, variable.shape, order="F")
-    result = _rewrite(piece, {id(variable): image})
-    if _holds(result, variable) and not _holds(x, variable):
+    parts = [x] if len(variables) == 1 else pieces(variables, x)
+    images = {
+        id(variable): part if variable.shape == part.shape else _shaped(part, variable.shape)
+        for variable, part in zip(variables, parts, strict=True)
+    }
+    result = _rewrite(piece, images)
+    if any(_holds(result, variable) and not _holds(x, variable) for variable in variables):
         raise InvalidInputError(f"{type(piece).__name__} {piece} cannot be rebuilt with another variable.")
     return result
+
+
+def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
+    import cvxpy as cp
+
+    return cp.reshape(part, shape, order="C")
 
 
 def _rewrite(node: Any, done: dict[int, Any]) -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.cvxpy_tools import (
-    at,
+    as_variables,
     check_convex,
     check_depends_only_on,
-    check_variable,
-    gradient,
+    names,
+    shortened,
     substitute,
+    total_size,
 )
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer, check_lam
 
@@ -28,8 +29,8 @@ class CvxpyRegularizer(Regularizer):
     ----------
     expression : cvxpy.Expression
         A scalar, convex by cvxpy's rules (DCP), in `variable` only.
-    variable : cvxpy.Variable
-        Without attributes. A matrix variable stands for the vector of its entries in column-major order.
+    variable : cvxpy.Variable or sequence of them
+        Without attributes. x is their concatenation, matrices in row-major order.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -53,41 +54,46 @@ class CvxpyRegularizer(Regularizer):
     expression: Any
     variable: Any
     lam: float = 1.0
+    variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", check_lam(self.lam))
-        check_variable("CvxpyRegularizer", self.variable)
+        variables = as_variables("CvxpyRegularizer", self.variable)
         check_convex("CvxpyRegularizer", self.expression)
-        check_depends_only_on("CvxpyRegularizer", self.expression, self.variable)
+        check_depends_only_on("CvxpyRegularizer", self.expression, variables)
+        set_fields(self, lam=check_lam(self.lam), variables=variables)
 
     def __repr__(self) -> str:
-        return f"CvxpyRegularizer({self.expression}, {self.variable.name()}, lam={self.lam:g})"
+        return f"CvxpyRegularizer({self.expression}, {names(self.variables)}, lam={self.lam:g})"
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if the variable does not have `dim` entries."""
-        if self.variable.size != dim:
+        size = total_size(self.variables)
+        if size != dim:
             raise InvalidInputError(
-                f"The variable of {self!r} has {self.variable.size} entries, "
-                f"but the problem has dimension {dim}."
+                f"The variable of {self!r} has {size} entries, but the problem has dimension {dim}."
             )
 
     def value(self, x: Array) -> float:
         """Return g(x); inf outside the domain of an atom."""
-        with at(self.variable, x):
-            value = float(self.expression.value)
-        return math.inf if math.isnan(value) else self.lam * value
+        return self.lam * self._plan.value(x)
 
     def subgradient(self, x: Array) -> Array:
-        """Return a subgradient by cvxpy's chain rule."""
-        with at(self.variable, x):
-            return self.lam * gradient(self._differentiable, self.variable)
+        """Return a subgradient by the chain rule."""
+        slope = self._plan.value_and_slope(x)[1]
+        if slope is None:
+            raise OracleError(
+                f"There is no subgradient of {shortened(self.expression)} at {names(self.variables)} = {x}: "
+                "outside the domain of an atom, or at its boundary; keep the feasible set in the interior of "
+                "the domain."
+            )
+        return self.lam * slope
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return lam times the expression with x in the place of the variable."""
-        return self.lam * substitute(self.expression, self.variable, x)
+        """Return lam times the expression with x in the place of the variables."""
+        return self.lam * substitute(self.expression, self.variables, x)
 
     @cached_property
-    def _differentiable(self) -> Any:
-        from cutplane.pieces.cvxpy_gradients import with_usable_gradients
+    def _plan(self) -> Any:
+        from cutplane.pieces.cvxpy_plan import Plan
 
-        return with_usable_gradients(self.expression)
+        return Plan(self.expression, self.variables)

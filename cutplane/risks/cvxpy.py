@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +9,13 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.cvxpy_tools import (
-    at,
+    as_variables,
     check_convex,
     check_depends_only_on,
-    check_variable,
-    gradient,
+    names,
     shortened,
     substitute,
+    total_size,
 )
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
@@ -26,16 +24,16 @@ from cutplane.risks.base import Risk
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CvxpyRisk(Risk):
-    """f(x), a convex scalar cvxpy expression of one variable, with cvxpy's own subgradients.
+    """f(x), a convex scalar cvxpy expression of variables whose entries x holds.
 
     Parameters
     ----------
     expression : cvxpy.Expression
         Scalar and convex by cvxpy's rules (DCP). Its parameters need values, which may change between solves.
-    variable : cvxpy.Variable
-        The only variable of the expression, of any shape and without attributes: what it may be is declared
-        by the feasible set. x is the vector of its entries in column-major order, cvxpy's own: the variable
-        has the value ``x.reshape(variable.shape, order="F")``.
+    variable : cvxpy.Variable or sequence of them
+        The variables of the expression, of any shape and without attributes: what they may be is declared
+        by the feasible set. x is their concatenation, each with its entries in row-major order, so that a
+        single one has the value ``x.reshape(variable.shape)``.
 
     Raises
     ------
@@ -48,8 +46,9 @@ class CvxpyRisk(Risk):
     Notes
     -----
     Outside the domain of the expression the value is inf, with a zero subgradient. So it is at those points
-    on the boundary of the domain where no subgradient exists, as for x ln x at 0. The variable keeps its
-    value: it is set for a query and then restored.
+    on the boundary of the domain where no subgradient exists, as for x ln x at 0. The expression
+    is compiled once into products with matrices and functions of numpy; it is compiled again when a parameter
+    has another value. Queries do not touch the values of the variables, so that threads may share a risk.
 
     Examples
     --------
@@ -67,17 +66,20 @@ class CvxpyRisk(Risk):
     expression: Any
     variable: Any
     dim: int = field(init=False)
-    _differentiable: Any = field(init=False)
+    variables: tuple[Any, ...] = field(init=False)
+    _plan: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        from cutplane.pieces.cvxpy_gradients import with_usable_gradients
+        variables = as_variables("CvxpyRisk", self.variable)
+        _check(self.expression, variables)
+        from cutplane.pieces.cvxpy_plan import Plan
 
-        _check(self.expression, self.variable)
-        set_fields(self, dim=int(self.variable.size), _differentiable=with_usable_gradients(self.expression))
+        plan = Plan(self.expression, variables)
+        set_fields(self, dim=total_size(variables), variables=variables, _plan=plan)
         self._check_gradients()
 
     def __repr__(self) -> str:
-        return f"CvxpyRisk({shortened(self.expression)}, {self.variable.name()})"
+        return f"CvxpyRisk({shortened(self.expression)}, {names(self.variables)})"
 
     @property
     def infima(self) -> Array:
@@ -86,38 +88,27 @@ class CvxpyRisk(Risk):
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`; inf and zero outside the domain."""
-        with at(self.variable, x):
-            # With some room in these constraints, cvxpy would evaluate x^2 / y at a small negative y.
-            if all(constraint.value(tolerance=0.0) for constraint in self.expression.domain):
-                value = float(np.asarray(self.expression.value).item())
-                with suppress(OracleError):  # raised at the boundary, where there is no subgradient
-                    slope = gradient(self._differentiable, self.variable)
-                    if math.isfinite(value):
-                        return value, slope
-        return math.inf, np.zeros(self.dim)
+        value, slope = self._plan.value_and_slope(x)
+        return value, np.zeros(self.dim) if slope is None else slope
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the expression with its variable replaced by x, a cvxpy expression of shape (dim,)."""
-        return substitute(self.expression, self.variable, x)
+        """Return the expression with its variables replaced by x, a cvxpy expression of shape (dim,)."""
+        return substitute(self.expression, self.variables, x)
 
     def _check_gradients(self) -> None:
-        with at(self.variable, np.ones(self.dim)):
-            try:
-                self._differentiable.grad  # noqa: B018
-            except TypeError:
-                pass  # cvxpy added None, its gradient outside the domain of a term, to that of another term
-            except (NotImplementedError, ValueError) as error:
-                raise InvalidInputError(
-                    f"cvxpy cannot compute a gradient of {shortened(self.expression)}. Write it with other "
-                    "atoms, or give its value and a subgradient in a function decorated with @cutplane.risk."
-                ) from error
+        try:
+            self.oracle(np.ones(self.dim))
+        except (OracleError, NotImplementedError, ValueError) as error:
+            raise InvalidInputError(
+                f"cvxpy cannot compute a gradient of {shortened(self.expression)}. Write it with other "
+                "atoms, or give its value and a subgradient in a function decorated with @cutplane.risk."
+            ) from error
 
 
-def _check(expression: Any, variable: Any) -> None:
-    check_variable("CvxpyRisk", variable)
+def _check(expression: Any, variables: tuple[Any, ...]) -> None:
     check_convex("CvxpyRisk", expression)
-    check_depends_only_on("CvxpyRisk", expression, variable)
+    check_depends_only_on("CvxpyRisk", expression, variables)
     if not expression.variables():
         raise InvalidInputError(
-            f"CvxpyRisk.expression {shortened(expression)} is constant; it must depend on {variable.name()}."
+            f"CvxpyRisk.expression {shortened(expression)} is constant; it must depend on {names(variables)}."
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
-from cutplane.pieces.cvxpy_tools import at, check_depends_only_on, check_variable, substitute
+from cutplane.pieces.cvxpy_tools import as_variables, at, check_depends_only_on, names, substitute, total_size
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
@@ -24,8 +24,8 @@ class CvxpySet(FeasibleSet):
     ----------
     constraints : cvxpy constraint or sequence of them
         Convex by cvxpy's rules (DCP); in `variable` only.
-    variable : cvxpy.Variable
-        Without attributes. A matrix variable stands for the vector of its entries in column-major order.
+    variable : cvxpy.Variable or sequence of them
+        Without attributes. x is their concatenation, matrices in row-major order.
 
     Raises
     ------
@@ -46,11 +46,12 @@ class CvxpySet(FeasibleSet):
 
     constraints: Sequence[Any]
     variable: Any
+    variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         import cvxpy as cp
 
-        check_variable("CvxpySet", self.variable)
+        variables = as_variables("CvxpySet", self.variable)
         single = isinstance(self.constraints, cp.Constraint)
         constraints = (self.constraints,) if single else tuple(self.constraints)
         for constraint in constraints:
@@ -62,18 +63,18 @@ class CvxpySet(FeasibleSet):
                 raise NotConvexError(
                     f"The constraint {constraint} is not convex by cvxpy's rules (https://dcp.cvxpy.org)."
                 )
-            check_depends_only_on("CvxpySet", constraint, self.variable)
-        set_fields(self, constraints=constraints, dim=self.variable.size)
+            check_depends_only_on("CvxpySet", constraint, variables)
+        set_fields(self, constraints=constraints, variables=variables, dim=total_size(variables))
 
     def __repr__(self) -> str:
-        return f"CvxpySet([{', '.join(map(str, self.constraints))}], {self.variable.name()})"
+        return f"CvxpySet([{', '.join(map(str, self.constraints))}], {names(self.variables)})"
 
     def violation(self, x: Array) -> float:
         """Return the largest violation, as cvxpy measures it; inf outside the domain of an atom."""
-        with at(self.variable, x):
+        with at(self.variables, x):
             worst = max((float(np.max(c.violation())) for c in self.constraints), default=0.0)
         return math.inf if math.isnan(worst) else worst
 
     def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return the constraints with x in the place of the variable."""
-        return [substitute(constraint, self.variable, x) for constraint in self.constraints]
+        """Return the constraints with x in the place of the variables."""
+        return [substitute(constraint, self.variables, x) for constraint in self.constraints]
