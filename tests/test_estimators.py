@@ -47,7 +47,7 @@ EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kin
 CHECKED = {
     LinearSVC(): EQUIVALENCE,
     LinearSVR(): EQUIVALENCE,
-    LinearClassifier("softmax", method="portfolio"): {},
+    LinearClassifier("softmax"): EQUIVALENCE,
     LinearRegressor(): {},
 }
 VARIANTS = {
