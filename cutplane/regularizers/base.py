@@ -60,10 +60,13 @@ class Regularizer(ABC):
     ----------
     domain : FeasibleSet or None
         Where g is finite, as a box; None if that is everywhere, or no box.
+    cvxpy_variables : tuple of cvxpy.Variable
+        The variables whose entries x holds, for `Result.value`; () if g was not given by cvxpy.
     """
 
     lam: float
     domain: FeasibleSet | None = None
+    cvxpy_variables: tuple[Any, ...] = ()
 
     @abstractmethod
     def value(self, x: Array) -> float:

@@ -38,6 +38,8 @@ class Risk(ABC):
         Whether f is linear, so that its only cut is the function itself.
     splits_sums : bool
         Whether a sum with this risk gives a cut for each block of each term.
+    cvxpy_variables : tuple of cvxpy.Variable
+        The variables whose entries x holds, for `Result.value`; () if f was not given by cvxpy.
     """
 
     dim: int
@@ -46,6 +48,7 @@ class Risk(ABC):
     black_box: bool = True
     linear: bool = False
     splits_sums: bool = False
+    cvxpy_variables: tuple[Any, ...] = ()
 
     @property
     def infima(self) -> Array:
