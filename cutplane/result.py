@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.gap import relative_gap
 from cutplane.engine.history import History
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.html import table
 from cutplane.pieces.validation import Array
 from cutplane.status import Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from cutplane.engine.declaration import Declaration
 
 _NOTICED = 0.1  # seconds that a person waits without noticing
 
@@ -227,6 +230,43 @@ class Result(BaseResult):
     def gap(self) -> float:
         """The relative gap."""
         return relative_gap(self.lower_bound, self.objective, self.certificate.scale)
+
+    def value(self, expression: Any, problem: Declaration | None = None) -> Any:
+        """Return the value at x of a cvxpy variable of the problem, or of an expression in such variables.
+
+        Parameters
+        ----------
+        expression : cvxpy.Expression
+            Its variables are those of a `CvxpyRisk`, a `CvxpyRegularizer` or a `CvxpySet` of the problem.
+        problem : Problem, optional
+            Needed for a result that was loaded from a file.
+
+        Returns
+        -------
+        float or ndarray of the shape of the expression
+
+        Raises
+        ------
+        InvalidInputError
+            If the expression has other variables, no feasible point was found, or the problem is not known.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, cutplane as cut
+        >>> w, s = cp.Variable((2, 2), name="W"), cp.Variable(name="s")
+        >>> risk = cut.CvxpyRisk(cp.sum_squares(w - s) + cp.abs(s - 1), [w, s])
+        >>> result = cut.Problem(risk, cut.L2(1e-3)).solve(tol=1e-6)
+        >>> result.value(w).shape, round(float(result.value(cp.sum(w) - 4 * s)), 1)
+        ((2, 2), -0.0)
+        """
+        from cutplane.pieces.cvxpy_tools import value_at
+
+        problem = self.certificate.problem if problem is None else problem
+        if problem is None or self.x is None:
+            missing = "the problem, which a file does not hold" if problem is None else "a feasible point"
+            raise InvalidInputError(f"The value of an expression needs {missing}.")
+        pieces = (problem.risk, problem.regularizer, problem.feasible_set)
+        return value_at(expression, [piece.cvxpy_variables for piece in pieces], self.x)
 
     def save(self, path: str | Path) -> Path:
         """Write cuts, bounds, points and history to a file; `cutplane.load` reads it in any process.

@@ -13,7 +13,7 @@ from scipy import sparse
 from cutplane.decomposition.conic import ConicStage
 from cutplane.decomposition.stage import LinearStage, Stage
 from cutplane.exceptions import InvalidInputError, NotConvexError
-from cutplane.pieces.cvxpy_tools import check_variable
+from cutplane.pieces.cvxpy_tools import as_variables
 from cutplane.pieces.validation import Array
 
 
@@ -47,7 +47,7 @@ def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]
 def _check(problem: Any, variable: Any, scenarios: Sequence[Any]) -> None:
     if not isinstance(problem, cp.Problem):
         raise InvalidInputError(f"ValueFunction needs a cvxpy.Problem, got {type(problem).__name__}.")
-    check_variable("ValueFunction", variable)
+    as_variables("ValueFunction", variable)
     if not isinstance(problem.objective, cp.Minimize):
         raise InvalidInputError("ValueFunction needs a problem that minimises; minimise the negative.")
     if not problem.is_dcp():

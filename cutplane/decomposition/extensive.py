@@ -22,7 +22,7 @@ def of_cvxpy(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]]
         pairs += [(other, cp.Variable(other.shape, **_attributes(other))) for other in others]
         pieces = [problem.objective.expr, *problem.constraints]
         for old, new in pairs:
-            pieces = [substitute(piece, old, cp.vec(new, order="F")) for piece in pieces]
+            pieces = [substitute(piece, (old,), new) for piece in pieces]
         objective = objective + weight * pieces[0]
         constraints += pieces[1:]
     return cp.Problem(cp.Minimize(objective), constraints)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.cvxpy_tools import check_variable
+from cutplane.pieces.cvxpy_tools import as_variables
 from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_vector
 
@@ -113,11 +113,11 @@ class CvxpySubproblem:
 
         if not isinstance(problem, cp.Problem) or not isinstance(problem.objective, cp.Minimize):
             raise InvalidInputError(f"CvxpySubproblem needs a cvxpy.Problem that minimises, got {problem!r}.")
-        check_variable("CvxpySubproblem", variable)
+        as_variables("CvxpySubproblem", variable)
         self.size = int(variable.size)
         self._variable, self._options = variable, options
         self._prices = cp.Parameter(self.size)
-        objective = problem.objective.expr + self._prices @ cp.vec(variable, order="F")
+        objective = problem.objective.expr + self._prices @ cp.vec(variable, order="C")
         self._problem = cp.Problem(cp.Minimize(objective), problem.constraints)
 
     def __repr__(self) -> str:
@@ -130,4 +130,4 @@ class CvxpySubproblem:
         if self._variable.value is None:
             raise OracleError(f"{self!r} has no solution: cvxpy says {self._problem.status}.")
         value: Any = self._problem.objective.value
-        return float(value), np.ravel(self._variable.value, order="F")
+        return float(value), np.ravel(self._variable.value)

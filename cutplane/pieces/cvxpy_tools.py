@@ -128,6 +128,22 @@ def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
     return result
 
 
+def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> Any:
+    """Return the value of a cvxpy expression where x holds the entries of the variables of each layout."""
+    import cvxpy as cp
+
+    if not isinstance(expression, cp.Expression):
+        raise InvalidInputError(f"The expression must be one of cvxpy's, got {type(expression).__name__}.")
+    for variables in filter(None, layouts):
+        expression = substitute(expression, variables, cp.Constant(x))
+    unknown = [variable.name() for variable in expression.variables()]
+    if unknown:
+        raise InvalidInputError(
+            f"{shortened(expression)} has variables that are not of the problem: {unknown}."
+        )
+    return expression.value
+
+
 def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
     import cvxpy as cp
 

@@ -67,12 +67,15 @@ class Regularizer(ABC):
         Where g is finite, as a box; None if that is everywhere, or no box.
     dim : int or None
         The only dimension that g fits, if it says one.
+    cvxpy_variables : tuple of cvxpy.Variable
+        The variables whose entries x holds, for `Result.value`; () if g was not given by cvxpy.
     """
 
     lam: float
     domain: FeasibleSet | None = None
     dim: int | None = None
     __array_ufunc__ = None  # numpy leaves its operators to ours
+    cvxpy_variables: tuple[Any, ...] = ()
 
     @abstractmethod
     def value(self, x: Array) -> float:

@@ -54,20 +54,20 @@ class CvxpyRegularizer(Regularizer):
     expression: Any
     variable: Any
     lam: float = 1.0
-    variables: tuple[Any, ...] = field(init=False)
+    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         variables = as_variables("CvxpyRegularizer", self.variable)
         check_convex("CvxpyRegularizer", self.expression)
         check_depends_only_on("CvxpyRegularizer", self.expression, variables)
-        set_fields(self, lam=check_lam(self.lam), variables=variables)
+        set_fields(self, lam=check_lam(self.lam), cvxpy_variables=variables)
 
     def __repr__(self) -> str:
-        return f"CvxpyRegularizer({self.expression}, {names(self.variables)}, lam={self.lam:g})"
+        return f"CvxpyRegularizer({self.expression}, {names(self.cvxpy_variables)}, lam={self.lam:g})"
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if the variable does not have `dim` entries."""
-        size = total_size(self.variables)
+        size = total_size(self.cvxpy_variables)
         if size != dim:
             raise InvalidInputError(
                 f"The variable of {self!r} has {size} entries, but the problem has dimension {dim}."
@@ -82,18 +82,18 @@ class CvxpyRegularizer(Regularizer):
         slope = self._plan.value_and_slope(x)[1]
         if slope is None:
             raise OracleError(
-                f"There is no subgradient of {shortened(self.expression)} at {names(self.variables)} = {x}: "
-                "outside the domain of an atom, or at its boundary; keep the feasible set in the interior of "
-                "the domain."
+                f"There is no subgradient of {shortened(self.expression)} at "
+                f"{names(self.cvxpy_variables)} = {x}: outside the domain of an atom, or at its boundary; "
+                "keep the feasible set in the interior of the domain."
             )
         return self.lam * slope
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return lam times the expression with x in the place of the variables."""
-        return self.lam * substitute(self.expression, self.variables, x)
+        return self.lam * substitute(self.expression, self.cvxpy_variables, x)
 
     @cached_property
     def _plan(self) -> Any:
         from cutplane.pieces.cvxpy_plan import Plan
 
-        return Plan(self.expression, self.variables)
+        return Plan(self.expression, self.cvxpy_variables)

@@ -51,6 +51,8 @@ class Risk(ABC):
     domain : FeasibleSet or None
         Where f is finite: a simple set, separation oracles, or both, which a `Problem` intersects with its
         feasible set; None if that is everywhere on it.
+    cvxpy_variables : tuple of cvxpy.Variable
+        The variables whose entries x holds, for `Result.value`; () if f was not given by cvxpy.
     """
 
     dim: int
@@ -62,6 +64,7 @@ class Risk(ABC):
     open: bool = False
     __array_ufunc__ = None  # numpy leaves its operators to ours
     domain: FeasibleSet | None = None
+    cvxpy_variables: tuple[Any, ...] = ()
 
     @property
     def infima(self) -> Array:

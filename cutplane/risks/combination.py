@@ -51,12 +51,14 @@ class WeightedSum(Risk):
     dim: int = field(init=False)
     n_blocks: int = field(init=False)
     exact: bool = field(init=False)
+    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         set_fields(
             self,
             exact=all(r.exact for _, r in self.terms),
             dim=self.terms[0][1].dim,
+            cvxpy_variables=next((r.cvxpy_variables for _, r in self.terms if r.cvxpy_variables), ()),
             n_blocks=sum(r.n_blocks for _, r in self.terms) if self.separate else 1,
         )
 

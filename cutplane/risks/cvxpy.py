@@ -66,7 +66,7 @@ class CvxpyRisk(Risk):
     expression: Any
     variable: Any
     dim: int = field(init=False)
-    variables: tuple[Any, ...] = field(init=False)
+    cvxpy_variables: tuple[Any, ...] = field(init=False)
     _plan: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,11 +75,11 @@ class CvxpyRisk(Risk):
         from cutplane.pieces.cvxpy_plan import Plan
 
         plan = Plan(self.expression, variables)
-        set_fields(self, dim=total_size(variables), variables=variables, _plan=plan)
+        set_fields(self, dim=total_size(variables), cvxpy_variables=variables, _plan=plan)
         self._check_gradients()
 
     def __repr__(self) -> str:
-        return f"CvxpyRisk({shortened(self.expression)}, {names(self.variables)})"
+        return f"CvxpyRisk({shortened(self.expression)}, {names(self.cvxpy_variables)})"
 
     @property
     def infima(self) -> Array:
@@ -93,7 +93,7 @@ class CvxpyRisk(Risk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the expression with its variables replaced by x, a cvxpy expression of shape (dim,)."""
-        return substitute(self.expression, self.variables, x)
+        return substitute(self.expression, self.cvxpy_variables, x)
 
     def _check_gradients(self) -> None:
         try:

@@ -155,11 +155,14 @@ class FeasibleSet(ABC):
         Whether X is bounded; None if not known.
     nonnegative : bool
         Whether X is known to lie in the nonnegative orthant, where an l1 norm is linear.
+    cvxpy_variables : tuple of cvxpy.Variable
+        The variables whose entries x holds, for `Result.value`; () if X was not given by cvxpy.
     """
 
     dim: int | None = None
     bounded: bool | None = None
     nonnegative: bool = False
+    cvxpy_variables: tuple[Any, ...] = ()
 
     @abstractmethod
     def violation(self, x: Array) -> float:

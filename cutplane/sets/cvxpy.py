@@ -46,7 +46,7 @@ class CvxpySet(FeasibleSet):
 
     constraints: Sequence[Any]
     variable: Any
-    variables: tuple[Any, ...] = field(init=False)
+    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         import cvxpy as cp
@@ -64,17 +64,17 @@ class CvxpySet(FeasibleSet):
                     f"The constraint {constraint} is not convex by cvxpy's rules (https://dcp.cvxpy.org)."
                 )
             check_depends_only_on("CvxpySet", constraint, variables)
-        set_fields(self, constraints=constraints, variables=variables, dim=total_size(variables))
+        set_fields(self, constraints=constraints, cvxpy_variables=variables, dim=total_size(variables))
 
     def __repr__(self) -> str:
-        return f"CvxpySet([{', '.join(map(str, self.constraints))}], {names(self.variables)})"
+        return f"CvxpySet([{', '.join(map(str, self.constraints))}], {names(self.cvxpy_variables)})"
 
     def violation(self, x: Array) -> float:
         """Return the largest violation, as cvxpy measures it; inf outside the domain of an atom."""
-        with at(self.variables, x):
+        with at(self.cvxpy_variables, x):
             worst = max((float(np.max(c.violation())) for c in self.constraints), default=0.0)
         return math.inf if math.isnan(worst) else worst
 
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return the constraints with x in the place of the variables."""
-        return [substitute(constraint, self.variables, x) for constraint in self.constraints]
+        return [substitute(constraint, self.cvxpy_variables, x) for constraint in self.constraints]
