@@ -93,7 +93,7 @@ class CvxpySubproblem:
     problem : cvxpy.Problem
         A minimisation, bounded for all prices.
     variable : cvxpy.Variable
-        x, of any shape, in column-major order.
+        x, of any shape, row after row.
     **options
         Passed to cvxpy's ``solve``.
 

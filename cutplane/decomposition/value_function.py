@@ -42,7 +42,7 @@ class ValueFunction(OnDemandRisk):
         A minimisation that is convex in all its variables by cvxpy's rules (DCP), for every scenario; by
         those for parameters too (DPP), or it is slow to set up.
     variable : cvxpy.Variable
-        The first stage, x: of any shape (in column-major order), without attributes.
+        The first stage, x: of any shape (row after row), without attributes.
     scenarios : sequence of dict, default [{}]
         What is different in each scenario: values of parameters of the problem.
     weights : array_like of shape (n_scenarios,), optional
