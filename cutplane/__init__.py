@@ -29,6 +29,7 @@ from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
 from cutplane.methods import BMRM, OCAS, FrankWolfe, Kelley, LevelBundle, ProximalBundle
 from cutplane.problem import Problem
+from cutplane.recognition import RecognisedModel, from_cvxpy
 from cutplane.regularizers import (
     L1,
     L2,
@@ -127,6 +128,7 @@ __all__ = [
     "Problem",
     "ProximalBundle",
     "QuadraticForm",
+    "RecognisedModel",
     "Regularizer",
     "RelativeEntropy",
     "Result",
@@ -141,6 +143,7 @@ __all__ = [
     "compare",
     "datasets",
     "forms",
+    "from_cvxpy",
     "get_threads",
     "graphical",
     "kernels",
