@@ -9,7 +9,8 @@ import numpy as np
 
 from cutplane.problem import Problem
 from cutplane.recognition.constraints import feasible_set
-from cutplane.recognition.regularizers import Penalty, has_matrix
+from cutplane.recognition.images import has_matrix
+from cutplane.recognition.regularizers import Penalty
 from cutplane.recognition.risks import bias_sign, linear_costs, linear_risk
 from cutplane.recognition.stack import Stack
 from cutplane.recognition.terms import Reading, read

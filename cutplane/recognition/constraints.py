@@ -81,8 +81,8 @@ def _attributes(stack: Stack) -> tuple[Array, Array]:
     lower, upper = np.full(stack.dim, -np.inf), np.full(stack.dim, np.inf)
     for variable in stack.variables:
         given = variable.attributes
-        low, high = given.get("bounds") or (-np.inf, np.inf)
-        low, high = (flat(cp.Expression.cast_to_const(side).value, variable.shape) for side in (low, high))
+        sides: Any = given["bounds"] or (-np.inf, np.inf)
+        low, high = (flat(cp.Expression.cast_to_const(side).value, variable.shape) for side in sides)
         if given["nonneg"] or given["pos"]:
             low = np.maximum(low, 0.0)
         if given["nonpos"] or given["neg"]:

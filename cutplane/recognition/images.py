@@ -61,8 +61,11 @@ class Image:
 
     @property
     def has_data(self) -> bool:
-        """Whether a matrix of the user is in it."""
-        return any(isinstance(core, Data) for core, _ in self.parts)
+        """Whether a matrix of constants is in it."""
+        return any(
+            isinstance(core, Data) or (isinstance(core, Whole) and has_matrix(core.expression))
+            for core, _ in self.parts
+        )
 
     def times(self, factor: Array) -> Image:
         """Return the product with a vector, entry by entry."""
@@ -127,6 +130,15 @@ def image_of(expression: Any) -> Image:
     with zeroed(expression.variables()):
         shift = flat(expression.value, expression.shape)
     return Image(((Whole(expression), np.ones(m)),), shift)
+
+
+def has_matrix(expression: Any) -> bool:
+    """Tell whether a matrix of constants multiplies a variable in an expression."""
+    if type(expression).__name__ == "MulExpression" and any(
+        arg.is_constant() and arg.ndim == 2 and min(arg.shape) > 1 for arg in expression.args
+    ):
+        return True
+    return any(has_matrix(arg) for arg in expression.args)
 
 
 def split_product(expression: Any) -> tuple[Any, Any]:

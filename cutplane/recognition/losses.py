@@ -174,5 +174,5 @@ def _candidates(curve: Curve) -> list[ScalarLoss]:
     if curve.knots.size == 1:
         (low, high) = curve.coefficients[:, 1]
         return [Absolute(), Quantile(round(float(-low / (high - low)), _DIGITS))] if low < 0.0 < high else []
-    width = float(curve.knots[-1] - curve.knots[0]) / 2.0
+    width = round(float(curve.knots[-1] - curve.knots[0]) / 2.0, _DIGITS)
     return [EpsilonInsensitive(width), SquaredEpsilonInsensitive(width), Huber(width)]

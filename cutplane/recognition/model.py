@@ -35,6 +35,15 @@ class RecognisedModel:
         The terms of the objective that cvxpy evaluates, in a `CvxpyRisk` or a `CvxpyRegularizer`.
     result : Result or None
         That of the last `solve`.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, cutplane as cut
+    >>> w = cp.Variable(2, name="w")
+    >>> model = cut.from_cvxpy(cp.Problem(cp.Maximize(1 - cp.sum_squares(w - 3)), [w <= [1, 4]]))
+    >>> result = model.solve(tol=1e-9)
+    >>> print(round(model.value, 6), w.value.round(6))
+    -3.0 [1. 3.]
     """
 
     problem: Problem
@@ -127,7 +136,7 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     >>> hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w))) / 3
     >>> model = cut.from_cvxpy(cp.Problem(cp.Minimize(hinge + 0.5 * cp.sum_squares(w))))
     >>> model.problem
-    Problem(LinearRisk(Hinge(), 3 x 1 dense float64), L2(lam=1.0), WholeSpace())
+    Problem(LinearRisk(Hinge(), 3 x 1 dense float64), L2(lam=1), WholeSpace())
     >>> result = model.solve(tol=1e-9)
     >>> print(result.status, round(model.value, 6), w.value.round(6))
     OPTIMAL 0.291667 [0.5]

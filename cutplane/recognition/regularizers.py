@@ -115,15 +115,6 @@ class Penalty:
         return CvxpyRegularizer(l1.cvxpy_form(x) + other.cvxpy_form(x), x)
 
 
-def has_matrix(expression: Any) -> bool:
-    """Tell whether a matrix of constants multiplies a variable in an expression."""
-    if type(expression).__name__ == "MulExpression" and any(
-        arg.is_constant() and arg.ndim == 2 and min(arg.shape) > 1 for arg in expression.args
-    ):
-        return True
-    return any(has_matrix(arg) for arg in expression.args)
-
-
 def _l1(costs: Array) -> L1:
     lam, weights = _factored(costs)
     return L1(lam, weights)

@@ -32,11 +32,10 @@ def linear_risk(rows: Rows, stack: Stack) -> tuple[LinearRisk, float] | None:
         X, intercept = matrix_of(image, stack, scale), False
     if found.factor is not None:
         X = _scaled(X, found.factor)
-    weights = {} if same(found.weight, 1.0) else {"sample_weight": found.weight}
-    m = found.weight.size
-    if same(found.weight * m, 1.0):
-        return LinearRisk(X, found.y, found.loss, intercept=intercept), found.constant
-    return LinearRisk(X, found.y, found.loss, **weights, normalize=False, intercept=intercept), found.constant
+    mean = same(found.weight * found.weight.size, 1.0)
+    weights = None if mean or same(found.weight, 1.0) else found.weight
+    risk = LinearRisk(X, found.y, found.loss, weights, normalize=mean, intercept=intercept)
+    return risk, found.constant
 
 
 def linear_costs(rows: Rows, stack: Stack) -> tuple[Array, float]:

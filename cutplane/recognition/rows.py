@@ -90,8 +90,12 @@ def _is_alike(known: Rows, new: Rows) -> bool:
     """Tell whether two terms of a row each have one function of the same variables."""
     h, k = known.function, new.function
     alike = h.agrees(k) if isinstance(h, Curve) and isinstance(k, Curve) else h is k
-    first, second = ([(type(core), core.variable.id) for core, _ in r.image.parts] for r in (known, new))
-    return alike and first == second
+    return alike and _variables(known.image) == _variables(new.image)
+
+
+def _variables(image: Image) -> list[tuple[type, int]]:
+    cores: Any = [core for core, _ in image.parts]
+    return [(type(core), core.variable.id) for core in cores]
 
 
 def _stack(group: list[Rows]) -> Rows:

@@ -50,11 +50,11 @@ class Stack:
         with zeroed(expression.variables()):
             gradients = expression.grad
         shape = (expression.size, self.dim)
-        total = sparse.csr_array(shape)
+        total: Any = sparse.csr_array(shape)
         for variable, gradient in gradients.items():
             where = self.slice_of(variable)
             columns = gradient if sparse.issparse(gradient) else np.reshape(gradient, (variable.size, -1))
-            block = sparse.coo_array(columns.T) * self.sign_of(variable)
+            block: Any = sparse.coo_array(columns.T) * self.sign_of(variable)
             rows, cols = block.coords
             total = total + sparse.csr_array((block.data, (rows, cols + where.start)), shape=shape)
         total.eliminate_zeros()
@@ -62,7 +62,7 @@ class Stack:
 
     def substituted(self, piece: Any) -> Any:
         """Return an expression or a constraint of `variable`."""
-        if self.variables == (self.variable,):
+        if self.variables[0] is self.variable:
             return piece
         for variable in piece.variables():
             piece = substitute(
