@@ -27,28 +27,28 @@ def data(m, n, seed=0):
 
 
 def hinge(X, t, y, w, b):
-    """The linear support vector machine with an intercept."""
+    """Return the linear support vector machine with an intercept."""
     return cp.sum(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y) + 1e-3 * cp.sum_squares(w)
 
 
 def logistic(X, t, y, w, b):
-    """Logistic regression by its likelihood."""
+    """Return logistic regression by its likelihood."""
     return cp.sum(cp.logistic(X @ w + b) - cp.multiply(y > 0, X @ w + b)) / len(y) + 1e-3 * cp.sum_squares(w)
 
 
 def quantile(X, t, y, w, b):
-    """Quantile regression."""
+    """Return quantile regression."""
     r = t - X @ w - b
     return cp.sum(0.5 * cp.abs(r) + 0.4 * r) / len(y) + 1e-3 * cp.sum_squares(w)
 
 
 def huber(X, t, y, w, b):
-    """Robust regression."""
+    """Return robust regression."""
     return cp.sum(cp.huber(X @ w + b - t, 0.5)) / len(y) + 1e-3 * cp.sum_squares(w)
 
 
 def lasso(X, t, y, w, b):
-    """Squared losses with the l1 norm."""
+    """Return squared losses with the l1 norm."""
     return cp.sum_squares(X @ w + b - t) / (2 * len(y)) + 1e-2 * cp.norm1(w)
 
 
@@ -82,10 +82,8 @@ def main():
             m = int(m * args.scale)
             ours, value, status, theirs, known = timed(name, m, n, args.tol)
             off = abs(value - known) / abs(known)
-            print(
-                f"| {name} | {m} x {n} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} | {status} | {off:.0e} |",
-                flush=True,
-            )
+            seconds = f"{ours:.2f} | {theirs:.2f} | {theirs / ours:.1f}"
+            print(f"| {name} | {m} x {n} | {seconds} | {status} | {off:.0e} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def _affine(constraint: Any) -> tuple[Any, bool] | None:
 def _rows(expression: Any, stack: Stack) -> tuple[Any, Array]:
     """Return A and b of the rows A x - b of an affine expression."""
     image = image_of(expression)
-    return matrix_of(image, stack), -image.shift
+    return matrix_of(image, stack), 0.0 - image.shift
 
 
 def _entries_of_row(A: Any) -> Array:

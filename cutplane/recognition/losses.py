@@ -85,11 +85,14 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
     if function.is_even:
         scale, shift = np.ones_like(scale), scale * shift
     elif same(shift, shift[0]):
-        margin = function.of(-1.0, float(shift[0]))
-        known = next((loss for loss in _MARGIN_LOSSES if _multiple(margin, loss) is not None), None)
-        if known is not None or not same(scale, scale[0]):
-            loss = known or PiecewiseMarginLoss(*_outline(margin))
-            return _with_constant(loss, -scale, weight, margin, factor)
+        for sign in (-1.0, 1.0):
+            margin = function.of(sign, float(shift[0]))
+            known = next((loss for loss in _MARGIN_LOSSES if _multiple(margin, loss) is not None), None)
+            if known is not None:
+                return _with_constant(known, sign * scale, weight, margin, factor)
+        if not same(scale, scale[0]):
+            margin = function.of(-1.0, float(shift[0]))
+            return _with_constant(PiecewiseMarginLoss(*_outline(margin)), -scale, weight, margin, factor)
     elif not same(scale, scale[0]):
         factor, scale = (scale if factor is None else factor * scale), np.ones_like(scale)
     if scale[0] < 0.0:
@@ -156,7 +159,8 @@ def _curve(loss: ScalarLoss) -> Curve:
 
 def _outline(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     _, slopes, halves = curve.coefficients.T
-    return tuple(curve.knots.tolist()), tuple(slopes.tolist()), tuple((2.0 * halves).tolist())
+    knots, slopes, curvatures = (0.0 + part for part in (curve.knots, slopes, 2.0 * halves))  # no -0.0
+    return tuple(knots.tolist()), tuple(slopes.tolist()), tuple(curvatures.tolist())
 
 
 def _centre(curve: Curve) -> float:

@@ -48,7 +48,12 @@ def joined(known: Rows, new: Rows) -> Rows | None:
     if isinstance(known.function, str):
         return _folded(known, new)
     lines = relation(known.image, new.image)
-    if lines is None or not known.weight.all():
+    if lines is None:
+        return None
+    if lines == (1.0, 0.0) and known.function.agrees(new.function):
+        total = known.expression + new.expression
+        return replace(known, weight=known.weight + new.weight, expression=total)
+    if not known.weight.all():
         return None
     factors = new.weight / known.weight
     if not same(factors, factors[0]):

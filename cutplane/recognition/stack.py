@@ -65,9 +65,8 @@ class Stack:
         if self.variables[0] is self.variable:
             return piece
         for variable in piece.variables():
-            piece = substitute(
-                piece, variable, self.sign_of(variable) * self.variable[self.slice_of(variable)]
-            )
+            part = self.variable[self.slice_of(variable)]
+            piece = substitute(piece, variable, part if self.sign_of(variable) > 0.0 else -part)
         return piece
 
     def entries(self) -> Array:

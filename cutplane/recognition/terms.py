@@ -69,8 +69,11 @@ def _walk(reading: Reading, expression: Any, weight: Array) -> None:
     elif kind == "MulExpression" and shape == () and _scales(expression):
         factor, inner = split_product(expression)
         _walk(reading, inner, weight * factor)
-    elif kind == "Sum" and shape == ():
-        _walk(reading, args[0], np.full(args[0].size, weight[0]))
+    elif kind == "Sum":
+        outer = np.reshape(weight, shape, order="F")
+        if expression.axis is not None and not expression.keepdims:
+            outer = np.expand_dims(outer, expression.axis)
+        _walk(reading, args[0], flat(outer, args[0].shape))
     elif kind in ("Promote", "broadcast_to") and args[0].size == 1:
         _walk(reading, args[0], weight.sum(keepdims=True))
     elif kind in ("reshape", "Reshape") and keeps_order(expression):
