@@ -17,6 +17,8 @@ THIN = sparse.random_array((M, N), density=0.5, rng=RNG, format="csr")
 W, V, B = cp.Variable(N, name="w"), cp.Variable(3, name="v"), cp.Variable(name="b")
 COLUMN, POSITIVE = cp.Variable((N, 1), name="column"), cp.Variable(N, nonneg=True, name="p")
 BOUNDED, SQUARE = cp.Variable(N, bounds=[-0.1, 0.2], name="q"), cp.Variable((2, 2), PSD=True, name="S")
+WEIGHTS, CLASSES = cp.Variable((N, 3), name="W"), np.eye(3)[RNG.integers(3, size=M)]
+SCORES = X @ WEIGHTS
 LAM = cp.Parameter(nonneg=True, value=0.3)
 P = RNG.standard_normal((N, N))
 P = P @ P.T + np.eye(N)
@@ -75,6 +77,17 @@ ROWS = {
     ),
     "exponential": (cp.mean(cp.exp(0.1 - MARGIN)) + RIDGE, "Exponential()"),
     "poisson": (cp.sum(cp.exp(0.3 * F) - cp.multiply(COSTS, F)) / M + RIDGE, "LinearObjective(dim=4)"),
+    "classes": (
+        cp.sum(cp.log_sum_exp(SCORES, axis=1) - cp.sum(cp.multiply(CLASSES, SCORES), axis=1)) / M
+        + cp.sum_squares(WEIGHTS),
+        "MulticlassRisk(Softmax(), 40 x 4 dense",
+    ),
+    "classes, two sums": (
+        cp.sum(cp.log_sum_exp(SCORES, axis=1))
+        - cp.sum(cp.multiply(CLASSES, X @ WEIGHTS))
+        + cp.norm1(WEIGHTS),
+        "MulticlassRisk(Softmax(), 40 x 4 dense",
+    ),
     "no name": (cp.sum(cp.maximum(R, -0.5 * R, 3 * R - 1)) + RIDGE, "PiecewiseLoss("),
     "one-sided": (cp.sum(cp.pos(F - T)) + RIDGE, "PiecewiseLoss("),
 }

@@ -12,6 +12,7 @@ from cutplane.recognition.constraints import feasible_set
 from cutplane.recognition.images import has_matrix
 from cutplane.recognition.regularizers import Penalty
 from cutplane.recognition.risks import bias_sign, linear_costs, linear_risk
+from cutplane.recognition.scores import multiclass_risk
 from cutplane.recognition.stack import Stack
 from cutplane.recognition.terms import Reading, read
 from cutplane.regularizers.base import Regularizer
@@ -29,7 +30,15 @@ def assembled(model: Any, sign: float) -> tuple[Problem, float, tuple[Any, ...],
     stack = _stacked(model.variables(), reading)
     penalty, risks, constant = Penalty(stack), [], reading.constant
     costs, others = np.zeros(stack.dim), list(reading.others)
-    for rows in reading.rows:
+    remaining = list(reading.rows)
+    for scores in reading.scores:
+        likelihood = multiclass_risk(scores, remaining, stack)
+        if likelihood is None:
+            others.append(scores.expression)
+        else:
+            risks.append(likelihood[0])
+            remaining = [rows for rows in remaining if rows is not likelihood[1]]
+    for rows in remaining:
         if rows.is_linear:
             slope, height = linear_costs(rows, stack)
             costs += slope

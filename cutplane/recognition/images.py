@@ -24,7 +24,7 @@ class Data:
 
     def agrees(self, other: Any) -> bool:
         """Tell whether another one has the same matrix and variable."""
-        return isinstance(other, Data) and self.variable is other.variable and _equal(self.X, other.X)
+        return isinstance(other, Data) and self.variable is other.variable and equal(self.X, other.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,8 @@ def _find(core: Core, parts: Any) -> int | None:
     return next((i for i, (known, _) in enumerate(parts) if known.agrees(core)), None)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any) -> bool:
+    """Tell whether two matrices are the same."""
     if a is b:
         return True
     if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):

@@ -106,9 +106,10 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     Terms of affine images of the variables that are sums over rows of a piecewise quadratic, logistic or
     exponential function become a `LinearRisk` on the data of the model, whatever their spelling: hinge and
     squared hinge, absolute, quantile, epsilon-insensitive, squared and Huber losses, and those without a
-    name. A scalar variable that is added to each row is the intercept. Norms and squares of the variables
-    become `L1`, `L2`, `ElasticNet` or `QuadraticForm`; bounds a `Box`, linear constraints a `Polyhedron`. The
-    rest is left to cvxpy: a `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`.
+    name; the likelihood of classes, written with ``log_sum_exp``, a `MulticlassRisk`. A scalar variable that
+    is added to each row is the intercept. Norms and squares of the variables become `L1`, `L2`, `ElasticNet`
+    or `QuadraticForm`; bounds a `Box`, linear constraints a `Polyhedron`. The rest is left to cvxpy: a
+    `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from cutplane.pieces.validation import Array
 from cutplane.recognition.curves import Curve, huber, line, same
 from cutplane.recognition.images import Image, dense, flat, image_of, keeps_order, split_product
 from cutplane.recognition.rows import Rows, joined, relation, stacked
+from cutplane.recognition.scores import Scores, score_matrix
 
 _SMOOTH = ("exp", "logistic")
 _POWERS = ("power", "Power", "PowerApprox")
@@ -25,6 +26,7 @@ class Reading:
     Attributes
     ----------
     quadratics : list of (float, QuadForm)
+    scores : list of Scores
     others : list of cvxpy.Expression
         Convex and scalar.
     """
@@ -32,6 +34,7 @@ class Reading:
     constant: float = 0.0
     rows: list[Rows] = field(default_factory=list)
     quadratics: list[tuple[float, Any]] = field(default_factory=list)
+    scores: list[Scores] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
 
 
@@ -99,6 +102,8 @@ def _leaf(reading: Reading, expression: Any, kind: str, weight: Array) -> None:
         reading.rows.append(entries)
     elif kind == "QuadForm" and expression.args[0].is_affine() and weight[0] > 0.0:
         reading.quadratics.append((float(weight[0]), expression))
+    elif kind == "log_sum_exp" and expression.axis == 1 and (known := score_matrix(expression.args[0])):
+        reading.scores.append(Scores(*known, weight, _weighted(expression, weight)))
     else:
         reading.others.append(_weighted(expression, weight))
 
