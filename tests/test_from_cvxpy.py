@@ -5,7 +5,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, NotConvexError
-from cutplane.losses import Absolute, Hinge, Logistic, Quantile, Squared, SquaredHinge
+from cutplane.losses import Absolute, Hinge, Huber, Logistic, Quantile, Squared, SquaredHinge
 
 RNG = np.random.default_rng(5)
 M, N = 40, 4
@@ -218,3 +218,22 @@ def test_the_repr_names_the_pieces():
 def test_what_is_no_problem_of_ours_is_refused(model, error, words):
     with pytest.raises(error, match=words):
         cut.from_cvxpy(model)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("data_size", [1e-7, 1e7])
+def test_the_unit_of_the_data_does_not_matter(size, data_size):
+    targets, predictions = size * T, data_size * X @ W
+    r = targets - predictions
+    for loss, expected in [
+        (0.9 * cp.sum(cp.pos(r)) + 0.1 * cp.sum(cp.neg(r)), Quantile(0.9)),
+        (cp.sum(cp.multiply(1e-13 * COSTS, cp.abs(r))), Absolute()),
+        (cp.sum(cp.huber(r, 0.7 * size)), Huber(0.7 * size)),
+        (1e-13 * cp.sum_squares(r), Squared()),
+        (cp.sum(cp.pos(1 - cp.multiply(Y, predictions))), Hinge()),
+        (cp.sum(cp.logistic(predictions) - cp.multiply(Y > 0, predictions)), Logistic()),
+    ]:
+        model = cut.from_cvxpy(cp.Problem(cp.Minimize(loss)))
+        assert model.problem.risk.loss == expected
+        W.save_value(RNG.standard_normal(N) * size / data_size)
+        assert model.objective(model.entries()) == pytest.approx(float(loss.value), rel=1e-9, abs=0.0)

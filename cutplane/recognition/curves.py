@@ -12,9 +12,10 @@ _SAME = 1e-12
 """Relative: numbers of a model that differ by less are the same, rounded in two ways."""
 
 
-def same(a: Array | float, b: Array | float) -> bool:
-    """Tell whether two arrays agree up to rounding."""
-    return bool(np.allclose(a, b, rtol=_SAME, atol=_SAME))
+def same(a: Array | float, b: Array | float, size: float = 0.0) -> bool:
+    """Tell whether arrays agree up to rounding of their largest entries, or of numbers of a given size."""
+    largest = max(size, np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
+    return bool((np.abs(np.subtract(a, b)) <= _SAME * largest).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,15 @@ class Curve:
         return int(powers[0]) if powers.size == 1 and powers[0] else None
 
     @property
+    def is_convex(self) -> bool:
+        """Whether a continuous function is convex: no piece is concave, and no slope falls at a knot."""
+        _, slopes, halves = self.coefficients.T
+        left = slopes[:-1] + 2.0 * halves[:-1] * self.knots
+        right = slopes[1:] + 2.0 * halves[1:] * self.knots
+        rounding = _SAME * (np.abs(left) + np.abs(right))
+        return bool((halves >= 0.0).all() and (right - left >= -rounding).all())
+
+    @property
     def is_even(self) -> bool:
         """Whether u and -u have the same value."""
         return self.agrees(self.of(-1.0))
@@ -69,7 +79,9 @@ class Curve:
     def plus(self, other: Curve) -> Curve:
         """Return the sum."""
         knots = np.union1d(self.knots, other.knots)
-        return _merged(knots, self._on(knots) + other._on(knots))
+        a, b = self._on(knots), other._on(knots)
+        cancelled = np.abs(a + b) <= _SAME * (np.abs(a) + np.abs(b))
+        return _merged(knots, np.where(cancelled, 0.0, a + b))
 
     def maximum(self, other: Curve) -> Curve:
         """Return the larger one of two functions at each u."""

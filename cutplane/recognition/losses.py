@@ -21,9 +21,6 @@ from cutplane.losses.regression import (
 from cutplane.pieces.validation import Array
 from cutplane.recognition.curves import Curve, same
 
-_DIGITS = 12
-"""Of the parameter of a loss, that rounding leaves."""
-
 _MARGIN_LOSSES = Hinge(), SquaredHinge(), ModifiedHuber()
 
 
@@ -73,7 +70,7 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
         return _smooth(function, weight, scale, shift) if (weight >= 0.0).all() else None
     if (weight <= 0.0).all():
         function, weight = function.times(-1.0), -weight
-    if not _is_convex(function) or (weight < 0.0).any():
+    if not function.is_convex or (weight < 0.0).any():
         return None
     sizes, factor = np.abs(scale), None
     if function.degree and sizes.all():
@@ -118,22 +115,15 @@ def _smooth(name: str, weight: Array, scale: Array, shift: Array) -> Fit | None:
     return Fit(loss, np.ones_like(scale), weight, factor=-scale)
 
 
-def _is_convex(curve: Curve) -> bool:
-    """Tell whether a continuous curve is convex: no second derivative is negative, and no slope falls."""
-    _, slopes, curvatures = curve.coefficients.T
-    left, right = (
-        slopes[part] + 2.0 * curvatures[part] * curve.knots for part in (slice(None, -1), slice(1, None))
-    )
-    return bool((curvatures >= 0.0).all() and (right - left >= 0.0).all())
-
-
 def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, factor: Array | None) -> Fit:
     """Return the fit of a curve that is a multiple of a loss, plus a constant."""
     multiple = _multiple(curve, loss)
     assert multiple is not None
-    zero = np.zeros(1)
+    zero, size = np.zeros(1), float(np.abs(curve.coefficients).max())
     rest = float((curve.at(zero) - multiple * _curve(loss).at(zero))[0])
-    return Fit(loss, y, multiple * weight, 0.0 if same(rest, 0.0) else rest * float(weight.sum()), factor)
+    return Fit(
+        loss, y, multiple * weight, 0.0 if same(rest, 0.0, size) else rest * float(weight.sum()), factor
+    )
 
 
 def _multiple(curve: Curve, loss: ScalarLoss) -> float | None:
@@ -171,12 +161,17 @@ def _centre(curve: Curve) -> float:
     return float(-slope / (2.0 * half)) if half else 0.0
 
 
+def _rounded(parameter: float) -> float:
+    """Return the parameter of a loss with the digits that arithmetic on it leaves."""
+    return float(f"{parameter:.12g}")
+
+
 def _candidates(curve: Curve) -> list[ScalarLoss]:
     """Return the losses with a name that the curve may be a multiple of, by its knots."""
     if not curve.knots.size:
         return [Squared()]
     if curve.knots.size == 1:
         (low, high) = curve.coefficients[:, 1]
-        return [Absolute(), Quantile(round(float(-low / (high - low)), _DIGITS))] if low < 0.0 < high else []
-    width = round(float(curve.knots[-1] - curve.knots[0]) / 2.0, _DIGITS)
+        return [Absolute(), Quantile(_rounded(-low / (high - low)))] if low < 0.0 < high else []
+    width = _rounded((curve.knots[-1] - curve.knots[0]) / 2.0)
     return [EpsilonInsensitive(width), SquaredEpsilonInsensitive(width), Huber(width)]

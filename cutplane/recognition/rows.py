@@ -37,8 +37,10 @@ def relation(u: Image, v: Image) -> tuple[float, float] | None:
     ratio = u.ratio(v)
     if ratio is None or not same(ratio, ratio[0]) or not ratio[0]:
         return None
-    rest = v.shift - ratio * u.shift
-    return (float(ratio[0]), float(rest[0])) if same(rest, rest[0]) else None
+    rest, size = v.shift - ratio * u.shift, float(np.abs(v.shift).max())
+    if not same(rest, rest[0], size):
+        return None
+    return float(ratio[0]), 0.0 if same(rest[0], 0.0, size) else float(rest[0])
 
 
 def joined(known: Rows, new: Rows) -> Rows | None:
@@ -69,9 +71,10 @@ def _folded(known: Rows, new: Rows) -> Rows | None:
         return None
     constant, slope, _ = new.function.coefficients[0] if isinstance(new.function, Curve) else (1.0, 0.0, 0.0)
     y = -new.weight * slope * ratio / known.weight
-    if constant or not all(same(label, round(label)) and round(label) in (0, 1) for label in np.unique(y)):
+    labels = np.round(y)
+    if constant or not same(y, labels, 1.0) or not np.isin(labels, (0.0, 1.0)).all():
         return None
-    image = known.image.times(1.0 - 2.0 * np.round(y))
+    image = known.image.times(1.0 - 2.0 * labels)
     return replace(known, image=image, expression=known.expression + new.expression)
 
 
