@@ -121,9 +121,8 @@ def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, fact
     assert multiple is not None
     zero, size = np.zeros(1), float(np.abs(curve.coefficients).max())
     rest = float((curve.at(zero) - multiple * _curve(loss).at(zero))[0])
-    return Fit(
-        loss, y, multiple * weight, 0.0 if same(rest, 0.0, size) else rest * float(weight.sum()), factor
-    )
+    constant = 0.0 if same(rest, 0.0, size) else rest * float(weight.sum())
+    return Fit(loss, y, multiple * weight, constant, factor)
 
 
 def _multiple(curve: Curve, loss: ScalarLoss) -> float | None:

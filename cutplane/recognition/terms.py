@@ -112,9 +112,7 @@ def _entries(expression: Any, kind: str, weight: Array) -> Rows | None:
     """Return rows of an expression: its entries, or those that an atom adds up."""
     scalar = expression.shape == ()
     inner, outer = expression, None
-    if kind == "norm1" and scalar:
-        inner, outer = expression.args[0], lambda u: u.maximum(u.times(-1.0))
-    elif kind in _NORMS and scalar and expression.p == 1:
+    if scalar and (kind == "norm1" or (kind in _NORMS and expression.p == 1)):
         inner, outer = expression.args[0], lambda u: u.maximum(u.times(-1.0))
     elif kind == "quad_over_lin" and scalar and expression.args[1].is_constant():
         divisor = float(dense(expression.args[1].value))
