@@ -31,6 +31,7 @@ from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
 from cutplane.methods import BMRM, OCAS, Direct, FrankWolfe, Kelley, LevelBundle, ProximalBundle, Relay
 from cutplane.problem import Problem
+from cutplane.recognition import RecognisedModel, from_cvxpy
 from cutplane.regularizers import (
     L1,
     L2,
@@ -149,6 +150,7 @@ __all__ = [
     "Problem",
     "ProximalBundle",
     "QuadraticForm",
+    "RecognisedModel",
     "Regularizer",
     "RegularizerSum",
     "RelativeEntropy",
@@ -169,6 +171,7 @@ __all__ = [
     "datasets",
     "decomposition",
     "forms",
+    "from_cvxpy",
     "get_threads",
     "graphical",
     "kernels",

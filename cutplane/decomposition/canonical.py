@@ -76,7 +76,7 @@ def _stage(problem: Any, variable: Any) -> Stage:
         warnings.simplefilter("ignore")  # about parameters that compile slowly
         data, _, inverse = problem.get_problem_data(cp.CLARABEL)
     start = data["param_prob"].var_id_to_col[variable.id]
-    mine = np.arange(start, start + variable.size)
+    mine = start + np.arange(variable.size).reshape(variable.shape, order="F").ravel()  # row after row
     others = np.delete(np.arange(data["c"].size), mine)
     A, b, dims, P = sparse.csc_array(data["A"]), data["b"], data["dims"], data.get("P")
     constant = float(inverse[-1]["offset"])

@@ -1,0 +1,5 @@
+"""Models written for another library, read as problems of this one."""
+
+from cutplane.recognition.model import RecognisedModel, from_cvxpy
+
+__all__ = ["RecognisedModel", "from_cvxpy"]
