@@ -256,8 +256,8 @@ class Result(BaseResult):
         >>> w, s = cp.Variable((2, 2), name="W"), cp.Variable(name="s")
         >>> risk = cut.CvxpyRisk(cp.sum_squares(w - s) + cp.abs(s - 1), [w, s])
         >>> result = cut.Problem(risk, cut.L2(1e-3)).solve(tol=1e-6)
-        >>> result.value(w).shape, round(float(result.value(cp.sum(w) - 4 * s)), 1)
-        ((2, 2), -0.0)
+        >>> result.value(w).shape, bool(abs(result.value(cp.sum(w) - 4 * s)) < 0.1)
+        ((2, 2), True)
         """
         from cutplane.pieces.cvxpy_tools import value_at
 
