@@ -131,7 +131,7 @@ class Problem(Declaration):
         x = self.starting_point(x0)
         chosen = as_method(method, self)
         run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        return Driver(MethodProcess(run, x, warm_start, probes), AnyOf(tuple(rules)))
+        return Driver(MethodProcess(run, x, warm_start, probes, x0 is not None), AnyOf(tuple(rules)))
 
     def solve(
         self,

@@ -8,10 +8,13 @@ from typing import Any
 from cutplane.engine.certificate import Certificate
 from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
+from cutplane.engine.evaluator import Point
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
+from cutplane.exceptions import OracleError
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.result import Result
 from cutplane.status import Status
@@ -32,10 +35,20 @@ class MethodProcess:
         Its cuts are reused as far as they are valid.
     probes : bool, default True
         Whether a black box is asked a few questions more before the word OPTIMAL is given.
+    given : bool, default True
+        Whether the user chose x0.
     """
 
-    def __init__(self, run: Run, x0: Array, warm_start: Result | None = None, probes: bool = True):
+    def __init__(
+        self,
+        run: Run,
+        x0: Array,
+        warm_start: Result | None = None,
+        probes: bool = True,
+        given: bool = True,
+    ):
         self.run = run
+        self.given = given
         self.x0 = x0
         self.warm_start = warm_start
         self.probes = probes
@@ -125,6 +138,19 @@ class MethodProcess:
             run.begin_at(run.query(into_domain(run, self.x0)))
         self.method_state = run.method.start(run)
         return Turn("start")
+
+    def _first(self) -> Point:
+        """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
+        run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
+        try:
+            return run.query(self.x0)
+        except OracleError:
+            if self.given or not all(offers(piece, Capability.CVXPY) for piece in pieces):
+                raise
+            x, _ = run.solver.whole(run.problem.risk)
+            if x is None:
+                raise
+        return run.query(run.problem.into_simple_set(x))
 
     def _stalled(self) -> Stop | None:
         if self._idle < _PATIENCE:

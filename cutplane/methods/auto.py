@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.portfolio import MOVES, Portfolio
+from cutplane.masters.base import Prox
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
 from cutplane.methods.bmrm import BMRM
@@ -18,7 +19,7 @@ from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
-from cutplane.methods.requirements import suits
+from cutplane.methods.requirements import has_own_master, suits
 from cutplane.pieces.capabilities import Capability, ask, offers
 
 _ROUNDS = 20
@@ -78,7 +79,9 @@ def choose(problem: Declaration) -> Method:
     * a linear risk: `Kelley`, whose model is the risk itself;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
-    * pieces that are all known to cvxpy, and have fewer than 2e5 numbers: `Direct`;
+    * pieces that are all known to cvxpy, and have fewer than 2e5 numbers, where cuts cost more than
+      arithmetic or reduced problems are conic programmes anyway: `Direct`;
+    * reduced problems that are linear programmes, and with a prox term conic ones: `Portfolio`;
     * else `ProximalBundle`; without a bounded set and a regularizer its gap is certified if some combination
       of the cuts is flat.
     """
@@ -100,6 +103,8 @@ def choose(problem: Declaration) -> Method:
         )
     elif _is_small_programme(problem):
         methods = Direct(), LevelBundle(), Kelley()
+    elif not has_own_master(problem, Prox) and has_own_master(problem, None):
+        methods = Portfolio(), LevelBundle(), ProximalBundle()
     else:
         methods = ProximalBundle(), LevelBundle(), Kelley()
     first = next((k for k, method in enumerate(methods[:-1]) if suits(method, problem)), -1)
@@ -113,9 +118,11 @@ def _is_programme(problem: Declaration) -> bool:
 
 
 def _is_small_programme(problem: Declaration) -> bool:
-    """Tell whether `Direct` takes the problem, cuts cost more than arithmetic, and the data are few."""
+    """Tell whether `Direct` takes the problem, cuts or reduced problems are costly, and the data are few."""
     risk: Any = problem.risk
-    if offers(risk, Capability.IMAGE) or risk.n_blocks > 1 or not suits(Direct(), problem):
+    if risk.n_blocks > 1 or not suits(Direct(), problem):
+        return False
+    if offers(risk, Capability.IMAGE) and any(has_own_master(problem, kind) for kind in (None, Prox)):
         return False
     import cvxpy
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import ReducedProblem
+from cutplane.masters.base import Level, Prox, ReducedProblem
+from cutplane.masters.registry import own_kinds
 from cutplane.masters.select import Backend, candidates
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
@@ -41,6 +42,13 @@ def has_masters(method: Method, problem: Declaration) -> bool:
     except MissingCapabilityError:
         return False
     return True
+
+
+def has_own_master(problem: Declaration, kind: type[Prox] | type[Level] | None) -> bool:
+    """Tell whether a master of ours, which is not a conic programme, accepts the reduced problems."""
+    pieces = problem.active_regularizer, problem.simple_set
+    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, *pieces)
+    return any(master.refusal(reduced, kind) is None for master in own_kinds())
 
 
 def require_bounded_model(problem: Declaration, method: str) -> None:

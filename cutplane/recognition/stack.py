@@ -66,7 +66,7 @@ class Stack:
             return piece
         for variable in piece.variables():
             part = self.variable[self.slice_of(variable)]
-            piece = substitute(piece, variable, part if self.sign_of(variable) > 0.0 else -part)
+            piece = substitute(piece, (variable,), part if self.sign_of(variable) > 0.0 else -part)
         return piece
 
     def entries(self) -> Array:

@@ -29,7 +29,7 @@ class SquaredGroupNorm(Regularizer):
 
     Parameters
     ----------
-    groups : sequence of integer arrays
+    groups : sequence of integer arrays, or ndarray of shape (dim,)
         A partition of the coordinates 0, ..., dim - 1.
     lam : float, default 1.0
         Nonnegative and finite.
@@ -154,7 +154,12 @@ class SquaredGroupNorm(Regularizer):
 
 
 def as_partition(name: str, groups: Sequence[Any]) -> tuple[tuple[Array, ...], Array]:
-    """Return the groups of a partition as read-only indices, and the group of each coordinate."""
+    """Return the groups of a partition as read-only indices, and the group of each coordinate.
+
+    A vector of integers says the group of each coordinate.
+    """
+    if isinstance(groups, np.ndarray) and groups.ndim == 1 and np.issubdtype(groups.dtype, np.integer):
+        groups = [np.flatnonzero(groups == label) for label in np.unique(groups)]
     members = tuple(_indices(name, k, group) for k, group in enumerate(groups))
     _check_partition(name, members)
     sizes = [group.size for group in members]

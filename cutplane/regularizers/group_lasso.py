@@ -25,8 +25,8 @@ class GroupLasso(Norm):
 
     Parameters
     ----------
-    groups : sequence of integer arrays
-        A partition of the coordinates 0, ..., dim - 1.
+    groups : sequence of integer arrays, or integer ndarray of shape (dim,)
+        A partition of the coordinates 0, ..., dim - 1, or the group of each.
     lam : float, default 1.0
         Nonnegative and finite.
     weights : float or array_like of shape (n_groups,), default 1.0
