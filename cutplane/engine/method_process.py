@@ -135,7 +135,7 @@ class MethodProcess:
         if self.warm_start is not None:
             resume(run, self.warm_start)
         else:
-            run.begin_at(run.query(into_domain(run, self.x0)))
+            run.begin_at(self._first())
         self.method_state = run.method.start(run)
         return Turn("start")
 
@@ -143,7 +143,7 @@ class MethodProcess:
         """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
         run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
         try:
-            return run.query(self.x0)
+            return run.query(into_domain(run, self.x0))
         except OracleError:
             if self.given or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise
