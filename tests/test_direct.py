@@ -74,3 +74,15 @@ def test_what_it_cannot_solve_is_said_before_the_first_iteration():
     region = cut.Box(-1, 1, dim=8) & everything
     with pytest.raises(MissingCapabilityError, match="cuts off"):
         cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), feasible_set=region).solve(cut.Direct())
+
+
+def test_a_cut_over_one_set_is_made_anew_for_a_larger_one():
+    risk = cut.CvxpyRisk(RISKS["hinge"], W)
+    narrow = cut.Problem(risk, feasible_set=cut.Box(-0.01, 0.01, dim=8)).solve(cut.Direct(), tol=1e-6)
+    wide = cut.Problem(risk, feasible_set=cut.Box(-1, 1, dim=8))
+    for method in (cut.Direct(), cut.ProximalBundle()):
+        result = wide.solve(method, warm_start=narrow, tol=1e-5)
+        optimum = cp.Problem(cp.Minimize(RISKS["hinge"]), [cp.abs(W) <= 1]).solve(solver="CLARABEL")
+        assert result.status == "OPTIMAL" and result.certificate.verify().valid
+        assert result.lower_bound <= optimum + 1e-6 * optimum
+        assert result.objective == pytest.approx(optimum, rel=1e-4)

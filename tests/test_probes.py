@@ -230,7 +230,7 @@ ANSWERS = {
     "text": lambda x: "high",
     "text value": lambda x: ("high", np.zeros(5)),
     "text slope": lambda x: (1.0, ["a"] * 5),
-    "three parts": lambda x: (1.0, np.zeros(5), 0.0),
+    "four parts": lambda x: (1.0, np.zeros(5), None, 0.0),
     "nan": lambda x: (np.nan, np.zeros(5)),
     "-inf": lambda x: (-np.inf, np.zeros(5)),
 }
