@@ -92,7 +92,9 @@ def options(rng: Rng, known: Known, name: str, cheap: bool) -> dict[str, Any]:
     if chance(rng, 0.2):
         step = known.scale * 2.0 ** int(rng.integers(-3, 6)) * rng.normal(size=len(known.x))
         entropic = hasattr(known.problem.regularizer, "log_reference")
-        chosen["x0"] = np.abs(known.x + step) if entropic else known.x + step
+        x0 = np.abs(known.x + step) if entropic else known.x + step
+        if np.isfinite(known.problem.objective(known.problem.into_simple_set(x0))):
+            chosen["x0"] = x0
     elif chance(rng, 0.05):
         chosen["x0"] = known.x
     return chosen
