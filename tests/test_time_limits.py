@@ -88,7 +88,8 @@ def test_through_cvxpy(backend):
 
 def test_a_stop_rule_has_a_deadline_too():
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
-    result = problem.solve(cut.BMRM(), stop=cut.stopping.TimeLimit(1.5), tol=1e-9)
+    rule = cut.stopping.TimeLimit(1.5)
+    result = problem.solve(cut.BMRM(), backend="simplex_qp", stop=rule, tol=1e-9)
     assert result.status is cut.Status.TIME_LIMIT
 
 
