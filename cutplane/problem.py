@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutplane.engine.declaration import Declaration
+from cutplane.pieces.cvxpy_tools import assign
 from cutplane.pieces.validation import Array, as_count, as_scalar
 from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
 
@@ -193,7 +194,8 @@ class Problem(Declaration):
         Returns
         -------
         Result
-            On Ctrl-C too, with status INTERRUPTED and the best point so far.
+            On Ctrl-C too, with status INTERRUPTED and the best point so far. The cvxpy variables of the
+            pieces have the values of its x.
 
         Raises
         ------
@@ -219,7 +221,11 @@ class Problem(Declaration):
             probes=probes,
             **unknown,
         )
-        return driver.run(callback, progress, log)
+        result = driver.run(callback, progress, log)
+        if result.x is not None:
+            for piece in (self.risk, self.regularizer, self.feasible_set):
+                assign(piece.cvxpy_variables, result.x)
+        return result
 
     def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
         """Solve for each weight of the regularizer, reusing every cut.

@@ -86,3 +86,20 @@ def test_a_cut_over_one_set_is_made_anew_for_a_larger_one():
         assert result.status == "OPTIMAL" and result.certificate.verify().valid
         assert result.lower_bound <= optimum + 1e-6 * optimum
         assert result.objective == pytest.approx(optimum, rel=1e-4)
+
+
+def test_several_variables_without_a_regularizer_have_their_values_after_a_solve():
+    w, s = cp.Variable(8), cp.Variable(3)
+    risk = cut.CvxpyRisk(cp.sum_squares(A @ w - B) + cp.norm1(s - 1.0), [w, s])
+    result = cut.Problem(risk).solve(method=cut.Direct(), tol=1e-6)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    np.testing.assert_allclose(result.value(w), np.linalg.lstsq(A, B)[0], atol=1e-4)
+    np.testing.assert_allclose(s.value, np.ones(3), atol=1e-4)
+    assert np.array_equal(w.value, result.value(w))
+
+
+def test_names_and_backends_are_compared():
+    problem = cut.Problem(cut.CvxpyRisk(RISKS["logistic"], W), cut.L2(0.1))
+    methods, backends = ["direct", "proximal", "ocas"], ["clarabel", "osqp"]
+    rows = cut.compare(problem, methods=methods, backends=backends).rows
+    assert [row.status for row in rows] == ["OPTIMAL"] * 6

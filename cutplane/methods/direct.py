@@ -6,11 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cutplane.exceptions import MissingCapabilityError, OracleError
 from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
+from cutplane.pieces.validation import Array
+from cutplane.regularizers.base import unregularized_by
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -82,5 +86,14 @@ class Direct(Method):
             return
         run.query(problem.into_simple_set(x))
         if slope is not None and problem.risk.n_blocks == 1 and not offers(problem.risk, Capability.DUAL_CUT):
+            slope[self._free(problem)] = 0.0  # but for rounding
             with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
                 run.add_dual_cut(slope)
+
+    def _free(self, problem: Declaration) -> Array:
+        """Return the coordinates that neither the regularizer nor the set holds, as a mask."""
+        regularizer, bounds = problem.active_regularizer, problem.simple_set.bounds(problem.dim)
+        unregularized = unregularized_by(regularizer, problem.dim)
+        if unregularized is None or bounds is None:
+            return np.zeros(problem.dim, dtype=bool)
+        return unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])

@@ -128,6 +128,13 @@ def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
     return result
 
 
+def assign(variables: Sequence[Any], x: Array) -> None:
+    """Give each variable its part of x."""
+    if variables:
+        for variable, part in zip(variables, pieces(variables, x), strict=True):
+            variable.save_value(np.reshape(part, variable.shape))
+
+
 def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> Any:
     """Return the value of a cvxpy expression where x holds the entries of the variables of each layout."""
     import cvxpy as cp
