@@ -118,10 +118,10 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
                 run.add_half_spaces(point, run.evaluator.separate(point))
                 weights |= {row: 0.0 for row in range(len(run.bundle)) if row not in weights}
                 weights |= _found_again(run, earlier, known)
-        highest = dual is not None and not offers(run.problem.risk, Capability.DUAL_CUT)
+        highest = not (same_set or offers(run.problem.risk, Capability.DUAL_CUT))
         for row in rows.tolist():
             slope, offset = earlier.slopes[row : row + 1], earlier.offsets[row : row + 1]
-            if highest and not same_set:  # it is a cut over the earlier set alone
+            if dual is not None and highest:  # it is a cut over the earlier set alone
                 try:
                     slope, offset = run.evaluator.dual_cut(dual)
                 except OracleError:
