@@ -38,10 +38,11 @@ print(f"saved   {short.status!s:<8} gap {short.gap:.1e} after {short.oracle_call
 print(f"resumed {resumed.status!s:<8} gap {resumed.gap:.1e} after {resumed.oracle_calls} more")
 
 # %%
-# Another regularizer, another set: the cuts still hold.
+# Another regularizer, another set: the cuts still hold. They help a method whose level depends on its bounds.
 elastic = cut.Problem(risk, cut.ElasticNet(lam), cut.Box(-0.5, 0.5))
-warm = elastic.solve(tol=1e-6, warm_start=resumed)
-cold = elastic.solve(tol=1e-6)
+level = cut.LevelBundle()
+warm = elastic.solve(level, tol=1e-6, warm_start=resumed)
+cold = elastic.solve(level, tol=1e-6)
 print(f"elastic net in a box: {warm.oracle_calls} queries, {cold.oracle_calls} from nothing")
 
 # %%
