@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
 from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import row_sizes
-from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 
@@ -76,6 +77,17 @@ class DualFunction:
         from cutplane.masters.lp.linear_minimum import LinearMinimum
 
         return LinearMinimum(regularizer.merge(simple_set, self.problem.dim))
+
+    @cached_property
+    def _relaxed(self) -> RelaxedRows | None:
+        """The inner minimum with the rows of X0 relaxed, if what is left has a closed form."""
+        problem = self.problem
+        form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
+        if form is None or form.n_columns > problem.dim:
+            return None
+        if not offers(problem.active_regularizer, Capability.CONJUGATE):
+            return None
+        return RelaxedRows(problem.active_regularizer, form)
 
     @cached_property
     def _quadratic(self) -> DiagonalQuadratic | None:
@@ -168,6 +180,10 @@ class DualFunction:
             minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
                 return minimum
+        if set_multipliers is not None and self._relaxed is not None:
+            value = self._relaxed(v, set_multipliers, REACH * extent)
+            if value > -math.inf:
+                return Minimum(value, None)
         if self._inner is None:
             from cutplane.masters.conic.certificates import InnerMinimum
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,11 @@ class LinearForm:
     rows: sparse.csr_array
     row_lower: Array
     row_upper: Array
+
+    @cached_property
+    def sizes(self) -> sparse.csr_array:
+        """The absolute values of the rows."""
+        return abs(self.rows)
 
     @property
     def n_columns(self) -> int:
