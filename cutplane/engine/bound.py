@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
-from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
-from cutplane.masters.base import HALF_SPACE
+from cutplane.engine.tolerances import CANCELLED, EPS, ORACLE, REACH, ROUNDING
+from cutplane.masters.base import HALF_SPACE, Least
 from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.validation import Array
@@ -64,6 +64,8 @@ class DualFunction:
         self.free = _free_coordinates(problem)
         self._open = _open_sides(problem, self.free)
         self._infimum = float(problem.risk.infima.sum())
+        self.known: Least | None = None
+        """An inner minimum that was found elsewhere, for the next call."""
 
     @cached_property
     def _programme(self) -> LinearMinimum | None:
@@ -184,6 +186,11 @@ class DualFunction:
             value = self._relaxed(v, set_multipliers, REACH * extent)
             if value > -math.inf:
                 return Minimum(value, None)
+        known, self.known = self.known, None
+        if known is not None:
+            size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
+            if (least := known.at(v)) >= known.value - ORACLE * size:
+                return Minimum(least, None)
         if self._inner is None:
             from cutplane.masters.conic.certificates import InnerMinimum
 

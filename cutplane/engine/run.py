@@ -25,7 +25,7 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
+from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
@@ -105,6 +105,7 @@ class Run:
         slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
+        self.safe.dual.known = Least(np.zeros(problem.dim), -math.inf, 0.0)  # not worth a solve
         dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
         self.bounds.offer_known(dual.value, Proof.of(rows))
@@ -293,7 +294,9 @@ class Run:
         """Say that the iteration got somewhere, although no bound may have moved."""
         self.moved = True
 
-    def add_dual_cut(self, multipliers: Array, cut: tuple[Array, Array] | None = None) -> float:
+    def add_dual_cut(
+        self, multipliers: Array, cut: tuple[Array, Array] | None = None, least: Least | None = None
+    ) -> float:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
@@ -304,6 +307,8 @@ class Run:
         multipliers : ndarray of shape (m,)
         cut : pair of ndarrays, optional
             Slopes and offsets, if they are known.
+        least : Least, optional
+            The inner minimum, if it is known.
         """
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
@@ -314,6 +319,7 @@ class Run:
         if self.safe.dual.free.size:
             self.reduced()
         elif (mine := self.bundle.queries == query).any():
+            self.safe.dual.known = least
             return self.certify(mine.astype(np.float64)).value
         return self.lower
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -57,6 +58,25 @@ class SeparableForm:
 
     def __add__(self, other: SeparableForm) -> SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
+
+
+class ImageForm(NamedTuple):
+    """A risk f(x) = h(M x) as cvxpy knows it.
+
+    Attributes
+    ----------
+    image : cvxpy.Expression
+        M x.
+    value : callable
+        z -> h(z), as an expression in another expression of the shape of the image.
+    multipliers : callable or None
+        (slope, x) -> the multipliers whose dual cut has that slope in z, given a subgradient of h close to
+        M x; None if h knows none.
+    """
+
+    image: Any
+    value: Callable[[Any], Any]
+    multipliers: Callable[[Array, Array], Array] | None
 
 
 @dataclass(frozen=True)
