@@ -178,6 +178,11 @@ class DualFunction:
             minimum = minimise_quadratic(self._quadratic, v, problem.simple_set)
             if minimum is not None:
                 return minimum
+        known, self.known = self.known, None
+        if known is not None:
+            size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
+            if (least := known.at(v)) >= known.value - ORACLE * size:
+                return Minimum(least, None)
         if self._programme is not None:
             minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
@@ -186,11 +191,6 @@ class DualFunction:
             value = self._relaxed(v, set_multipliers, REACH * extent)
             if value > -math.inf:
                 return Minimum(value, None)
-        known, self.known = self.known, None
-        if known is not None:
-            size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
-            if (least := known.at(v)) >= known.value - ORACLE * size:
-                return Minimum(least, None)
         if self._inner is None:
             from cutplane.masters.conic.certificates import InnerMinimum
 

@@ -105,7 +105,8 @@ class Run:
         slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
-        self.safe.dual.known = Least(np.zeros(problem.dim), -math.inf, 0.0)  # not worth a solve
+        least = -math.inf if problem.regularizer.lam > 0.0 else 0.0  # not worth a solve
+        self.safe.dual.known = Least(np.zeros(problem.dim), least, 0.0)
         dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
         self.bounds.offer_known(dual.value, Proof.of(rows))
@@ -308,7 +309,6 @@ class Run:
         cut : pair of ndarrays, optional
             Slopes and offsets, if they are known.
         least : Least, optional
-            The inner minimum, if it is known.
         """
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
@@ -351,7 +351,7 @@ class Run:
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
-        for retreat in range(_RETREATS):
+        for retreat in range(1 if anchor is x else _RETREATS):
             if math.isfinite(point.objective):
                 return point
             x = anchor + 0.5 ** (1 + retreat // _PATIENCE) * (x - anchor)

@@ -85,6 +85,7 @@ class ReducedSolver:
         self._masters: dict[Hashable, Master] = {}
         self._standings: dict[tuple[Kind, str], Standing] = {}
         self._turns: dict[Kind, int] = {}
+        self._whole: Whole | None = None
         self._used: dict[str, None] = {}
 
     def measure(self, size: float, steepest: float) -> None:
@@ -187,10 +188,12 @@ class ReducedSolver:
         """Solve the whole problem as one conic programme."""
         from cutplane.masters.conic.whole import solve_whole
 
+        if self._whole is not None:
+            return self._whole
         backend = (self.backend.solver or "clarabel").upper()
         start = clock()
         try:
-            whole = solve_whole(risk, self.reduced, backend)
+            self._whole = whole = solve_whole(risk, self.reduced, backend)
         finally:
             self.seconds += clock() - start
         if whole.message:

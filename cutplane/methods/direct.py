@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError, OracleError
-from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
@@ -55,7 +54,7 @@ class Direct(Method):
     OPTIMAL 2.0
     """
 
-    stabilizations = (None, Prox)
+    stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
         """Raise unless every piece has a cvxpy form."""

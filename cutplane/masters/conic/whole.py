@@ -126,7 +126,7 @@ def _risk_side(
     answer: Solved, A: sparse.csc_array, z_columns: Array, x_columns: Array
 ) -> tuple[Array, Array]:
     """Return the columns that rows, cones or the quadratic form connect with z; and the rows of z = M x."""
-    n_rows, n_columns = A.shape
+    n_rows, n_columns = answer.b.size, answer.c.size
     touches = [np.zeros(n_rows, dtype=bool) for _ in range(2)]
     for touched, columns in zip(touches, (z_columns, x_columns), strict=True):
         touched[A[:, columns].indices] = True
@@ -154,6 +154,8 @@ class Conjugate:
         self._u, self._slope = cp.Variable(dim), cp.Parameter(dim)
         objective = cp.Minimize(risk.cvxpy_form(self._u) - self._slope @ self._u)
         self._problem = cp.Problem(objective, simple_set.cvxpy_form(self._u))
+        self.doubt = 0.0
+        """How far above the last offset the highest one may be: the gap that the solver left."""
 
     def __call__(self, slope: Array) -> float:
         """Return the offset."""
@@ -162,7 +164,8 @@ class Conjugate:
         for backend in BACKENDS:
             outcome = try_conic(self._problem, self._u, backend)
             if outcome is not None:
-                best = max(best, outcome.bound)
+                if outcome.bound > best:
+                    best, self.doubt = outcome.bound, max(0.0, outcome.value - outcome.bound)
                 if outcome.value - outcome.bound <= _ENOUGH * abs(outcome.value):
                     break
         return best
