@@ -29,6 +29,9 @@ constraints."""
 _REACH = 10.0
 """How much larger than the solution the box is in which a bound is proven: it costs the bound as much."""
 
+_DIVERGED = 1e100
+"""A solution with such entries is none: their squares would overflow."""
+
 _LARGEST_EXPONENT = 700.0
 """exp(709.8) is the largest number."""
 
@@ -78,13 +81,16 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     if solution.status != cp.OPTIMAL:
         check_time()
     u, z = (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z)
-    u, y = np.array(u), into_dual_cone(np.array(z), data["dims"], upper=backend == "CLARABEL")
+    u, z = np.array(u), np.array(z)
+    if not np.abs(z).max(initial=0.0) < _DIVERGED:
+        return Outcome(solution.status, None, math.nan, -math.inf)
+    y = into_dual_cone(z, data["dims"], upper=backend == "CLARABEL")
     A, b = data["A"], data["b"]
     if solution.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         far = FAR * max(1.0, float(np.abs(b).max(initial=0.0)))
         proven = -float(b @ y) > far * float(np.abs(A.T @ y).sum())
         return Outcome(solution.status, None, math.nan, math.inf if proven else -math.inf)
-    if solution.status not in SOLUTION_PRESENT:
+    if solution.status not in SOLUTION_PRESENT or not np.abs(u).max(initial=0.0) < _DIVERGED:
         return Outcome(solution.status, None, math.nan, -math.inf)
     Pu = data["P"] @ u if data.get("P") is not None else np.zeros_like(u)
     residual = data["c"] + Pu + A.T @ y
