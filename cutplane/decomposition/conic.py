@@ -21,7 +21,7 @@ from cutplane.sets.base import HalfSpace
 
 _solver: Any = clarabel  # its names are not known to type checkers
 _TOLERANCES = 1e-10, 1e-8, 1e-6
-"""Clarabel's, the first that it reaches, for costs of the size of 1: cuts hold at any, sharper at the first."""
+"""Clarabel's, the first that it reaches, for costs of the size of 1; cuts hold at any."""
 _SOLVED = _solver.SolverStatus.Solved, _solver.SolverStatus.AlmostSolved
 
 
