@@ -1,6 +1,6 @@
 """Random problems with known optima, damaged oracles and forged certificates, by the hundred thousand.
 
-Run: python benchmarks/fuzz.py --trials 100000 --seed 0 --jobs 2 [--family NAME] [--only INDEX]
+Run: python benchmarks/fuzz.py --trials 100000 --seed 0 --jobs 2 [--family NAME] [--only INDEX] [--seconds S]
 
 Each trial is made from (seed, index) alone: ``--seed 0 --only 1234`` repeats number 1234. A trial that takes
 longer than ``--patience`` seconds is recorded as a hang, one whose process dies as a crash.
@@ -21,6 +21,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", type=int, help="do this trial alone, and show the traceback of an exception"
     )
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no trial after this time")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds after which a trial hangs")
     return parser.parse_args()
 
@@ -113,7 +115,9 @@ def _one(options: argparse.Namespace) -> int:
 
 def _all(options: argparse.Namespace) -> Iterator[Done]:
     """Yield the trials of all workers as they come to an end; a worker that hangs or dies is replaced."""
-    todo = iter(range(options.first, options.first + options.trials))
+    end = time.perf_counter() + options.seconds
+    indices = range(options.first, options.first + options.trials)
+    todo = takewhile(lambda _: time.perf_counter() < end, indices)
     workers = [_start(options) for _ in range(max(1, options.jobs))]
     while workers:
         ready = wait([worker.pipe for worker in workers], timeout=1.0)
@@ -132,13 +136,13 @@ def _all(options: argparse.Namespace) -> Iterator[Done]:
                 hangs = worker.process.is_alive() and worker.pipe not in ready
                 worker.process.kill()
                 worker.process.join()
-                end = "hang" if hangs else f"crash, exit code {worker.process.exitcode}"
+                loss = "hang" if hangs else f"crash, exit code {worker.process.exitcode}"
                 workers.remove(worker)
                 if worker.index < 0:
-                    raise RuntimeError(f"A worker could not start: {end}.")
+                    raise RuntimeError(f"A worker could not start: {loss}.")
                 name = options.family or _family(options.seed, worker.index)
-                status = end.split(",")[0].upper()
-                yield Done(worker.index, name, "lost/-/-", status, [end], options.patience)
+                status = loss.split(",")[0].upper()
+                yield Done(worker.index, name, "lost/-/-", status, [loss], options.patience)
                 workers.append(_start(options))
                 continue
             if answer is not None:

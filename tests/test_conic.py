@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.reductions.solvers.solving_chain import SolvingChain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,3 +223,18 @@ def test_the_cones_of_a_product_are_told_apart():
     z = np.array([-1.0, 2.0, -3.0, 4.0, 0.0, 3.0, 4.0, -1.0, 0.0, -1.0, 1.0, 1.0, 1.0, 9.0])
     expected = np.array([-1.0, 2.0, 0.0, 4.0, 5.0, 3.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
     np.testing.assert_allclose(into_dual_cone(z, sizes, upper=True), expected)
+
+
+def test_a_backend_that_diverged_bounds_nothing(monkeypatch):
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.norm(x - 1.0) + cp.sum(x)), [x >= 0.0])
+    solve = SolvingChain.solve_via_data
+
+    def diverged(*args, **options):
+        raw = solve(*args, **options)
+        names = ("x", "s", "status", "obj_val", "solve_time", "iterations")
+        return SimpleNamespace(**{name: getattr(raw, name) for name in names}, z=1e200 * np.array(raw.z))
+
+    monkeypatch.setattr(SolvingChain, "solve_via_data", diverged)
+    with np.errstate(all="raise"):
+        assert solve_conic(problem, x, "CLARABEL").bound == -np.inf

@@ -250,3 +250,16 @@ def test_unit_commitment():
     )
     assert -result.objective == pytest.approx(master.fun, rel=1e-6)
     assert (sum(power @ x for x in result.primal) >= demand - 1e-6).all()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1.0, 1e8])
+def test_the_least_integers_do_not_depend_on_the_unit_of_the_prices(unit):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n = 3
+        row = rng.integers(1, 9, (1, n)).astype(float)
+        points = np.array(list(itertools.product(range(4), repeat=n)), dtype=float)
+        points = points[points @ row[0] <= 12.0]
+        prices = unit * rng.normal(size=n)
+        knapsack = LinearSubproblem(np.zeros(n), row, row_upper=12.0, upper=3.0, integrality=True)
+        assert knapsack(prices)[0] == pytest.approx((points @ prices).min(), rel=1e-8)

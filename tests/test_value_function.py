@@ -235,3 +235,29 @@ def test_linear_stages_are_written_out_too():
     objective = cp.Minimize(written_out.objective.expr + COSTS @ z)
     value = cp.Problem(objective, [*written_out.constraints, z >= 0, z <= 6]).solve(solver="CLARABEL")
     assert value == pytest.approx(whole(Q, x), rel=1e-6)
+
+
+def test_a_half_space_does_not_depend_on_what_was_asked_before():
+    rng = np.random.default_rng(3)
+    x, y = cp.Variable(2), cp.Variable(3)
+    W, T = rng.integers(-2, 3, (6, 3)), rng.integers(-2, 3, (6, 2))
+    h = cp.Parameter(6)
+    second = cp.Problem(cp.Minimize(cp.sum(y)), [W @ y >= h - T @ x, y >= 0])
+    Q = cut.ValueFunction(second, x, scenarios=[{h: rng.integers(-2, 3, 6)} for _ in range(3)])
+    points = rng.integers(-3, 4, (40, 2)).astype(float)
+    first = [Q.separate(point) for point in points]
+    for point, known in reversed(list(zip(points, first, strict=True))):
+        again = Q.separate(point)
+        assert [(*h.normal, h.offset) for h in again] == [(*h.normal, h.offset) for h in known]
+
+
+@pytest.mark.parametrize("kind", ["bounded", "quadratic"])
+def test_answers_are_as_exact_whatever_the_unit_of_the_costs(kind):
+    unit = 1e-9
+    problem, x, scenarios = programme(kind, np.random.default_rng(5))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    small = cut.ValueFunction(cp.Problem(unit * problem.objective, problem.constraints), x, scenarios)
+    point = np.full(DIM, 3.0)
+    (values, *_), (tiny, slopes, offsets, _) = Q.estimate(point, 0.0), small.estimate(point, 0.0)
+    np.testing.assert_allclose(tiny / unit, values, rtol=1e-7)
+    np.testing.assert_allclose((slopes @ point + offsets) / unit, values, rtol=1e-7)

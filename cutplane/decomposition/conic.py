@@ -15,12 +15,13 @@ from scipy import sparse
 from cutplane.decomposition.stage import FEASIBLE, REACH, Solved
 from cutplane.exceptions import OracleError
 from cutplane.masters.conic.cone_programme import into_dual_cone
+from cutplane.masters.units import unit_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 _solver: Any = clarabel  # its names are not known to type checkers
 _TOLERANCES = 1e-10, 1e-8, 1e-6
-"""Clarabel's, the first that it reaches: cuts hold at any, and are as sharp as they are."""
+"""Clarabel's, the first that it reaches, for costs of the size of 1; cuts hold at any."""
 _SOLVED = _solver.SolverStatus.Solved, _solver.SolverStatus.AlmostSolved
 
 
@@ -115,8 +116,9 @@ def solve(stage: ConicStage, x: Array) -> Solved | HalfSpace:
     found = _optimum(stage, x)
     if found is None:
         elastic = stage.elastic()
-        moved = _optimum(elastic, x)
-        if moved is not None:
+        answer = _optimum(elastic, x)
+        if answer is not None:
+            moved, _ = answer
             slope, offset = elastic.cut(moved)
             if slope @ x + offset > FEASIBLE * stage.size:
                 return HalfSpace(slope, -offset)
@@ -124,26 +126,32 @@ def solve(stage: ConicStage, x: Array) -> Solved | HalfSpace:
             found = _optimum(stage.relaxed(moves), x)
     if found is None:
         raise OracleError("The second stage could not be solved by Clarabel; is it bounded below?")
-    return Solved(stage.value(found[stage.b.size :]), found)
+    multipliers, charge = found
+    return Solved(stage.value(multipliers[stage.b.size :]) + charge, multipliers)
 
 
-def _optimum(stage: ConicStage, x: Array) -> Array | None:
-    """Return the multipliers of the rows and u = (x, y), as Clarabel finds them at x; or None."""
+def _optimum(stage: ConicStage, x: Array) -> tuple[Array, float] | None:
+    """Return the multipliers of the rows and u = (x, y), as Clarabel finds them at x; or None.
+
+    Beside them, what y violates, at the multipliers.
+    """
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
     mine, others = stage.mine, stage.others
     P = sparse.csc_matrix(sparse.triu(stage.P[others][:, others]))
+    unit = unit_of(max(float(np.abs(stage.c).max(initial=0.0)), float(np.abs(stage.P.data).max(initial=0.0))))
     cost, sides = stage.c[others] + stage.P[others][:, mine] @ x, stage.b - stage.A[:, mine] @ x
     W, cones = sparse.csc_matrix(stage.A[:, others]), dims_to_solver_cones(stage.dims)
     for tolerance in _TOLERANCES:
         settings = _solver.DefaultSettings()
         settings.verbose, settings.max_threads = False, 1
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-        answer = _solver.DefaultSolver(P, cost, W, sides, cones, settings).solve()
+        answer = _solver.DefaultSolver(P / unit, cost / unit, W, sides, cones, settings).solve()
         if answer.status in _SOLVED:
             u = np.empty(stage.c.size)
             u[mine], u[others] = x, answer.x
-            return np.concatenate([answer.z, u])
+            z = unit * np.array(answer.z)
+            return np.concatenate([z, u]), float(np.abs(z) @ np.abs(sides - W @ u[others] - answer.s))
         if answer.status == _solver.SolverStatus.PrimalInfeasible:
             break
     return None

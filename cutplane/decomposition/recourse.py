@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,22 @@ from cutplane.decomposition.stage import FEASIBLE, LinearStage, Solved
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import MasterStatus
 from cutplane.masters.lp.highs_model import DUAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.units import unit_of
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 
 class LinearRecourse:
-    """(stage, x) -> its solution at x, or a half-space that cuts x off."""
+    """(stage, x) -> its solution at x, or a half-space that cuts x off.
+
+    HiGHS is given costs of the size of 1: its tolerances are absolute.
+    """
 
     def __init__(self) -> None:
         self._model: Any
+        self._unit: float
         self._stage: LinearStage | None = None
-        self._elastic: LinearRecourse
         self._widened: tuple[Any, Any] = None, None
 
     def __call__(self, stage: LinearStage, x: Array) -> Solved | HalfSpace:
@@ -30,7 +35,7 @@ class LinearRecourse:
         form = stage.form(x)
         status, message = self._solve(stage, form)
         if status is MasterStatus.SOLVED:
-            return self._solved(stage, x)
+            return self._solved(stage, form, x)
         if status is MasterStatus.INFEASIBLE:
             return self._cut_off(stage, form, x)
         raise OracleError(
@@ -41,38 +46,49 @@ class LinearRecourse:
 
     def _solve(self, stage: LinearStage, form: LinearForm) -> tuple[MasterStatus, str]:
         last, self._stage = self._stage, stage  # that basis, not an old one of its own: new cuts say more
+        if last is None or stage.cost is not last.cost:
+            self._unit = unit_of(float(np.abs(stage.cost).max(initial=0.0)))
         if last is None or stage.W is not last.W:
-            self._model = living_model(form, DUAL_SIMPLEX)
+            self._model = living_model(replace(form, cost=form.cost / self._unit), DUAL_SIMPLEX)
             return rerun(self._model)
         rows, columns = (np.arange(size, dtype=np.int32) for size in stage.W.shape)
         self._model.changeRowsBounds(rows.size, rows, form.row_lower, form.row_upper)
         if stage.cost is not last.cost:
-            set_costs(self._model, stage.cost)
+            set_costs(self._model, stage.cost / self._unit)
         if stage.lower is not last.lower or stage.upper is not last.upper:
             self._model.changeColsBounds(columns.size, columns, stage.lower, stage.upper)
         return rerun(self._model)
 
-    def _solved(self, stage: LinearStage, x: Array) -> Solved:
+    def _solved(self, stage: LinearStage, form: LinearForm, x: Array) -> Solved:
+        """Return the solution; what its y violates is charged to the value at the multipliers."""
         solution = self._model.getSolution()
-        return Solved(stage.value(x, np.array(solution.col_value)), np.array(solution.row_dual))
+        y, multipliers = np.array(solution.col_value), self._unit * np.array(solution.row_dual)
+        reduced = self._unit * np.array(solution.col_dual)
+        inside = np.clip(y, form.lower, form.upper)
+        rows = form.rows @ y
+        beside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
+        charge = float(np.abs(reduced) @ np.abs(y - inside)) + float(np.abs(multipliers) @ beside)
+        return Solved(stage.value(x, y) + charge, multipliers)
 
     def _cut_off(self, stage: LinearStage, form: LinearForm, x: Array) -> Solved | HalfSpace:
-        """Return a half-space from the least sum of violations; or a solution, if that is rounding."""
+        """Return a half-space from the least sum of violations; or a solution, if that is rounding.
+
+        The sum is minimised from scratch, so that the same x gives the same half-space.
+        """
         if self._widened[0] is not stage.W:
             unit = sparse.eye_array(stage.W.shape[0], format="csr")
-            self._elastic = LinearRecourse()
             self._widened = stage.W, sparse.csr_array(sparse.hstack([stage.W, unit, -unit]))
-        elastic = stage.elastic(self._widened[1])
-        found = self._elastic(elastic, x)
+        elastic, recourse = stage.elastic(self._widened[1]), LinearRecourse()
+        found = recourse(elastic, x)
         assert isinstance(found, Solved)
         slope, offset = elastic.cut(found.multipliers)
         if slope @ x + offset > FEASIBLE * stage.size:
             return HalfSpace(slope, -offset)
-        moves = np.array(self._elastic._model.getSolution().col_value)[stage.cost.size :]
+        moves = np.array(recourse._model.getSolution().col_value)[stage.cost.size :]
         below, above = np.split(2.0 * moves, 2)
         sides = form.row_lower - below, form.row_upper + above
         relaxed = LinearForm(form.cost, form.lower, form.upper, form.rows, *sides)
         status, message = self._solve(stage, relaxed)
         if status is not MasterStatus.SOLVED:
             raise OracleError(f"The second stage could not be solved where it barely has a y. {message}")
-        return self._solved(stage, x)
+        return self._solved(stage, relaxed, x)

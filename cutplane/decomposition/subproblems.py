@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.masters.units import unit_of
 from cutplane.pieces.cvxpy_tools import as_variables
 from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_vector
 
 _WHOLE = 1
+_LARGE = 2.0**10
+"""The size of the costs that HiGHS is given: it stops 1e-6 above the optimum, a 1e-9 th of it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,10 +73,11 @@ class LinearSubproblem:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         costs = self.c + prices
+        unit = unit_of(float(np.abs(costs).max())) / _LARGE
         rows = () if self.A is None else LinearConstraint(self.A, self.row_lower, self.row_upper)
         options = {"mip_rel_gap": 0.0}
         answer = milp(
-            costs,
+            costs / unit,
             constraints=rows,
             bounds=Bounds(self.lower, self.upper),
             integrality=self.integrality,

@@ -13,7 +13,8 @@ from fuzz.draws import Rng, chance, pick, power
 from fuzz.problems import Known
 
 ITERATIVE = ("FrankWolfe", "ReducedGradient", "AcceleratedGradient", "MirrorDescent")
-METHODS = ("auto", "Kelley", "BMRM", "OCAS", "LevelBundle", "ProximalBundle", *ITERATIVE)
+BUNDLE = ("Kelley", "BMRM", "OCAS", "LevelBundle", "ProximalBundle")
+METHODS = ("auto", *BUNDLE, "Relay", *ITERATIVE)
 OWN = {"simplex_qp": 3, "highs": 2, "entropy_dual": 1, "smoothed_lp": 1}
 CVXPY = {"clarabel": 1, "osqp": 1, "scs": 1, "ecos": 1, "loose osqp": 1, "loose scs": 0.5}
 
@@ -34,6 +35,13 @@ def method(rng: Rng, name: str) -> Any:
         return cut.LevelBundle(float(pick(rng, {0.1: 1, 0.3: 1, 0.9: 1}))) if other else cut.LevelBundle()
     if name == "ProximalBundle":
         return cut.ProximalBundle(weight=power(rng, 8)) if other else cut.ProximalBundle()
+    if name == "Relay":
+        others = rng.permutation([*BUNDLE, "Direct", "FrankWolfe"])[: rng.integers(0, 3)]
+        names = [str(rng.choice(BUNDLE)), *others]
+        alone = int(rng.integers(1, 20)) if chance(rng, 0.5) else None
+        return cut.Relay(tuple(method(rng, each) for each in names), alone)
+    if name == "Direct":
+        return cut.Direct()
     if name == "FrankWolfe":
         step = pick(rng, {"short": 1, "exact": 2, "open_loop": 1})
         variant = pick(rng, {"vanilla": 1, "away": 1, "pairwise": 1, "fully_corrective": 1})
@@ -54,6 +62,7 @@ def method_name(rng: Rng, known: Known) -> str:
     weights = {name: gradient if name in ITERATIVE else 1.5 for name in METHODS}
     if _is_slow_when_stabilised(known.problem):
         weights |= {"LevelBundle": 0.4, "ProximalBundle": 0.4}
+    weights["Direct"] = 2.0 if known.slow else 0.1
     weights["ReducedGradient"] *= 2.0 if isinstance(known.problem.simple_set, cut.Simplex) else 0.1
     return str(pick(rng, weights))
 

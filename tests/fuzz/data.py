@@ -252,3 +252,9 @@ def novelty(rng: Rng, x: Array, sf: float) -> Data:
         False,
         "novelty",
     )
+
+
+def is_smooth(risk: Any) -> bool:
+    """Whether the loss of a risk is known to be smooth."""
+    loss = getattr(risk, "loss", None)
+    return bool(np.isfinite(getattr(loss, "smoothness", np.inf)))

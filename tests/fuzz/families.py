@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fuzz import core, faults, forgeries, special
+from fuzz import core, decomposed, faults, forgeries, models, special
 from fuzz.outcome import Outcome
 
 Trial = Callable[[np.random.Generator], Outcome]
@@ -15,6 +15,8 @@ FAMILIES: dict[str, tuple[float, Trial]] = {
     "core": (12.0, core.trial),
     "faults": (3.0, faults.trial),
     "forgeries": (2.0, forgeries.trial),
+    "decomposition": (0.5, decomposed.trial),
+    "cvxpy model": (0.7, models.trial),
     "boosting": (0.5, special.boosting),
     "mkl": (0.5, special.mkl),
     "kernel machine": (0.5, special.kernel_machine),

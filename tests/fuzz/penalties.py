@@ -1,4 +1,4 @@
-"""Random regularizers, with a subgradient at a given point."""
+"""Single random regularizers, with a subgradient at a given point."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class Penalty(NamedTuple):
     strong: bool
     """Whether the conjugate is finite everywhere."""
     name: str
+    terms: Callable[[Array], float] | None = None
+    """The size of the numbers that g at a point is a sum of, where they may cancel."""
+
+    def size(self, z: Array) -> float:
+        """What g at a point is a sum of, in size."""
+        return abs(self.value(z)) if self.terms is None else self.terms(z)
 
 
 def none(rng: Rng, x: Array, sx: float, sf: float) -> Penalty:
@@ -53,7 +59,8 @@ def l2(rng: Rng, x: Array, sx: float, sf: float, target: Array | None = None) ->
     )
 
 
-def _signs(rng: Rng, x: Array) -> Array:
+def signs(rng: Rng, x: Array) -> Array:
+    """A subgradient of the sum of the absolute values."""
     return np.where(x == 0.0, rng.integers(-64, 65, size=len(x)) / 64.0, np.sign(x))
 
 
@@ -65,7 +72,7 @@ def l1(rng: Rng, x: Array, sx: float, sf: float) -> Penalty:
     regularizer = cut.L1(lam * sf / sx, weights=weights if (weights != 1.0).any() else None)
     return Penalty(
         regularizer,
-        lam * weights * _signs(rng, x),
+        lam * weights * signs(rng, x),
         lambda z: lam * float(weights @ np.abs(z)),
         False,
         "L1",
@@ -77,7 +84,7 @@ def elastic_net(rng: Rng, x: Array, sx: float, sf: float) -> Penalty:
     lam, ratio = power(rng, 4), float(pick(rng, {0.0: 1, 0.25: 2, 0.5: 2, 1.0: 1}))
     return Penalty(
         cut.ElasticNet(lam * sf, ratio),
-        lam * (ratio * _signs(rng, x) + (1.0 - ratio) * x),
+        lam * (ratio * signs(rng, x) + (1.0 - ratio) * x),
         lambda z: lam * float(ratio * np.abs(z).sum() + 0.5 * (1.0 - ratio) * z @ z),
         ratio < 1.0,
         "elastic net",
@@ -158,15 +165,3 @@ def through_cvxpy(rng: Rng, x: Array, sx: float, sf: float) -> Penalty:
     subgradient = lam * np.sign(x[j]) * np.eye(n)[j]
     regularizer = cut.CvxpyRegularizer(cp.norm_inf(z) * (sf / sx), z, lam=lam)
     return Penalty(regularizer, subgradient, lambda v: lam * float(np.abs(v).max()), False, "cvxpy norm")
-
-
-def draw(rng: Rng, x: Array, sx: float, sf: float, slow: bool, entropic: bool) -> Penalty:
-    """A regularizer; `slow` allows those that need cvxpy."""
-    choices: dict[Any, float] = {none: 4, l2: 6, l1: 2.5}
-    if sx == 1.0:
-        choices[elastic_net] = 1.5
-        if entropic and (x > 0.0).all():
-            choices[entropy] = 8
-    if slow:
-        choices |= {group_norm: 1, quadratic: 1, through_cvxpy: 0.5}
-    return pick(rng, choices)(rng, x, sx, sf)

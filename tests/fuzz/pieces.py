@@ -145,7 +145,7 @@ def as_risk(rng: Rng, blocks: list[Block], slow: bool) -> tuple[cut.Risk, str]:
     forms["on demand"] = 1.0 if plain else 0.0
     linear = plain and len(blocks[0].A) == 1 and not (blocks[0].b.any() or blocks[0].base.any())
     forms["linear"] = 50.0 if linear else 0.0
-    forms["cvxpy"] = 0.3 if slow else 0.0
+    forms["cvxpy"] = 2.0 if slow else 0.0
     form = pick(rng, forms)
     if form == "black box":
         return _whole(blocks, _lowest(blocks) if chance(rng, 0.5) else -np.inf), "black box"

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 import cutplane as cut
-from fuzz import data, penalties, pieces, regions
+from fuzz import algebra, combined, data, penalties, pieces, regions
 from fuzz.draws import Array, Rng, chance, dyadic, pick
 
 
@@ -58,7 +57,7 @@ def known(
         value(at) + sf * penalty.value(x),
         region.normal * (sf / sx),
         lambda z: value(z) + sf * penalty.value(z / sx),
-        lambda z: terms(z) + sf * abs(penalty.value(z / sx)),
+        lambda z: terms(z) + sf * penalty.size(z / sx),
         lambda z: region.violation(z / sx),
         region.tolerance,
         region.bounded or penalty.strong,
@@ -81,13 +80,16 @@ def _dimension(rng: Rng) -> int:
 
 def draw(rng: Rng) -> Known:
     """A random problem with a known solution."""
-    kind = pick(rng, {"pieces": 10, "smooth": 3, "linear": 8, "multiclass": 1, "ordinal": 1, "novelty": 1})
-    slow = chance(rng, 0.08)
-    return (
-        from_pieces(rng, slow, kind == "smooth")
-        if kind in ("pieces", "smooth")
-        else from_data(rng, slow, kind)
+    kind = pick(
+        rng,
+        {"pieces": 9, "smooth": 3, "linear": 7, "algebra": 6, "multiclass": 1, "ordinal": 1, "novelty": 1},
     )
+    slow = chance(rng, 0.12)
+    if kind == "algebra":
+        return from_algebra(rng, slow)
+    if kind in ("pieces", "smooth"):
+        return from_pieces(rng, slow, kind == "smooth")
+    return from_data(rng, slow, kind)
 
 
 def from_pieces(rng: Rng, slow: bool, smooth: bool) -> Known:
@@ -95,7 +97,7 @@ def from_pieces(rng: Rng, slow: bool, smooth: bool) -> Known:
     n = _dimension(rng)
     sx, sf = _units(rng)
     x, region = regions.draw(rng, n, sx, slow)
-    penalty = penalties.draw(rng, x, sx, sf, slow, "simplex" in region.name or chance(rng, 0.3))
+    penalty = combined.draw(rng, x, sx, sf, slow, "simplex" in region.name or chance(rng, 0.3))
     if smooth and chance(rng, 0.7):
         penalty = penalties.none(rng, x, sx, sf)
     target = -(region.normal + penalty.subgradient)
@@ -118,6 +120,29 @@ def from_pieces(rng: Rng, slow: bool, smooth: bool) -> Known:
         return sum(piece.terms(z) for piece in blocks) + lost
 
     return known(form, x, sx, sf, region, penalty, risk, value, terms, slow, smooth)
+
+
+def from_algebra(rng: Rng, slow: bool) -> Known:
+    """Sums, multiples, linear images, parts, shifts and maxima of risks."""
+    n = _dimension(rng)
+    sx, sf = _units(rng)
+    x, region = regions.draw(rng, n, sx, slow)
+    units = algebra.Units(sx, sf, chance(rng, 0.25), slow)
+    if chance(rng, 0.4):
+        drawn = algebra.draw(rng, x, None, units)
+        penalty = penalties.l2(rng, x, sx, sf, -(region.normal + drawn.subgradient))
+    else:
+        entropic = "simplex" in region.name or chance(rng, 0.3)
+        penalty = combined.draw(rng, x, sx, sf, slow, entropic)
+        drawn = algebra.draw(rng, x, -(region.normal + penalty.subgradient), units)
+
+    def value(z: Array) -> float:
+        return sf * drawn.value(z / sx)
+
+    def terms(z: Array) -> float:
+        return sf * drawn.terms(z / sx)
+
+    return known(drawn.name, x, sx, sf, region, penalty, drawn.risk, value, terms, slow, drawn.smooth)
 
 
 def from_data(rng: Rng, slow: bool, kind: str) -> Known:
@@ -151,7 +176,7 @@ def from_data(rng: Rng, slow: bool, kind: str) -> Known:
         risk, extra = drawn.risk, np.zeros(n)
     else:
         entropic = "simplex" in region.name or chance(rng, 0.3)
-        penalty = penalties.draw(rng, x, sx, sf, slow, entropic)
+        penalty = combined.draw(rng, x, sx, sf, slow, entropic)
         target = -(region.normal + penalty.subgradient)
         drawn = make(target if closing == "example" else None)
         extra = np.zeros(n) if closing == "example" else target - drawn.subgradient
@@ -167,11 +192,6 @@ def from_data(rng: Rng, slow: bool, kind: str) -> Known:
     def terms(z: Array) -> float:
         return sf * (drawn.terms(z / sx) + float(np.abs(extra) @ np.abs(z)) / sx)
 
-    smooth = kind == "linear" and np.isfinite(_curvature(drawn.risk))
+    smooth = kind == "linear" and data.is_smooth(drawn.risk)
     name = f"{kind} {drawn.name} by {closing}"
-    return known(name, x, sx, sf, region, penalty, risk, value, terms, slow, bool(smooth))
-
-
-def _curvature(risk: Any) -> float:
-    loss = getattr(risk, "loss", None)
-    return float(getattr(loss, "smoothness", np.inf))
+    return known(name, x, sx, sf, region, penalty, risk, value, terms, slow, smooth)

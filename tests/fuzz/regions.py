@@ -319,6 +319,21 @@ def psd(rng: Rng, x: Array, sx: float) -> Region:
     return _region(semidefinite, normal, excess, size, 1e-9 + 2.0 * slack / size, False, "psd by oracle")
 
 
+def psd_cone(rng: Rng, x: Array, sx: float) -> Region:
+    """The same as one set, whose normals may have an antisymmetric part."""
+    k = round(len(x) ** 0.5)
+    cone = psd(rng, x, sx)
+    turned = dyadic(rng, k, k)
+
+    def excess(z: Array) -> float:
+        Z = z.reshape(k, k)
+        return max(float(np.abs(Z - Z.T).max()), -np.linalg.eigvalsh(0.5 * (Z + Z.T))[0])
+
+    normal = cone.normal + (turned - turned.T).ravel()
+    size = max(float(np.abs(x).max()), 1e-3)
+    return _region(cut.PSDCone(k), normal, excess, size, 1e-7, False, "psd cone")
+
+
 def intersection(rng: Rng, regions: list[Region]) -> Region:
     """All of the regions, which hold the same point."""
     feasible_set = regions[0].feasible_set
@@ -347,6 +362,12 @@ def draw(rng: Rng, n: int, sx: float, slow: bool) -> tuple[Array, Region]:
         root = turn_factor(rng, k)
         x = (root @ root.T).ravel()
         return x, intersection(rng, [box(rng, x, sx), psd(rng, x, sx)])
+    if kind in ("cvxpy", "both") and slow and n in (1, 4, 9):
+        root = turn_factor(rng, round(n**0.5))
+        x = (root @ root.T).ravel()
+        cone = psd_cone(rng, x, sx)
+        around = intersection(rng, [box(rng, x, sx), cone])._replace(tolerance=1e-7)
+        return x, around if kind == "both" else cone
     if kind == "summing":
         x = shares(rng, n, zeros=chance(rng, 0.6))
         return x, (pick(rng, SUMMING) if sx == 1.0 else simplex)(rng, x, sx)

@@ -6,7 +6,7 @@ import pytest
 
 from fuzz.families import run
 
-TRIALS = {"core": 60, "faults": 40, "forgeries": 15}
+TRIALS = {"core": 60, "faults": 40, "forgeries": 15, "decomposition": 20, "cvxpy model": 20}
 BATCH = 5
 BATCHES = [(name, first) for name, count in TRIALS.items() for first in range(0, count, BATCH)]
 

@@ -30,6 +30,9 @@ constraints."""
 _REACH = 10.0
 """How much larger than the solution the box is in which a bound is proven: it costs the bound as much."""
 
+_DIVERGED = 1e100
+"""A solution with such entries is none: their squares would overflow."""
+
 _LARGEST_EXPONENT = 700.0
 """exp(709.8) is the largest number."""
 
@@ -70,11 +73,13 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     """
     answer = solved(problem, backend)
     status = answer.solution.status
+    if not np.abs(answer.y).max(initial=0.0) < _DIVERGED:
+        return Outcome(status, None, math.nan, -math.inf)
     if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         far = FAR * max(1.0, float(np.abs(answer.b).max(initial=0.0)))
         proven = -float(answer.b @ answer.y) > far * float(np.abs(answer.A.T @ answer.y).sum())
         return Outcome(status, None, math.nan, math.inf if proven else -math.inf)
-    if status not in SOLUTION_PRESENT:
+    if not answer.present:
         return Outcome(status, None, math.nan, -math.inf)
     residual = answer.c + answer.Pv + answer.A.T @ answer.y
     reach = max(answer.reach, _REACH * extent)
@@ -114,6 +119,12 @@ class Solved:
     n_equations: int
     cone_of: Array
     columns: dict[int, int]
+
+    @property
+    def present(self) -> bool:
+        """Whether there is an answer, with numbers that bound something."""
+        sizes = (np.abs(point).max(initial=0.0) for point in (self.v, self.y))
+        return self.solution.status in SOLUTION_PRESENT and all(size < _DIVERGED for size in sizes)
 
     @cached_property
     def Pv(self) -> Array:
@@ -155,16 +166,18 @@ def solved(problem: cp.Problem, backend: str) -> Solved:
         solution = chain.invert(raw, inverse)
     if solution.status != cp.OPTIMAL:
         check_time()
-    v, z = (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z)
+    v, z = map(np.array, (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z))
     dims = data["dims"]
+    if np.abs(z).max(initial=0.0) < _DIVERGED:
+        z = into_dual_cone(z, dims, upper=backend == "CLARABEL")
     return Solved(
         A=data["A"],
         b=data["b"],
         c=data["c"],
         P=data.get("P"),
         constant=float(inverse[-1]["offset"]),
-        v=np.array(v),
-        y=into_dual_cone(np.array(z), dims, upper=backend == "CLARABEL"),
+        v=v,
+        y=z,
         solution=solution,
         n_equations=dims.zero,
         cone_of=np.repeat(*_cones(dims)),

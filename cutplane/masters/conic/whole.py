@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.settings import SOLUTION_PRESENT
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -61,7 +60,7 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> Whole:
     whole = cp.Problem(objective, [copies, *simple_set.cvxpy_form(x)])
     if backend in BACKENDS:
         answer = solved(whole, backend)
-        if answer.solution.status in SOLUTION_PRESENT:
+        if answer.present:
             found = _split(answer, backend, z.id, x.id, regularizer)
             if multipliers_of is None or found.x is None or found.multipliers is None:
                 return found
