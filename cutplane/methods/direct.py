@@ -77,7 +77,7 @@ class Direct(Method):
         if state is not None:
             return stable.step(run, state)
         self._solve(run)
-        return Step("direct", stable.start(run))
+        return Step("conic", stable.start(run))
 
     def _solve(self, run: Run) -> None:
         problem, risk = run.problem, run.problem.risk
