@@ -116,7 +116,7 @@ class ReducedSolver:
         self._masters.clear()
         return True
 
-    @property
+    @cached_property
     def widest(self) -> float:
         """The largest bound, if the simple set is a box; else inf."""
         bounds = self.reduced.simple_set.bounds(self.reduced.dim)
