@@ -19,7 +19,7 @@ from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
-from cutplane.methods.requirements import has_own_master, suits
+from cutplane.methods.requirements import has_own_master, is_certifiable, suits
 from cutplane.pieces.capabilities import Capability, ask, offers
 
 _ROUNDS = 20
@@ -94,7 +94,7 @@ def choose(problem: Declaration) -> Method:
         alone = _ROUNDS
     elif problem.risk.linear:
         methods = Kelley(), ProximalBundle()
-    elif problem.regularizer.lam > 0 and any(suits(move, problem) for move in MOVES):
+    elif is_certifiable(problem) and any(suits(move, problem) for move in MOVES):
         methods = Portfolio(), ProximalBundle()
     elif _is_known_by_linear_minimisation(problem):
         methods = (
