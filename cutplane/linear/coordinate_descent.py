@@ -14,6 +14,7 @@ from cutplane.linear.costs import OVERHEAD, PER_ENTRY
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
 from cutplane.linear.working_set import Position, WorkingSet, bend_of_conjugate, second_derivatives
+from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
@@ -28,6 +29,8 @@ _INNER = 0.3
 """The gap that a working set is solved to, as a share of the whole gap."""
 _SHARE = 10.0
 """Work of a step at least, in iterations outside the data."""
+_CORRECTIONS = 3
+"""Each leaves the rounding errors of the last."""
 _LEAST_AIM = 1e-4
 """The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
 
@@ -84,6 +87,7 @@ class Descent:
         self.terms: Terms = terms
         m, self._n = risk.X.shape
         self._free = np.flatnonzero(terms.free)
+        self._free_columns = self._columns(self._free) if self._free.size else None
         self._losses = weighted_loss(risk.loss, risk.y, risk.weights, np.array([0, m]))
         point = run.anchor
         self.position = Position(point.x.copy(), np.array(point.image, dtype=np.float64))
@@ -100,27 +104,56 @@ class Descent:
     def advance(self, run: Run) -> None:
         """Solve working sets until the gap is expected to be closed, or some work is done."""
         position, terms = self.position, self.terms
-        began, stuck = position.visited, False
+        began, share = position.visited, _INNER
         while True:
-            self._settle()
-            r = self._losses.derivatives(position.z)
+            r, left = run.timed(self._multipliers)
             g = run.timed(self._slopes, r, queries=1)
             bend = bend_of_conjugate(r, second_derivatives(self._losses, position))
             factor, gap = terms.outlook(position.x, g, self._free, bend)
+            gap += left
             objective = float(self._losses.values(position.z)[0]) + terms(position.x)
             goal = self._aim * run.tolerance(objective)
             spent = position.visited - began
-            if gap <= goal or stuck or spent > max(began, _SHARE * OVERHEAD):
+            if gap <= goal or share < _LEAST_AIM or spent > max(began, _SHARE * OVERHEAD):
                 break
-            stuck = not run.timed(self._solve, g, max(_INNER * gap, 0.5 * goal))
+            moved = run.timed(self._solve, g, max(share * gap, min(share, 0.5) * goal))
+            share = _INNER if moved else 0.1 * share
         run.evaluate(position.x.copy())
         self._add_cut(run, r, g, factor)
         if run.closed:
             return
         if gap <= goal:
             self._aim *= 0.1
-        if stuck or self._aim < _LEAST_AIM:
+        if share < _LEAST_AIM or self._aim < _LEAST_AIM:
             self.finished = "rounding errors leave no step"
+
+    def _multipliers(self) -> tuple[Array, float]:
+        """Return weighted multipliers of the examples, and the share of free coordinates in the gap.
+
+        They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
+        """
+        z, columns = self.position.z, self._free_columns
+        r, left = self._losses.derivatives(z), 0.0
+        if columns is not None:
+            d = second_derivatives(self._losses, Position(self.position.x, z, damping=0.0))
+            hessian = columns.gram(np.arange(self._free.size), d)
+            for _ in range(_CORRECTIONS):
+                slopes, _ = columns.slopes(d, r)
+                step = -np.linalg.lstsq(hessian, slopes)[0]
+                left -= 0.5 * float(step @ slopes)
+                change = np.zeros_like(z)
+                columns.add(step, change)
+                r = self._into_domain(r + d * change)
+        return r, left
+
+    def _into_domain(self, r: Array) -> Array:
+        """Return weighted multipliers with what rounding has put outside the domain put back."""
+        phi, loss = pieces_of(self.risk.loss), self.risk.loss
+        if phi is None:
+            return r
+        low, high = (end * self.risk.weights for end in phi.domain)
+        y = self.risk.y if loss.variable == "margin" else 1.0
+        return y * np.clip(y * r, low, high)
 
     def _slopes(self, r: Array) -> Array:
         self.position.visited += self._pass
@@ -140,14 +173,12 @@ class Descent:
             which = np.argsort(-ratio, kind="stable")
         return self._working_set(which).solve(tolerance)
 
-    def _settle(self) -> None:
-        if self._free.size:
-            self._working_set(self._free).solve(0.0)
-
     def _working_set(self, which: Array) -> WorkingSet:
-        names = np.where(which < self._n, which, -1)
-        columns = Columns(self.risk.data, names)
-        return WorkingSet(self._losses, self.terms.on(which), columns, which, self.position)
+        terms = self.terms.on(which)
+        return WorkingSet(self._losses, terms, self._columns(which), which, self.position)
+
+    def _columns(self, which: Array) -> Columns:
+        return Columns(self.risk.data, np.where(which < self._n, which, -1))
 
     def _add_cut(self, run: Run, r: Array, g: Array, factor: float) -> None:
         risk = self.risk
@@ -161,8 +192,6 @@ class Descent:
 
 def suits(risk: LinearPredictor) -> bool:
     """Tell whether coordinate descent suits a risk."""
-    from cutplane.losses.base import pieces_of
-
     phi = pieces_of(risk.loss)
     smooth = phi is None or not phi.jumps.any()
     return bool(smooth and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE))
