@@ -309,14 +309,19 @@ class Run:
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
-        query = self.queries
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
         free = self.safe.dual.free
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
-        elif (mine := self.bundle.queries == query).any():
-            return self.certify(mine.astype(np.float64)).value
-        return self.lower
+            return self.lower
+        rows = [
+            self.bundle.find(*row) for row in zip(slopes, offsets.tolist(), range(offsets.size), strict=True)
+        ]
+        if None in rows:
+            return self.lower
+        mine = np.zeros(len(self.bundle))
+        mine[rows] = 1.0
+        return self.certify(mine).value
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
         """Add half-spaces that a separation oracle returned at x."""

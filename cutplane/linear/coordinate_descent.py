@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.engine.tolerances import EPS, ROUNDING
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.columns import Columns
 from cutplane.linear.costs import OVERHEAD, PER_ENTRY
+from cutplane.linear.examples import Examples
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
-from cutplane.linear.working_set import Position, WorkingSet, bend_of_conjugate, second_derivatives
+from cutplane.linear.working_set import Position, WorkingSet
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
-from cutplane.risks.weighted_loss import weighted_loss
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.linear.predictor import LinearPredictor
+    from cutplane.linear.examples import Examples
+from cutplane.linear.predictor import LinearPredictor
 
 _INNER = 0.3
 """The gap that a working set is solved to, as a share of the whole gap."""
@@ -67,7 +69,8 @@ class CoordinateDescent(Method):
 
     def start(self, run: Run) -> Descent:
         """Return the position of the best point."""
-        return Descent(run)
+        point = run.anchor
+        return Descent(run.problem, point.x.copy(), np.array(point.image, dtype=np.float64))
 
     def step(self, run: Run, state: Descent) -> Step:
         """Solve working sets, add the cut of the multipliers, and evaluate there."""
@@ -80,17 +83,16 @@ class CoordinateDescent(Method):
 class Descent:
     """The state of `CoordinateDescent`."""
 
-    def __init__(self, run: Run):
-        risk, terms = predictor_of(run.problem), terms_of(run.problem)
+    def __init__(self, problem: Declaration, x: Array, z: Array):
+        risk, terms = predictor_of(problem), terms_of(problem)
         assert risk is not None and terms is not None
         self.risk: LinearPredictor = risk
         self.terms: Terms = terms
         m, self._n = risk.X.shape
         self._free = np.flatnonzero(terms.free)
         self._free_columns = self._columns(self._free) if self._free.size else None
-        self._losses = weighted_loss(risk.loss, risk.y, risk.weights, np.array([0, m]))
-        point = run.anchor
-        self.position = Position(point.x.copy(), np.array(point.image, dtype=np.float64))
+        self._examples = Examples(risk)
+        self.position = Position(x, z)
         self.cost = 0.0
         self.finished: str | None = None
         self._aim = 1.0
@@ -108,10 +110,10 @@ class Descent:
         while True:
             r, left = run.timed(self._multipliers)
             g = run.timed(self._slopes, r, queries=1)
-            bend = bend_of_conjugate(r, second_derivatives(self._losses, position))
-            factor, gap = terms.outlook(position.x, g, self._free, bend)
-            gap += left
-            objective = float(self._losses.values(position.z)[0]) + terms(position.x)
+            factor, gap = terms.outlook(position.x, g, self._free)
+            d = self._examples.bends(position.z, position.damping)
+            gap += left + self._examples.excess(factor, position.z, r, d)
+            objective = self._examples.value(position.z) + terms(position.x)
             goal = self._aim * run.tolerance(objective)
             spent = position.visited - began
             if gap <= goal or share < _LEAST_AIM or spent > max(began, _SHARE * OVERHEAD):
@@ -133,9 +135,9 @@ class Descent:
         They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
         """
         z, columns = self.position.z, self._free_columns
-        r, left = self._losses.derivatives(z), 0.0
+        r, left = self._examples.slopes(z), 0.0
         if columns is not None:
-            d = second_derivatives(self._losses, Position(self.position.x, z, damping=0.0))
+            d = self._examples.bends(z)
             hessian = columns.gram(np.arange(self._free.size), d)
             for _ in range(_CORRECTIONS):
                 slopes, _ = columns.slopes(d, r)
@@ -143,17 +145,8 @@ class Descent:
                 left -= 0.5 * float(step @ slopes)
                 change = np.zeros_like(z)
                 columns.add(step, change)
-                r = self._into_domain(r + d * change)
+                r = self.risk.weights * self._examples.unweighted(r + d * change)
         return r, left
-
-    def _into_domain(self, r: Array) -> Array:
-        """Return weighted multipliers with what rounding has put outside the domain put back."""
-        phi, loss = pieces_of(self.risk.loss), self.risk.loss
-        if phi is None:
-            return r
-        low, high = (end * self.risk.weights for end in phi.domain)
-        y = self.risk.y if loss.variable == "margin" else 1.0
-        return y * np.clip(y * r, low, high)
 
     def _slopes(self, r: Array) -> Array:
         self.position.visited += self._pass
@@ -175,7 +168,7 @@ class Descent:
 
     def _working_set(self, which: Array) -> WorkingSet:
         terms = self.terms.on(which)
-        return WorkingSet(self._losses, terms, self._columns(which), which, self.position)
+        return WorkingSet(self._examples, terms, self._columns(which), which, self.position)
 
     def _columns(self, which: Array) -> Columns:
         return Columns(self.risk.data, np.where(which < self._n, which, -1))
@@ -183,11 +176,32 @@ class Descent:
     def _add_cut(self, run: Run, r: Array, g: Array, factor: float) -> None:
         risk = self.risk
         present = risk.weights > 0.0
-        u = np.divide(r, risk.weights, out=np.zeros_like(r), where=present) * factor
+        u = factor * self._examples.unweighted(r)
         conjugates = risk.loss.conjugate(u, risk.y)
         offset = -float(risk.weights[present] @ conjugates[present])
         if math.isfinite(offset):
             run.add_dual_cut(u, ((factor * g)[np.newaxis], np.array([offset])))
+
+
+def largest_weight(problem: Declaration) -> float:
+    """Return the least weight of the regularizer with which all coordinates that it has costs for are zero.
+
+    The others are minimised over, with these at zero; then it is the largest slope for its cost.
+    """
+    CoordinateDescent().check(problem)
+    lam, x = problem.regularizer.lam, np.zeros(problem.dim)
+    state = Descent(problem, x, np.zeros(problem.risk.image(x).shape))
+    terms, others = state.terms, np.flatnonzero(state.terms.costs == 0.0)
+    if terms.weights[others].any() or (terms.low > 0.0).any() or (terms.high < 0.0).any():
+        raise MissingCapabilityError(
+            f"No weight of {problem.regularizer!r} makes all coordinates zero over {problem.feasible_set!r}."
+        )
+    if others.size:
+        size = state._examples.value(state.position.z)
+        state._working_set(others).solve(ROUNDING * max(size, EPS))
+    r, _ = state._multipliers()
+    pulls = terms.ratios(x, state._slopes(r))
+    return lam * float(pulls[terms.costs > 0.0].max(initial=0.0))
 
 
 def suits(risk: LinearPredictor) -> bool:

@@ -74,11 +74,11 @@ class Portfolio(Method):
     """Cuts by `OCAS`, and moves for problems of special form, as their gap closed per second decides.
 
     Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or one
-    of your own that is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS` with a second cut
-    just beside the best point, which costs a part of a pass where the risk is piecewise linear. A linear
-    system is solved first of all. Then cuts and moves have turns: the next turn goes to the one that is
-    expected to close the gap first at the rate of its last turn, or at a usual one before it had any. Rates
-    are falls of log(gap) per nanosecond of work. What an iteration did is in the history, and
+    of your own that is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS`
+    with a second cut just beside the best point, which costs a part of a pass where the risk is piecewise
+    linear. A linear system is solved first of all. Then cuts and moves have turns: the next turn goes to the
+    one that is expected to close the gap first at the rate of its last turn, or at a usual one before it had
+    any. Rates are falls of log(gap) per nanosecond of work. What an iteration did is in the history, and
     ``result.method`` counts the moves.
 
     Parameters

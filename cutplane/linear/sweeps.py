@@ -150,7 +150,7 @@ def _add(columns, j, step, d, r):
 
 @routine(fastmath=SUMS)
 def slopes_and_bends(columns, which, d, r, slopes, bends):
-    """Set the products of the columns with r, and of their squares with d unless there is no room for them."""
+    """Set the products of the columns with r, and, where there is room, of their squares with d."""
     for k in range(which.shape[0]):
         slopes[k] = dot(columns, which[k], r)
     if bends.shape[0]:

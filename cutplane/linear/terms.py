@@ -88,18 +88,17 @@ class Terms:
         best = np.clip(best, self.low, self.high)
         return self(x) + float(v @ x) - (self(best) + float(v @ best)) if np.isfinite(best).all() else np.inf
 
-    def outlook(self, x: Array, g: Array, free: Array, bend: float) -> tuple[float, float]:
+    def outlook(self, x: Array, g: Array, free: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
-        Slopes of free coordinates count as zero. `bend` is the second derivative of the conjugate of the risk
-        along the multipliers.
+        Slopes of free coordinates count as zero, and what the factor costs the losses is not counted.
         """
         if free.size:
             g = g.copy()
             g[free] = 0.0
         excess = float(self.ratios(x, g).max(initial=0.0))
         factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0
-        gap = self.gap(x, g, factor) + 0.5 * (1.0 - factor) ** 2 * bend
+        gap = self.gap(x, g, factor)
         if factor < 1.0 and self.weights.any():
             whole = self.gap(x, g, 1.0)
             if whole < gap:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutplane.linear.columns import Columns
+from cutplane.linear.examples import Examples
 from cutplane.linear.terms import Terms
 from cutplane.pieces.validation import Array
-from cutplane.risks.weighted_loss import WeightedLoss
 from cutplane.runtime.deadline import check_time
 
 _PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.1, 1e6
@@ -57,10 +57,8 @@ class WorkingSet:
     the Newton step, it is taken.
     """
 
-    def __init__(
-        self, losses: WeightedLoss, terms: Terms, columns: Columns, which: Array, position: Position
-    ):
-        self.losses = losses
+    def __init__(self, examples: Examples, terms: Terms, columns: Columns, which: Array, position: Position):
+        self.examples = examples
         self.terms = terms
         self.columns = columns
         self.which = which
@@ -72,16 +70,14 @@ class WorkingSet:
         position, columns, moved = self.position, self.columns, False
         newton, done, gap = False, False, math.inf
         position.sharpness = min(0.1, 10.0 * position.sharpness)
-        quadratic = self.losses.loss.curvature is not None
+        examples, free = self.examples, np.flatnonzero(self.terms.free)
         for _ in range(_ROUNDS):
             check_time()
-            r = self.losses.derivatives(position.z)
-            d = second_derivatives(self.losses, position)
+            r, d = examples.slopes(position.z), examples.bends(position.z, position.damping)
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
-            bend = bend_of_conjugate(r, d)
-            _, gap = self.terms.outlook(self.x, slopes, np.flatnonzero(self.terms.free), bend)
-            gap += self._left(slopes, bends)
+            factor, gap = self.terms.outlook(self.x, slopes, free)
+            gap += examples.excess(factor, position.z, r, d) + self._left(slopes, bends)
             if gap <= tolerance:
                 break
             if done:
@@ -92,12 +88,12 @@ class WorkingSet:
                 x = self.x.copy()
                 position.patience = max(1.0, position.patience)
                 budget = position.patience * self._cost_of_newton(moving)
-                goal = position.sharpness * (tolerance if quadratic else max(tolerance, 0.1 * gap))
+                goal = position.sharpness * (tolerance if examples.quadratic else max(tolerance, 0.1 * gap))
                 visited, done = columns.descend(x, self.terms.arrays, bends, d, r, goal, budget)
                 position.visited += visited
                 newton = not done
                 step = x - self.x
-                if not self._advance(step, slopes, 0 if quadratic else _HALVINGS):
+                if not self._advance(step, slopes, 0 if examples.quadratic else _HALVINGS):
                     break
                 moved = True
             else:
@@ -158,7 +154,7 @@ class WorkingSet:
 
     def _advance(self, step: Array, slopes: Array, halvings: int) -> bool:
         """Go along the step as far as the objective falls; tell whether it does."""
-        position, losses, terms = self.position, self.losses, self.terms
+        position, value, terms = self.position, self.examples.value, self.terms
         move = np.zeros_like(position.z)
         self.columns.add(step, move)
         if not halvings:
@@ -166,13 +162,13 @@ class WorkingSet:
             self.x = self.x + step
             return bool(step.any())
         own = terms(self.x)
-        start = float(losses.values(position.z)[0])
+        start = value(position.z)
         t = 1.0
         for _ in range(halvings):
             x = self.x + t * step if t < 1.0 else self.x + step
             z = position.z + t * move
             expected = t * float(slopes @ step) + terms(x) - own
-            change = float(losses.values(z)[0]) - start + terms(x) - own
+            change = value(z) - start + terms(x) - own
             if change <= _ARMIJO * min(expected, 0.0):
                 break
             t *= 0.5
@@ -218,19 +214,3 @@ def to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bo
     if t == last:
         ahead[ends == t] = side[ends == t]
     return ahead, t == 1.0
-
-
-def second_derivatives(losses: WeightedLoss, position: Position) -> Array:
-    """Return those of the model of the losses at a position, shape (m,)."""
-    loss, weights = losses.loss, losses.weights
-    if loss.curvature is not None:
-        return loss.curvature * weights
-    d = losses.second_derivatives(position.z)
-    if math.isfinite(loss.smoothness):
-        d = np.maximum(d, (position.damping * loss.smoothness) * weights)
-    return d
-
-
-def bend_of_conjugate(r: Array, d: Array) -> float:
-    """Return the second derivative of the conjugate of the model along the multipliers, whose sum is r."""
-    return float(r @ np.divide(r, d, out=np.zeros_like(r), where=d > 0.0))
