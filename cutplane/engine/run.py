@@ -23,7 +23,7 @@ from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
+from cutplane.engine.tolerances import DIVERGED, EPS, FLAT, INSIDE, REACH
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
@@ -300,8 +300,8 @@ class Run:
     ) -> float:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
-        Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
-        Return the bound that this gave.
+        Where a coordinate is free, and the cut is not flat there, it alone gives no bound, and the reduced
+        problem is solved. Return the bound that this gave.
 
         Parameters
         ----------
@@ -314,14 +314,19 @@ class Run:
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
-        query = self.queries
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
-        if self.safe.dual.free.size:
+        free = self.safe.dual.free
+        if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
-        elif (mine := self.bundle.queries == query).any():
-            self.safe.dual.known = least
-            return self.certify(mine.astype(np.float64)).value
-        return self.lower
+            return self.lower
+        mine = np.zeros(len(self.bundle))
+        for block, slope in enumerate(slopes):
+            row = self.bundle.find(slope, float(offsets[block]), block)
+            if row is None:
+                return self.lower
+            mine[row] = 1.0
+        self.safe.dual.known = least
+        return self.certify(mine).value
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
         """Add half-spaces that a separation oracle returned at x."""

@@ -1,8 +1,17 @@
 """Fast moves for linear predictors, each a method, and the portfolio that composes them with cuts."""
 
 from cutplane.linear.coordinate_ascent import CoordinateAscent
+from cutplane.linear.coordinate_descent import CoordinateDescent
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.portfolio import Move, MoveState, Portfolio
 
-__all__ = ["CoordinateAscent", "LinearSystem", "Move", "MoveState", "Portfolio", "SemismoothNewton"]
+__all__ = [
+    "CoordinateAscent",
+    "CoordinateDescent",
+    "LinearSystem",
+    "Move",
+    "MoveState",
+    "Portfolio",
+    "SemismoothNewton",
+]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.coordinate_ascent import CoordinateAscent
+from cutplane.linear.coordinate_descent import CoordinateDescent
 from cutplane.linear.costs import cost_of_cut
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
-MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton())
+MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())
 """The moves that are tried by default, where the problem has the form they need."""
 
 _NEAR, _FAR = 0.1, 0.3
@@ -72,12 +73,12 @@ class MoveState(Protocol):
 class Portfolio(Method):
     """Cuts by `OCAS`, and moves for problems of special form, as their gap closed per second decides.
 
-    Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, or one of your own that is
-    a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS` with a second cut
-    just beside the best point, which costs a part of a pass where the risk is piecewise linear. A linear
-    system is solved first of all. Then cuts and moves have turns: the next turn goes to the one that is
-    expected to close the gap first at the rate of its last turn, or at a usual one before it had any. Rates
-    are falls of log(gap) per nanosecond of work. What an iteration did is in the history, and
+    Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or one
+    of your own that is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS`
+    with a second cut just beside the best point, which costs a part of a pass where the risk is piecewise
+    linear. A linear system is solved first of all. Then cuts and moves have turns: the next turn goes to the
+    one that is expected to close the gap first at the rate of its last turn, or at a usual one before it had
+    any. Rates are falls of log(gap) per nanosecond of work. What an iteration did is in the history, and
     ``result.method`` counts the moves.
 
     Parameters
@@ -86,9 +87,9 @@ class Portfolio(Method):
         The method that adds cuts. By default `OCAS` with a second cut, and `theta` of 0.1, or 0.3 if a linear
         risk has more features than examples.
     moves : tuple of Method, optional
-        By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton())``. A method that is a
-        `Move` has its turns; any other, as `LinearSystem`, has one, in order, before all that follows. An
-        empty tuple leaves cuts alone.
+        By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())``. A method
+        that is a `Move` has its turns; any other, as `LinearSystem`, has one, in order, before all that
+        follows. An empty tuple leaves cuts alone.
 
     Raises
     ------
@@ -227,12 +228,12 @@ class Schedule:
             return self._first(run)
         if self._left == 0:
             track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
-            if track.state is None:
-                track.state = track.method.start(run)
             return self._begin(run, track, track.turn)
         return self._current
 
     def _begin(self, run: Run, track: _Track, turn: int) -> _Track:
+        if track.state is None:
+            track.state = track.method.start(run)
         self._current, self._left = track, turn
         track.began = track.state.cost, track.state.gap(run)
         return track
@@ -240,9 +241,14 @@ class Schedule:
     def _first(self, run: Run) -> _Track:
         """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one.
 
-        Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves.
+        Where the cost of a cut is not known, it is measured. A move that goes first of all goes before it:
+        such cuts have other reduced problems than simplex QPs, and wait until no move is left.
         """
         size, turn, cold = self._cuts.state.size, _TURN, run.queries <= 1
+        first = next((track for track in self._tracks if track.rate == math.inf), None)
+        if size is None and first is not None:
+            self._cuts.rate = 0.0
+            return self._begin(run, first, first.turn)
         if size is not None:
             m, n, entries = size
             usual = _USUAL_CUTS if m >= n else _USUAL_IF_WIDE

@@ -100,7 +100,7 @@ def choose(problem: Declaration) -> Method:
         alone = _ROUNDS
     elif problem.risk.linear and has_own_master(problem, None):
         methods = Kelley(), ProximalBundle()
-    elif problem.regularizer.lam > 0 and any(suits(move, problem) for move in MOVES):
+    elif is_certifiable(problem) and any(suits(move, problem) for move in MOVES):
         methods = Portfolio(), ProximalBundle()
     elif _is_known_by_linear_minimisation(problem):
         methods = (

@@ -258,6 +258,11 @@ class SparseData(Data):
         self._arrays = read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
         self._ranges = balanced_ranges(X.indptr, count_chunks(X.indptr[-1]))
 
+    @cached_property
+    def by_column(self) -> Any:
+        """X in CSC: itself, or a copy that is kept."""
+        return self.X if not self.cheap_rows else sparse.csc_array(self.X)
+
     def squared_norms(self) -> Array:
         """Return the squared Euclidean norm of each row, shape (m,)."""
         from cutplane.risks import passes

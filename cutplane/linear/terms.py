@@ -1,0 +1,115 @@
+"""Regularizers and boxes that are sums over the coordinates, and what is asked of them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.tolerances import EPS
+from cutplane.pieces.validation import Array
+from cutplane.regularizers.base import separable_form_of
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """h_j(x_j) = costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j], for each coordinate."""
+
+    costs: Array
+    weights: Array
+    centre: Array
+    low: Array
+    high: Array
+
+    def on(self, index: Array) -> Terms:
+        """Return those of some coordinates."""
+        return Terms(*(array[index] for array in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
+        """The five of them, in this order."""
+        return self.costs, self.weights, self.centre, self.low, self.high
+
+    @property
+    def free(self) -> Array:
+        """Which coordinates have no term at all."""
+        return (self.costs == 0.0) & (self.weights == 0.0) & np.isinf(self.low) & np.isinf(self.high)
+
+    @property
+    def scalable(self) -> bool:
+        """Whether the conjugates are finite after scaling, but for the free coordinates."""
+        bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        return bool((self.free | (self.costs > 0.0) | (self.weights > 0.0) | bounded).all())
+
+    def moves(self, x: Array) -> Array:
+        """Return where the sum is smooth at x, and x can go both ways."""
+        return ((x != 0.0) | (self.costs == 0.0)) & (self.low < x) & (x < self.high)
+
+    def __call__(self, x: Array) -> float:
+        """Return the sum at a point within the bounds."""
+        offset = x - self.centre
+        return float(self.costs @ np.abs(x) + 0.5 * (self.weights * offset) @ offset)
+
+    def slope(self, x: Array) -> Array:
+        """Return the derivatives where the sum is smooth."""
+        return self.costs * np.sign(x) + self.weights * (x - self.centre)
+
+    def ratios(self, x: Array, g: Array) -> Array:
+        """Return by which factor slopes g of the risk exceed what the terms hold at x."""
+        held = self.costs + self.weights * np.abs(x - self.centre)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            down = np.where(np.isinf(self.high), -g / held, 0.0)
+            up = np.where(np.isinf(self.low), g / held, 0.0)
+        return np.where(held > 0.0, np.maximum(down, up), 0.0)
+
+    def pulls(self, x: Array, g: Array) -> Array:
+        """Return how hard slopes g of the risk pull at coordinates: in (-1, 1], positive where they move."""
+        slope = g + self.weights * (x - self.centre)
+        up = np.where(x < self.high, -slope - np.where(x >= 0.0, self.costs, -self.costs), -np.inf)
+        down = np.where(x > self.low, slope - np.where(x <= 0.0, self.costs, -self.costs), -np.inf)
+        size = self.costs + np.abs(slope)
+        return np.maximum(up, down) / np.where(size > 0.0, size, 1.0)
+
+    def gap(self, x: Array, g: Array, s: float) -> float:
+        """Return the sum of h_j(x_j) + h_j*(-s g_j) + s g_j x_j, each at least 0."""
+        v = s * g
+        excess = np.sign(v) * np.maximum(np.abs(v) - self.costs, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.where(self.weights > 0.0, 0.0, np.where(excess > 0.0, self.low, self.high))
+            best = np.where(excess == 0.0, 0.0, best)
+            if self.weights.any():
+                shifted = v - self.weights * self.centre
+                least = -np.sign(shifted) * np.maximum(np.abs(shifted) - self.costs, 0.0) / self.weights
+                best = np.where(self.weights > 0.0, least, best)
+        best = np.clip(best, self.low, self.high)
+        return self(x) + float(v @ x) - (self(best) + float(v @ best)) if np.isfinite(best).all() else np.inf
+
+    def outlook(self, x: Array, g: Array, free: Array) -> tuple[float, float]:
+        """Return the factor of the multipliers that gives the best bound, and the gap with it.
+
+        Slopes of free coordinates count as zero, and what the factor costs the losses is not counted.
+        """
+        if free.size:
+            g = g.copy()
+            g[free] = 0.0
+        excess = float(self.ratios(x, g).max(initial=0.0))
+        factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0
+        gap = self.gap(x, g, factor)
+        if factor < 1.0 and self.weights.any():
+            whole = self.gap(x, g, 1.0)
+            if whole < gap:
+                return 1.0, whole
+        return factor, gap
+
+
+def terms_of(problem: Declaration) -> Terms | None:
+    """Return regularizer and set as terms of the coordinates; None if they are no such sum."""
+    bounds = problem.simple_set.bounds(problem.dim)
+    form = separable_form_of(problem.active_regularizer, problem.dim)
+    if bounds is None or form is None or problem.separators:
+        return None
+    return Terms(form.costs, form.quadratic.weights, form.quadratic.centre, *bounds)

@@ -1,0 +1,225 @@
+"""Coordinate descent on working sets: every loss, regularizer and layout against cvxpy, and odd shapes."""
+
+import signal
+import threading
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from covering import covering
+from own_losses import LogCosh, targets
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.linear import CoordinateDescent
+from cutplane.losses import (
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    ModifiedHuber,
+    Poisson,
+    ScalarLoss,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+
+LOSSES = [
+    Squared(), Logistic(), SquaredHinge(), Huber(0.5), SquaredEpsilonInsensitive(0.1), ModifiedHuber(),
+    Poisson(), Exponential(), LogCosh(),
+]  # fmt: skip
+LAYOUTS = {
+    "dense C": np.ascontiguousarray,
+    "dense F": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "csc": sparse.csc_array,
+    "csr": sparse.csr_array,
+}
+LAM = 0.03
+
+
+def weights(dim, intercept):
+    return [1.0] * (dim - intercept) + [0.0] * intercept
+
+
+FORMS = {
+    "l1": lambda dim, b: (cut.L1(LAM, weights(dim, b)), None),
+    "l1 with the bias": lambda dim, b: (cut.L1(LAM), None),
+    "weights": lambda dim, b: (cut.L1(LAM, np.append(np.linspace(0.0, 2.0, dim - 1), 1.0 - b)), None),
+    "elastic net": lambda dim, b: (cut.ElasticNet(LAM), None),
+    "almost l1": lambda dim, b: (cut.L1(LAM, weights(dim, b)) + cut.L2(1e-6, weights=weights(dim, b)), None),
+    "l1 in a box": lambda dim, b: (cut.L1(LAM), cut.Box(-0.1, 0.2)),
+    "nonnegative": lambda dim, b: (cut.L1(LAM), cut.sets.NonnegativeOrthant()),
+    "l2 in a box": lambda dim, b: (cut.L2(LAM), cut.Box(0.05, 0.2)),
+    "a box": lambda dim, b: (None, cut.Box(-0.1, 0.2)),
+    "part": lambda dim, b: (cut.L1(LAM).on(slice(2, dim)) + cut.L2(LAM).on(slice(0, 2)), None),
+}
+
+
+def data(loss, layout, m, n, seed=0):
+    """Data with a duplicate column, a column of zeros and a row of zeros."""
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.6)).astype(np.float32).astype(np.float64)
+    X[:, 1], X[:, 2], X[0] = X[:, 0], 0.0, 0.0
+    return LAYOUTS[layout](X), targets(loss, m, rng)
+
+
+def optimum(problem):
+    x = cp.Variable(problem.dim)
+    objective = problem.risk.cvxpy_form(x) + problem.active_regularizer.cvxpy_form(x)
+    return cp.Problem(cp.Minimize(objective), problem.simple_set.cvxpy_form(x)).solve(solver=cp.CLARABEL)
+
+
+def solve(problem, tol=1e-7, **options):
+    return problem.solve(CoordinateDescent(), tol=tol, max_iter=50, **options)
+
+
+@pytest.mark.parametrize(
+    ("loss", "form", "layout", "shape", "intercept"),
+    covering(LOSSES, FORMS, LAYOUTS, [(40, 12), (15, 40)], [False, True]),
+    ids=str,
+)
+def test_solves_agree_with_cvxpy(loss, form, layout, shape, intercept):
+    X, y = data(loss, layout, *shape)
+    risk = cut.LinearRisk(X, y, loss, np.linspace(0.0, 1.0, len(y)), intercept=intercept)
+    problem = cut.Problem(risk, *FORMS[form](risk.dim, intercept))
+    result = solve(problem)
+    known = optimum(problem)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    np.testing.assert_allclose(result.objective, known, rtol=1e-6, atol=1e-8)
+    assert result.lower_bound <= known + 1e-6 * abs(known)
+
+
+def test_lasso_agrees_with_scikit_learn():
+    from sklearn.linear_model import ElasticNet, Lasso
+
+    X, y = data(Squared(), "dense F", 60, 20)
+    result = solve(cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1)), tol=1e-12)
+    model = Lasso(0.1, fit_intercept=False, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(X @ result.x, X @ model.coef_, atol=1e-5)
+    risk = cut.LinearRisk(X, y, Squared(), intercept=True)
+    mask = weights(21, True)
+    problem = cut.Problem(risk, cut.L1(0.05, mask) + cut.L2(0.05, weights=mask))
+    model = ElasticNet(0.1, l1_ratio=0.5, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(solve(problem, tol=1e-12).x, [*model.coef_, model.intercept_], atol=1e-5)
+
+
+def test_zeros_are_exact_and_the_support_is_that_of_the_optimum():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 30))
+    y = X[:, :3] @ [2.0, -1.0, 1.0] + 0.01 * rng.standard_normal(100)
+    result = cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1)).solve(tol=1e-8)
+    assert np.flatnonzero(result.x).tolist() == [0, 1, 2]
+    assert "CoordinateDescent" in result.method and "OCAS" not in result.method
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
+    X, y = data(loss, "csr", 30, 10)
+    risk = cut.LinearRisk(X, y, loss, intercept=intercept)
+    problem = cut.Problem(risk, cut.L1(1.0, weights(risk.dim, intercept)))
+    result = solve(cut.Problem(risk, problem.regularizer.with_lam(1.001 * problem.lam_max)))
+    assert not result.x[:10].any()
+    assert result.status == "OPTIMAL"
+    assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * problem.lam_max))).x[:10].any()
+
+
+def test_the_image_of_x_and_of_a_starting_point_with_entries_that_have_to_go():
+    X, y = data(Squared(), "dense C", 20, 30)
+    problem = cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1))
+    result = solve(problem, x0=np.ones(30))
+    np.testing.assert_allclose(result.objective, solve(problem).objective, rtol=1e-6)
+    assert result.x[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "lam"), [(1, 1, 0.1), (1, 50, 0.1), (50, 1, 0.1), (6, 200, 1e-6), (200, 6, 1e-9)]
+)
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=repr)
+def test_odd_shapes(m, n, lam, loss):
+    rng = np.random.default_rng(m + n)
+    X = np.exp(5.0 * rng.standard_normal(n)) * rng.standard_normal((m, n))
+    y = np.sign(rng.standard_normal(m)) if loss == Logistic() else rng.standard_normal(m)
+    problem = cut.Problem(cut.LinearRisk(X, y, loss), cut.L1(lam))
+    result = problem.solve(tol=1e-5)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+
+
+def test_a_path_is_warm():
+    X, y = data(Logistic(), "dense F", 60, 100)
+    problem = cut.Problem(cut.LinearRisk(X, y, Logistic()), cut.L1(1.0))
+    lams = problem.lam_max * np.logspace(0, -2, 6)
+    path = problem.path(lams, tol=1e-6)
+    assert all(result.status == "OPTIMAL" for result in path)
+    cold = [cut.Problem(problem.risk, cut.L1(lam)).solve(tol=1e-6).objective for lam in lams]
+    np.testing.assert_allclose(path.objectives, cold, rtol=2e-6)
+    assert not path[0].x.any()
+
+
+class Kinked(ScalarLoss):
+    """A loss with kinks by value and derivative."""
+
+    def value(self, t, y):
+        return abs(t - y)
+
+    def derivative(self, t, y):
+        return np.sign(t - y)
+
+    def directional(self, t, y, d):
+        return np.where(t == y, abs(d), np.sign(t - y) * d)
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Hinge()), cut.L1(0.1)), "smooth loss"),
+        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Kinked()), cut.L1(0.1)), "smooth loss"),
+        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared(), blocks=2), cut.L1(0.1)), "one block"),
+        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L2(0.1)), "is smooth"),
+        (
+            lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.GroupLasso([[0, 1], [2, 3]], 0.1)),
+            "bounds of the coord",
+        ),
+        (
+            lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1), cut.L2Ball(1.0)),
+            "bounds of the coord",
+        ),
+        (lambda X, y: cut.Problem(cut.LinearObjective(np.ones(4)), cut.L1(0.1)), "linear predictions"),
+    ],
+)
+def test_another_form_is_refused_before_the_first_iteration(declared, words):
+    X = np.random.default_rng(0).standard_normal((10, 4))
+    with pytest.raises(cut.MissingCapabilityError, match=words):
+        declared(X, np.sign(X[:, 0])).solve(CoordinateDescent())
+
+
+def slow_problem():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3000)) + 3.0 * rng.standard_normal((400, 1))
+    y = np.sign(rng.standard_normal(400))
+    return cut.Problem(cut.LinearRisk(X, y, Logistic()), cut.L1(1e-7))
+
+
+def test_a_time_limit_ends_inside_a_step():
+    began = time.perf_counter()
+    result = slow_problem().solve(CoordinateDescent(), tol=1e-13, time_limit=0.2)
+    assert result.status in ("TIME_LIMIT", "OPTIMAL", "STALLED")
+    assert time.perf_counter() - began < 5.0
+
+
+def test_ctrl_c_gives_the_best_point():
+    timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+
+    def callback(state):
+        if state.iteration == 0:
+            timer.start()
+        time.sleep(0.01)
+
+    result = slow_problem().solve(CoordinateDescent(), tol=1e-15, callback=callback)
+    timer.cancel()
+    assert result.status in ("INTERRUPTED", "STALLED")
+    assert result.x is not None
