@@ -226,10 +226,7 @@ class Schedule:
     def _choose(self, run: Run) -> _Track:
         if self._current is None:
             return self._first(run)
-        if self._left == 0:
-            track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
-            return self._begin(run, track, track.turn)
-        return self._current
+        return self._next(run) if self._left == 0 else self._current
 
     def _begin(self, run: Run, track: _Track, turn: int) -> _Track:
         if track.state is None:
@@ -239,25 +236,24 @@ class Schedule:
         return track
 
     def _first(self, run: Run) -> _Track:
-        """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one.
+        """Begin with what is usually fastest; with cuts after a warm start, for they are there.
 
         Where the cost of a cut is not known, it is measured. A move that goes first of all goes before it:
         such cuts have other reduced problems than simplex QPs, and wait until no move is left.
         """
-        size, turn, cold = self._cuts.state.size, _TURN, run.queries <= 1
-        first = next((track for track in self._tracks if track.rate == math.inf), None)
-        if size is None and first is not None:
-            self._cuts.rate = 0.0
-            return self._begin(run, first, first.turn)
+        size = self._cuts.state.size
         if size is not None:
-            m, n, entries = size
-            usual = _USUAL_CUTS if m >= n else _USUAL_IF_WIDE
+            usual = _USUAL_CUTS if size[0] >= size[1] else _USUAL_IF_WIDE
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
-            turn = _TURN if cold and entries == m * n and m >= n else 1
-        self._begin(run, self._cuts, turn)
-        if cold and size is not None:
-            self._cuts.began = 0.0, math.inf
-        return self._cuts
+        elif any(track.rate == math.inf for track in self._tracks):
+            self._cuts.rate = 0.0
+        if self._cuts.rate == math.inf or (size is not None and run.queries > 1):
+            return self._begin(run, self._cuts, _TURN if size is None else 1)
+        return self._next(run)
+
+    def _next(self, run: Run) -> _Track:
+        track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
+        return self._begin(run, track, track.turn)
 
     def _measure(self, run: Run, track: _Track) -> None:
         """Take the rate of the turn, unless there was no gap before."""
