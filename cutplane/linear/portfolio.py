@@ -241,12 +241,12 @@ class Schedule:
     def _first(self, run: Run) -> _Track:
         """Begin with cuts: a turn from a cold start on tall dense data, whose rate says little, or one.
 
-        Where the cost of a cut is not known, it is measured. A move that goes first of all goes before it:
-        such cuts have other reduced problems than simplex QPs, and wait until no move is left.
+        Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves; but with
+        linear predictions, whose reduced problems are no simplex QPs then, cuts wait until a move is stuck.
         """
         size, turn, cold = self._cuts.state.size, _TURN, run.queries <= 1
         first = next((track for track in self._tracks if track.rate == math.inf), None)
-        if size is None and first is not None:
+        if size is None and first is not None and predictor_of(run.problem) is not None:
             self._cuts.rate = 0.0
             return self._begin(run, first, first.turn)
         if size is not None:
