@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.linear.columns import Columns
 from cutplane.linear.examples import Examples
 from cutplane.linear.terms import Terms
@@ -164,10 +165,11 @@ class WorkingSet:
             position.z, self.x = position.z + move, self.x + step
             return bool(step.any())
         own, start, t = terms(self.x), value(position.z), 1.0
+        noise = CANCELLED * (abs(own) + abs(start))
         for _ in range(halvings):
             x, z = self.x + t * step, position.z + t * move
             rise = terms(x) - own
-            if value(z) - start + rise <= _ARMIJO * min(t * float(slopes @ step) + rise, 0.0):
+            if value(z) - start + rise <= _ARMIJO * min(t * float(slopes @ step) + rise, 0.0) + noise:
                 position.damping *= 0.125 if t == 1.0 else 1.0
                 position.z, self.x = z, x
                 return bool(step.any())
