@@ -26,7 +26,7 @@ _INNER = 0.3
 _LEAST = 1e-4
 """The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
 _SHARE = 10.0
-"""What a step costs at least, in iterations outside the data, which then take a tenth."""
+"""What a step costs at least, as a multiple of what proves its bound, which then takes a tenth."""
 _GROWTH = 2
 """How many times as large as the set of coordinates that move a working set is, as published."""
 _PART = 20
@@ -55,6 +55,8 @@ class Descent:
         self._examples = Examples(risk)
         self._free = np.flatnonzero(terms.free)
         self._free_columns = self._columns(self._free) if self._free.size else None
+        self._pass = risk.X.shape[0] * risk.data.row_entries
+        self._proof = OVERHEAD / PER_ENTRY + self._pass
         self._aim = 1.0
         self._steps = 0
 
@@ -81,7 +83,7 @@ class Descent:
             gap += own + examples.excess(factor, position.z, r, examples.bends(position.z, position.damping))
             goal = self._aim * run.tolerance(examples.value(position.z) + terms(position.x))
             spent = position.visited - began
-            if gap <= goal or share < _LEAST or spent > max(began, _SHARE * OVERHEAD / PER_ENTRY):
+            if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
                 break
             moved = run.timed(self._solve, g, max(share * gap, min(share, 0.5) * goal))
             share = _INNER if moved else 0.1 * share
@@ -121,7 +123,7 @@ class Descent:
         return r, gap
 
     def _slopes(self, r: Array) -> Array:
-        self.position.visited += self.risk.X.shape[0] * self.risk.data.row_entries
+        self.position.visited += self._pass
         g = self.risk.data.transposed_times(r)
         return np.append(g, r.sum()) if self.risk.intercept else g
 
