@@ -227,25 +227,6 @@ class Problem(Declaration):
                 assign(piece.cvxpy_variables, result.x)
         return result
 
-    @property
-    def lam_max(self) -> float:
-        """The least weight of the regularizer, such as `L1`, with which all that it has costs for is zero.
-
-        A path begins there: ``problem.path(problem.lam_max * np.logspace(0, -3, 100))``. Coordinates without
-        a cost, such as a bias, are minimised over. A `MissingCapabilityError` is raised for problems that
-        `linear.CoordinateDescent` does not take.
-
-        Examples
-        --------
-        >>> import numpy as np, cutplane as cut
-        >>> risk = cut.LinearRisk(np.eye(2), [1.0, 3.0], cut.losses.Squared())
-        >>> cut.Problem(risk, cut.L1()).lam_max
-        1.5
-        """
-        from cutplane.linear.coordinate_descent import largest_weight
-
-        return largest_weight(self)
-
     def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
         """Solve for each weight of the regularizer, reusing every cut.
 

@@ -12,7 +12,7 @@ from own_losses import LogCosh, targets
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.linear import CoordinateDescent
+from cutplane.linear import CoordinateDescent, lam_max
 from cutplane.losses import (
     Exponential,
     Hinge,
@@ -122,10 +122,10 @@ def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
     X, y = data(loss, "csr", 30, 10)
     risk = cut.LinearRisk(X, y, loss, intercept=intercept)
     problem = cut.Problem(risk, cut.L1(1.0, weights(risk.dim, intercept)))
-    result = solve(cut.Problem(risk, problem.regularizer.with_lam(1.001 * problem.lam_max)))
+    result = solve(cut.Problem(risk, problem.regularizer.with_lam(1.001 * lam_max(problem))))
     assert not result.x[:10].any()
     assert result.status == "OPTIMAL"
-    assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * problem.lam_max))).x[:10].any()
+    assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * lam_max(problem)))).x[:10].any()
 
 
 def test_the_image_of_x_and_of_a_starting_point_with_entries_that_have_to_go():
@@ -152,7 +152,7 @@ def test_odd_shapes(m, n, lam, loss):
 def test_a_path_is_warm():
     X, y = data(Logistic(), "dense F", 60, 100)
     problem = cut.Problem(cut.LinearRisk(X, y, Logistic()), cut.L1(1.0))
-    lams = problem.lam_max * np.logspace(0, -2, 6)
+    lams = lam_max(problem) * np.logspace(0, -2, 6)
     path = problem.path(lams, tol=1e-6)
     assert all(result.status == "OPTIMAL" for result in path)
     cold = [cut.Problem(problem.risk, cut.L1(lam)).solve(tol=1e-6).objective for lam in lams]

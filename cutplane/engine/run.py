@@ -303,12 +303,7 @@ class Run:
         Where a coordinate is free, and the cut is not flat there, it alone gives no bound, and the reduced
         problem is solved. Return the bound that this gave.
 
-        Parameters
-        ----------
-        multipliers : ndarray of shape (m,)
-        cut : pair of ndarrays, optional
-            Slopes and offsets, if they are known.
-        least : Least, optional
+        `cut` are its slopes and offsets, and `least` its inner minimum, where these are known.
         """
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)

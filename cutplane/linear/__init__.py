@@ -1,7 +1,7 @@
 """Fast moves for linear predictors, each a method, and the portfolio that composes them with cuts."""
 
 from cutplane.linear.coordinate_ascent import CoordinateAscent
-from cutplane.linear.coordinate_descent import CoordinateDescent
+from cutplane.linear.coordinate_descent import CoordinateDescent, lam_max
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.portfolio import Move, MoveState, Portfolio
@@ -14,4 +14,5 @@ __all__ = [
     "MoveState",
     "Portfolio",
     "SemismoothNewton",
+    "lam_max",
 ]

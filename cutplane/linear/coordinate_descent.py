@@ -1,4 +1,4 @@
-"""Primal coordinate descent on working sets, for l1 and other sums over the coordinates."""
+"""Primal coordinate descent for linear predictors with l1 norms, bounds, and their kin."""
 
 from __future__ import annotations
 
@@ -8,38 +8,59 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.tolerances import EPS, ROUNDING
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.columns import Columns
-from cutplane.linear.costs import OVERHEAD, PER_ENTRY
-from cutplane.linear.examples import Examples
 from cutplane.linear.predictor import predictor_of
-from cutplane.linear.terms import Terms, terms_of
-from cutplane.linear.working_set import Position, WorkingSet
+from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.linear.examples import Examples
-from cutplane.linear.predictor import LinearPredictor
-
-_INNER = 0.3
-"""The gap that a working set is solved to, as a share of the whole gap."""
-_SHARE = 10.0
-"""Work of a step at least, in iterations outside the data."""
-_CORRECTIONS = 3
-"""Each leaves the rounding errors of the last."""
-_LEAST_AIM = 1e-4
-"""The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
+    from cutplane.linear.descent import Descent
+    from cutplane.linear.predictor import LinearPredictor
 
 
 @dataclass(frozen=True)
 class CoordinateDescent(Method):
-    """Coordinate descent."""
+    """Coordinate descent on working sets, each step with a cut, a lower bound and exact zeros.
+
+    The regularizer and the bounds are a sum over the coordinates, ``sum_j h_j(x_j)`` with h_j(x_j) = a_j
+    |x_j| + q_j (x_j - o_j)^2 / 2 on an interval. Coordinates that move, and those whose slopes pull most,
+    form a working set [1]_; it is solved by sweeps with extrapolation [2]_ over a quadratic model of the
+    losses [3]_, and by Newton steps in the coordinates that move where the sweeps are slow. The slopes of the
+    losses are multipliers u_i of the examples; scaled by the factor s at which the conjugates h_j*(-s sum_i
+    c_i u_i x_ij) are finite, they give a cut and the lower bound. Where a coordinate has neither a cost nor
+    bounds, such as a bias, a Newton step makes their slope zero first.
+
+    It takes a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with a
+    conjugate, a second derivative and no kinks), `L1`, `ElasticNet`, `L2` and their sums, with weights and on
+    parts of the coordinates, over the whole space or a `Box`; every coordinate is to have a cost, a square,
+    two bounds, or none of them.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form; `Portfolio` does without it then.
+
+    References
+    ----------
+    .. [1] M. Massias, A. Gramfort, J. Salmon, "Celer: a fast solver for the lasso with dual extrapolation",
+       ICML 2018, arXiv:1802.07481.
+    .. [2] Q. Bertrand, M. Massias, "Anderson acceleration of coordinate descent", AISTATS 2021,
+       arXiv:2011.10065.
+    .. [3] G.-X. Yuan, C.-H. Ho, C.-J. Lin, "An improved GLMNET for l1-regularized logistic regression",
+       KDD 2011, doi:10.1145/2020408.2020421.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> risk = cut.LinearRisk(np.eye(2), [1.0, 3.0], cut.losses.Squared())
+    >>> result = cut.Problem(risk, cut.L1(0.75)).solve(cut.linear.CoordinateDescent(), tol=1e-9)
+    >>> (result.x.round(6).tolist(), round(result.objective, 6))
+    ([0.0, 1.5], 1.9375)
+    """
 
     turn = 1
     memory = 0.0
@@ -68,144 +89,59 @@ class CoordinateDescent(Method):
         return math.inf
 
     def start(self, run: Run) -> Descent:
-        """Return the position of the best point."""
+        """Begin at the best point."""
+        from cutplane.linear.descent import Descent
+
         point = run.anchor
         return Descent(run.problem, point.x.copy(), np.array(point.image, dtype=np.float64))
 
     def step(self, run: Run, state: Descent) -> Step:
-        """Solve working sets, add the cut of the multipliers, and evaluate there."""
-        before = state.position.visited
-        state.advance(run)
-        state.cost += PER_ENTRY * (state.position.visited - before) + OVERHEAD
-        return Step("descent", state, state.finished)
+        """Solve working sets, evaluate where that ends, and add the cut of the multipliers there."""
+        return Step("descent", state, state.advance(run))
 
 
-class Descent:
-    """The state of `CoordinateDescent`."""
+def lam_max(problem: Declaration) -> float:
+    """Return the least weight of the regularizer with which all coordinates that have a cost are zero.
 
-    def __init__(self, problem: Declaration, x: Array, z: Array):
-        risk, terms = predictor_of(problem), terms_of(problem)
-        assert risk is not None and terms is not None
-        self.risk: LinearPredictor = risk
-        self.terms: Terms = terms
-        m, self._n = risk.X.shape
-        self._free = np.flatnonzero(terms.free)
-        self._free_columns = self._columns(self._free) if self._free.size else None
-        self._examples = Examples(risk)
-        self.position = Position(x, z)
-        self.cost = 0.0
-        self.finished: str | None = None
-        self._aim = 1.0
-        self._pass = m * risk.data.row_entries
-        self._size = 0
+    The others are minimised over, with these at zero; then it is the largest slope of the risk in proportion
+    to its cost. A path begins there.
 
-    def gap(self, run: Run) -> float:
-        """Return the gap that it has to close."""
-        return run.upper - run.lower
+    Parameters
+    ----------
+    problem : Problem
+        One that `CoordinateDescent` takes; its own weight, which has to be positive, does not matter.
 
-    def advance(self, run: Run) -> None:
-        """Solve working sets until the gap is expected to be closed, or some work is done."""
-        position, terms = self.position, self.terms
-        began, share = position.visited, _INNER
-        while True:
-            r, left = run.timed(self._multipliers)
-            g = run.timed(self._slopes, r, queries=1)
-            factor, gap = terms.outlook(position.x, g, self._free)
-            d = self._examples.bends(position.z, position.damping)
-            gap += left + self._examples.excess(factor, position.z, r, d)
-            objective = self._examples.value(position.z) + terms(position.x)
-            goal = self._aim * run.tolerance(objective)
-            spent = position.visited - began
-            if gap <= goal or share < _LEAST_AIM or spent > max(began, _SHARE * OVERHEAD):
-                break
-            moved = run.timed(self._solve, g, max(share * gap, min(share, 0.5) * goal))
-            share = _INNER if moved else 0.1 * share
-        run.evaluate(position.x.copy())
-        self._add_cut(run, r, g, factor)
-        if run.closed:
-            return
-        if gap <= goal:
-            self._aim *= 0.1
-        if share < _LEAST_AIM or self._aim < _LEAST_AIM:
-            self.finished = "rounding errors leave no step"
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form, or no weight makes those coordinates zero.
 
-    def _multipliers(self) -> tuple[Array, float]:
-        """Return weighted multipliers of the examples, and the share of free coordinates in the gap.
-
-        They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
-        """
-        z, columns = self.position.z, self._free_columns
-        r, left = self._examples.slopes(z), 0.0
-        if columns is not None:
-            d = self._examples.bends(z)
-            hessian = columns.gram(np.arange(self._free.size), d)
-            for _ in range(_CORRECTIONS):
-                slopes, _ = columns.slopes(d, r)
-                step = -np.linalg.lstsq(hessian, slopes)[0]
-                left -= 0.5 * float(step @ slopes)
-                change = np.zeros_like(z)
-                columns.add(step, change)
-                r = self.risk.weights * self._examples.unweighted(r + d * change)
-        return r, left
-
-    def _slopes(self, r: Array) -> Array:
-        self.position.visited += self._pass
-        g = self.risk.data.transposed_times(r)
-        return np.append(g, r.sum()) if self.risk.intercept else g
-
-    def _solve(self, g: Array, tolerance: float) -> bool:
-        x = self.position.x
-        kept = self.terms.moves(x) | self.terms.free
-        ratio = self.terms.pulls(x, g)
-        ratio[kept] = np.inf
-        size = int(max(2 * np.count_nonzero(kept), x.size // 20, 10, self._size))
-        if size < x.size:
-            which = np.argpartition(-ratio, size)[:size]
-            which = which[np.argsort(-ratio[which], kind="stable")]
-        else:
-            which = np.argsort(-ratio, kind="stable")
-        return self._working_set(which).solve(tolerance)
-
-    def _working_set(self, which: Array) -> WorkingSet:
-        terms = self.terms.on(which)
-        return WorkingSet(self._examples, terms, self._columns(which), which, self.position)
-
-    def _columns(self, which: Array) -> Columns:
-        return Columns(self.risk.data, np.where(which < self._n, which, -1))
-
-    def _add_cut(self, run: Run, r: Array, g: Array, factor: float) -> None:
-        risk = self.risk
-        present = risk.weights > 0.0
-        u = factor * self._examples.unweighted(r)
-        conjugates = risk.loss.conjugate(u, risk.y)
-        offset = -float(risk.weights[present] @ conjugates[present])
-        if math.isfinite(offset):
-            run.add_dual_cut(u, ((factor * g)[np.newaxis], np.array([offset])))
-
-
-def largest_weight(problem: Declaration) -> float:
-    """Return the least weight of the regularizer with which all coordinates that it has costs for are zero.
-
-    The others are minimised over, with these at zero; then it is the largest slope for its cost.
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> problem = cut.Problem(cut.LinearRisk(np.eye(2), [1.0, 3.0], cut.losses.Squared()), cut.L1())
+    >>> cut.linear.lam_max(problem)
+    1.5
+    >>> path = problem.path(cut.linear.lam_max(problem) * np.array([1.0, 0.5]), tol=1e-9)
+    >>> [result.x.round(6).tolist() for result in path]
+    [[0.0, 0.0], [0.0, 1.5]]
     """
+    from cutplane.linear.descent import Descent
+
     CoordinateDescent().check(problem)
-    lam, x = problem.regularizer.lam, np.zeros(problem.dim)
-    state = Descent(problem, x, np.zeros(problem.risk.image(x).shape))
-    terms, others = state.terms, np.flatnonzero(state.terms.costs == 0.0)
-    if terms.weights[others].any() or (terms.low > 0.0).any() or (terms.high < 0.0).any():
+    x = np.zeros(problem.dim)
+    state = Descent(problem, x, np.zeros(predictor_of(problem).y.shape))  # pyright: ignore[reportOptionalMemberAccess]
+    terms, paid = state.terms, state.terms.costs > 0.0
+    if terms.weights[~paid].any() or (terms.low > 0.0).any() or (terms.high < 0.0).any():
         raise MissingCapabilityError(
-            f"No weight of {problem.regularizer!r} makes all coordinates zero over {problem.feasible_set!r}."
+            f"No weight of {problem.regularizer!r} makes the coordinates zero over {problem.feasible_set!r}."
         )
-    if others.size:
-        size = state._examples.value(state.position.z)
-        state._working_set(others).solve(ROUNDING * max(size, EPS))
-    r, _ = state._multipliers()
-    pulls = terms.ratios(x, state._slopes(r))
-    return lam * float(pulls[terms.costs > 0.0].max(initial=0.0))
+    slopes = state.slopes_without(paid)
+    return problem.regularizer.lam * float(terms.ratios(x, slopes)[paid].max(initial=0.0))
 
 
 def suits(risk: LinearPredictor) -> bool:
-    """Tell whether coordinate descent suits a risk."""
+    """Tell whether coordinate descent suits a risk: one block, and a loss with bends and no kinks."""
     phi = pieces_of(risk.loss)
     smooth = phi is None or not phi.jumps.any()
     return bool(smooth and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE))

@@ -238,14 +238,14 @@ class Schedule:
     def _first(self, run: Run) -> _Track:
         """Begin with what is usually fastest; with cuts after a warm start, for they are there.
 
-        Where the cost of a cut is not known, it is measured. A move that goes first of all goes before it:
-        such cuts have other reduced problems than simplex QPs, and wait until no move is left.
+        Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves; but with
+        linear predictions, whose reduced problems are no simplex QPs then, cuts wait until a move is stuck.
         """
         size = self._cuts.state.size
         if size is not None:
             usual = _USUAL_CUTS if size[0] >= size[1] else _USUAL_IF_WIDE
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
-        elif any(track.rate == math.inf for track in self._tracks):
+        elif predictor_of(run.problem) is not None and self._tracks:
             self._cuts.rate = 0.0
         if self._cuts.rate == math.inf or (size is not None and run.queries > 1):
             return self._begin(run, self._cuts, _TURN if size is None else 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.linear.columns import Columns
 from cutplane.linear.examples import Examples
 from cutplane.linear.terms import Terms
@@ -16,19 +17,25 @@ from cutplane.runtime.deadline import check_time
 _PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.1, 1e6
 """What a product of a Gram matrix, a cubed unknown of a linear system, and the calls around them cost, in
 entries of the data visited by a sweep."""
-_ARMIJO = 0.01
-_HALVINGS = 30
-_ATTEMPTS = 5
-_PIVOTS = 5
-_RIDGE = 1e-12
 _MOST_UNKNOWNS = 2000
 """A Gram matrix of 32 MB."""
+_RIDGE = 1e-12
+"""Columns that depend on one another leave a Gram matrix singular but for rounding."""
+_PIVOTS = 5
+"""Coordinates that are dropped on the way of a Newton step, before sweeps tell others that move."""
 _ROUNDS = 200
+"""Many times what was ever seen."""
+_ARMIJO = 0.01
+"""The share of the expected fall that a step is accepted with, as in reference [3] of `CoordinateDescent`."""
+_HALVINGS, _ATTEMPTS = 30, 5
+"""Of a step of sweeps, to the last digits; and of a Newton step, which is given up sooner."""
+_SHARP = 0.1
+"""The fall of a sweep, as a share of the gap, that usually goes with a gap that small."""
 
 
 @dataclass(eq=False)
 class Position:
-    """A point, its predictions, and what has been spent on the way.
+    """A point, its predictions, and what has been learned on the way.
 
     Attributes
     ----------
@@ -38,23 +45,26 @@ class Position:
         Entries of the data.
     damping : float
         The share of the largest second derivative that the model of a loss has at least.
+    sharpness : float
+        The fall of a sweep at which a gap is closed, as a share of the gap.
+    patience : float
+        How many times the cost of a Newton step sweeps may cost: more, where such steps failed.
     """
 
     x: Array
     z: Array
     visited: float = 0.0
     damping: float = 1.0
-    sharpness: float = 0.1
+    sharpness: float = _SHARP
     patience: float = 1.0
 
 
 class WorkingSet:
     """min over some coordinates of the sum of the losses and their terms; the others stay where they are.
 
-    A round makes a quadratic model of the losses, which are replaced by it where they have no constant
-    second derivative, and either sweeps over the coordinates of the model, or takes a Newton step in those
-    that are free to move. Sweeps are as fast as their falls tell; where they are expected to cost more than
-    the Newton step, it is taken.
+    A round makes a quadratic model of the losses, and either sweeps over the coordinates of the model, or
+    takes a Newton step in those that are free to move. Sweeps are as fast as their falls tell; where they are
+    expected to cost more than the Newton step, it is taken.
     """
 
     def __init__(self, examples: Examples, terms: Terms, columns: Columns, which: Array, position: Position):
@@ -67,51 +77,42 @@ class WorkingSet:
 
     def solve(self, tolerance: float) -> bool:
         """Do rounds until the gap of these coordinates is within the tolerance; tell whether x moved."""
-        position, columns, moved = self.position, self.columns, False
-        newton, done, gap = False, False, math.inf
-        position.sharpness = min(0.1, 10.0 * position.sharpness)
-        examples, free = self.examples, np.flatnonzero(self.terms.free)
+        position, columns, examples = self.position, self.columns, self.examples
+        position.sharpness = min(_SHARP, 10.0 * position.sharpness)
+        free = np.flatnonzero(self.terms.free)
+        newton = reached = moved = False
         for _ in range(_ROUNDS):
             check_time()
             r, d = examples.slopes(position.z), examples.bends(position.z, position.damping)
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
             factor, gap = self.terms.outlook(self.x, slopes, free)
-            gap += examples.excess(factor, position.z, r, d) + self._left(slopes, bends)
+            gap += examples.excess(factor, position.z, r, d) + _gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
-            if done:
+            if reached:
                 position.sharpness *= 0.1
             moving = np.flatnonzero(self.terms.moves(self.x))
             step = self._newton(moving, slopes, d) if newton else None
-            if step is None:
-                x = self.x.copy()
-                position.patience = max(1.0, position.patience)
-                budget = position.patience * self._cost_of_newton(moving)
-                goal = position.sharpness * (tolerance if examples.quadratic else max(tolerance, 0.1 * gap))
-                visited, done = columns.descend(x, self.terms.arrays, bends, d, r, goal, budget)
-                position.visited += visited
-                newton = not done
-                step = x - self.x
-                if not self._advance(step, slopes, 0 if examples.quadratic else _HALVINGS):
-                    break
-                moved = True
-            else:
-                newton = done = False
-                worked = self._advance(step, slopes, _ATTEMPTS)
+            if step is not None:
+                newton = reached = False
+                if worked := self._advance(step, slopes, _ATTEMPTS):
+                    position.patience = max(1.0, 0.5 * position.patience)
+                else:
+                    position.patience *= 4.0
                 moved |= worked
-                position.patience *= 0.5 if worked else 4.0
+                continue
+            x = self.x.copy()
+            goal = position.sharpness * (tolerance if examples.quadratic else max(tolerance, 0.1 * gap))
+            budget = position.patience * self._cost_of_newton(moving)
+            visited, reached = columns.descend(x, self.terms.arrays, bends, d, r, goal, budget)
+            position.visited += visited
+            newton = not reached
+            if not self._advance(x - self.x, slopes, 0 if examples.quadratic else _HALVINGS):
+                break
+            moved = True
         position.x[self.which] = self.x
         return moved
-
-    def _left(self, slopes: Array, bends: Array) -> float:
-        """Return what free coordinates may still gain."""
-        free = self.terms.free
-        if not free.any():
-            return 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gains = np.where(slopes[free] == 0.0, 0.0, 0.5 * slopes[free] ** 2 / bends[free])
-        return float(gains.sum())
 
     def _cost_of_newton(self, moving: Array) -> float:
         if not 0 < moving.size <= _MOST_UNKNOWNS:
@@ -137,11 +138,11 @@ class WorkingSet:
                 factor = cho_factor(hessian[np.ix_(rest, rest)], lower=True, check_finite=False)
             except LinAlgError:
                 break
-            step = -cho_solve(factor, gradient, check_finite=False)
-            ahead, whole = to_kink(x[rest], step, part, -float(step @ gradient))
-            change = hessian[:, rest] @ (ahead - x[rest])
-            change[rest] -= part.weights * (ahead - x[rest])
-            g += change
+            direction = -cho_solve(factor, gradient, check_finite=False)
+            ahead, whole = to_kink(x[rest], direction, part, -float(direction @ gradient))
+            change = ahead - x[rest]
+            g += hessian[:, rest] @ change
+            g[rest] -= part.weights * change
             x[rest] = ahead
             rest = rest[part.moves(ahead)]
             if whole or not rest.size:
@@ -153,33 +154,34 @@ class WorkingSet:
         return step if step.any() else None
 
     def _advance(self, step: Array, slopes: Array, halvings: int) -> bool:
-        """Go along the step as far as the objective falls; tell whether it does."""
+        """Go along the step as far as the objective falls; tell whether it does.
+
+        Without halvings the step is taken: it was made by a model that is the risk itself.
+        """
         position, value, terms = self.position, self.examples.value, self.terms
         move = np.zeros_like(position.z)
         self.columns.add(step, move)
         if not halvings:
-            position.z = position.z + move
-            self.x = self.x + step
+            position.z, self.x = position.z + move, self.x + step
             return bool(step.any())
-        own = terms(self.x)
-        start = value(position.z)
-        t = 1.0
+        own, start, t = terms(self.x), value(position.z), 1.0
+        noise = CANCELLED * (abs(own) + abs(start))
         for _ in range(halvings):
-            x = self.x + t * step if t < 1.0 else self.x + step
-            z = position.z + t * move
-            expected = t * float(slopes @ step) + terms(x) - own
-            change = value(z) - start + terms(x) - own
-            if change <= _ARMIJO * min(expected, 0.0):
-                break
+            x, z = self.x + t * step, position.z + t * move
+            rise = terms(x) - own
+            if value(z) - start + rise <= _ARMIJO * min(t * float(slopes @ step) + rise, 0.0) + noise:
+                position.damping *= 0.125 if t == 1.0 else 1.0
+                position.z, self.x = z, x
+                return bool(step.any())
             t *= 0.5
             position.damping = min(1.0, 8.0 * position.damping)
-        else:
-            return False
-        if t == 1.0:
-            position.damping /= 8.0
-        position.z = z
-        self.x = np.where(self.x + step == 0.0, 0.0, x) if t == 1.0 else x
-        return bool(step.any())
+        return False
+
+
+def _gain(slopes: Array, bends: Array) -> float:
+    """Return what coordinates without a term may still gain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(slopes == 0.0, 0.0, 0.5 * slopes**2 / bends).sum())
 
 
 def to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bool]:
@@ -188,29 +190,20 @@ def to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bo
     The derivative is -bend at its beginning and 0 at its end, but for the kinks on the way, where signs
     change, and the bounds, where it ends.
     """
+    side = np.where(step > 0.0, terms.high, terms.low)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         kinks = np.where((step != 0.0) & (terms.costs > 0.0), -x / step, math.inf)
-        side = np.where(step > 0.0, terms.high, terms.low)
         ends = np.where(np.isfinite(side) & (step != 0.0), (side - x) / step, math.inf)
     kinks[kinks <= 0.0] = math.inf
-    last = float(ends.min(initial=1.0))
-    slope = -bend
-    t = min(1.0, last)
+    slope, t = -bend, min(1.0, max(0.0, float(ends.min(initial=1.0))))
     for k in np.argsort(kinks):
-        if not kinks[k] < t:
-            break
-        if slope + kinks[k] * bend >= 0.0:
-            t = min(t, -slope / bend)
+        if not kinks[k] < min(t, -slope / bend if bend > 0.0 else math.inf):
             break
         slope += 2.0 * terms.costs[k] * abs(step[k])
         if slope + kinks[k] * bend >= 0.0:
             t = float(kinks[k])
             break
-    else:
-        t = min(t, -slope / bend) if bend > 0.0 else t
-    t = max(t, 0.0)
-    ahead = np.clip(x + t * step, terms.low, terms.high)
-    ahead[kinks == t] = 0.0
-    if t == last:
-        ahead[ends == t] = side[ends == t]
-    return ahead, t == 1.0
+    t = min(t, max(0.0, -slope / bend)) if bend > 0.0 and t not in kinks else t
+    ahead = np.where(kinks == t, 0.0, x + t * step)
+    ahead = np.where(ends == t, side, ahead)
+    return np.clip(ahead, terms.low, terms.high), t == 1.0

@@ -100,13 +100,15 @@ class L1(Regularizer):
         """Return one auxiliary t_j >= |x_j| for each coordinate with a positive weight."""
         costs = self._costs(dim)
         paid = np.flatnonzero(costs)
-        select = sparse.csr_array((np.ones(paid.size), (np.arange(paid.size), paid)), shape=(paid.size, dim))
-        eye = sparse.eye_array(paid.size, format="csr")
+        pairs = np.tile(np.column_stack([paid, dim + np.arange(paid.size)]), (2, 1))
+        signs = np.ones(pairs.shape)
+        signs[: paid.size, 1] = -1.0
+        rows = signs.ravel(), pairs.ravel(), np.arange(0, pairs.size + 1, 2)
         return LinearForm(
             cost=np.concatenate([np.zeros(dim), costs[paid]]),
             lower=np.concatenate([np.full(dim, -np.inf), np.zeros(paid.size)]),
             upper=np.full(dim + paid.size, np.inf),
-            rows=sparse.csr_array(sparse.block_array([[select, -eye], [select, eye]])),
+            rows=sparse.csr_array(rows, shape=(len(pairs), dim + paid.size)),
             row_lower=np.concatenate([np.full(paid.size, -np.inf), np.zeros(paid.size)]),
             row_upper=np.concatenate([np.zeros(paid.size), np.full(paid.size, np.inf)]),
         )

@@ -1,0 +1,151 @@
+"""The working sets of coordinate descent, and the cuts of its multipliers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.engine.tolerances import EPS, ROUNDING
+from cutplane.linear.columns import Columns
+from cutplane.linear.costs import OVERHEAD, PER_ENTRY
+from cutplane.linear.examples import Examples
+from cutplane.linear.predictor import predictor_of
+from cutplane.linear.terms import Terms, terms_of
+from cutplane.linear.working_set import Position, WorkingSet
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+    from cutplane.linear.predictor import LinearPredictor
+
+_INNER = 0.3
+"""The gap to which a working set is solved, as a share of the whole one, as published."""
+_LEAST = 1e-4
+"""The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
+_SHARE = 10.0
+"""What a step costs at least, as a multiple of what proves its bound, which then takes a tenth."""
+_GROWTH = 2
+"""How many times as large as the set of coordinates that move a working set is, as published."""
+_PART = 20
+"""A working set of this part of the coordinates is swept as often, within the cost of a pass over all."""
+_FEW = 10
+_CORRECTIONS = 3
+"""Each leaves the rounding errors of the last."""
+
+
+class Descent:
+    """The state of `CoordinateDescent`: where it is, and how exact it has to be.
+
+    Attributes
+    ----------
+    position : Position
+    terms : Terms
+        What regularizer and bounds are for each coordinate.
+    """
+
+    def __init__(self, problem: Declaration, x: Array, z: Array):
+        risk, terms = predictor_of(problem), terms_of(problem)
+        assert risk is not None and terms is not None
+        self.risk: LinearPredictor = risk
+        self.terms: Terms = terms
+        self.position = Position(x, z)
+        self._examples = Examples(risk)
+        self._free = np.flatnonzero(terms.free)
+        self._free_columns = self._columns(self._free) if self._free.size else None
+        self._pass = risk.X.shape[0] * risk.data.row_entries
+        self._proof = OVERHEAD / PER_ENTRY + self._pass
+        self._aim = 1.0
+        self._steps = 0
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds so far, on a usual machine: counted, not measured, so that a run can be repeated."""
+        return PER_ENTRY * self.position.visited + OVERHEAD * self._steps
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that it has to close."""
+        return run.upper - run.lower
+
+    def advance(self, run: Run) -> str | None:
+        """Solve working sets until the gap is expected to be closed, or as much is done as ever before.
+
+        Return the reason if it cannot go on.
+        """
+        position, examples, terms = self.position, self._examples, self.terms
+        began, share = position.visited, _INNER
+        while True:
+            r, gap = run.timed(self._multipliers)
+            g = run.timed(self._slopes, r, queries=1)
+            factor, own = terms.outlook(position.x, g, self._free)
+            gap += own + examples.excess(factor, position.z, r, examples.bends(position.z, position.damping))
+            goal = self._aim * run.tolerance(examples.value(position.z) + terms(position.x))
+            spent = position.visited - began
+            if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
+                break
+            moved = run.timed(self._solve, g, max(share * gap, min(share, 0.5) * goal))
+            share = _INNER if moved else 0.1 * share
+        self._steps += 1
+        position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
+        self._add_cut(run, factor, r, g)
+        if gap <= goal and not run.closed:
+            self._aim *= 0.1
+        stuck = share < _LEAST or self._aim < _LEAST
+        return "rounding errors leave no step" if stuck and not run.closed else None
+
+    def slopes_without(self, coordinates: Array) -> Array:
+        """Minimise over all but these coordinates, and return the slopes of the risk there."""
+        others = np.flatnonzero(~coordinates)
+        if others.size:
+            size = self._examples.value(self.position.z)
+            self._working_set(others).solve(ROUNDING * max(size, EPS))
+        return self._slopes(self._multipliers()[0])
+
+    def _multipliers(self) -> tuple[Array, float]:
+        """Return weighted multipliers of the examples, and the share of free coordinates in the gap.
+
+        They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
+        """
+        z, columns = self.position.z, self._free_columns
+        r, gap = self._examples.slopes(z), 0.0
+        if columns is not None:
+            d = self._examples.bends(z)
+            hessian = columns.gram(np.arange(self._free.size), d)
+            for _ in range(_CORRECTIONS):
+                slopes, _ = columns.slopes(d, r)
+                step = -np.linalg.lstsq(hessian, slopes)[0]
+                gap -= 0.5 * float(step @ slopes)
+                change = np.zeros_like(z)
+                columns.add(step, change)
+                r = self.risk.weights * self._examples.unweighted(r + d * change)
+        return r, gap
+
+    def _slopes(self, r: Array) -> Array:
+        self.position.visited += self._pass
+        g = self.risk.data.transposed_times(r)
+        return np.append(g, r.sum()) if self.risk.intercept else g
+
+    def _solve(self, g: Array, tolerance: float) -> bool:
+        """Solve the coordinates that move, and those that are pulled most; tell whether any moved."""
+        x = self.position.x
+        moving = self.terms.moves(x)
+        pulls = np.where(moving, np.inf, self.terms.pulls(x, g))
+        size = max(_GROWTH * np.count_nonzero(moving), x.size // _PART, _FEW)
+        which = np.argpartition(-pulls, size)[:size] if size < x.size else np.arange(x.size)
+        return self._working_set(which[np.argsort(-pulls[which], kind="stable")]).solve(tolerance)
+
+    def _working_set(self, which: Array) -> WorkingSet:
+        terms = self.terms.on(which)
+        return WorkingSet(self._examples, terms, self._columns(which), which, self.position)
+
+    def _columns(self, which: Array) -> Columns:
+        return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
+
+    def _add_cut(self, run: Run, factor: float, r: Array, g: Array) -> None:
+        risk, u = self.risk, factor * self._examples.unweighted(r)
+        present = risk.weights > 0.0
+        offset = -float(risk.weights[present] @ risk.loss.conjugate(u[present], risk.y[present]))
+        if math.isfinite(offset):
+            run.add_dual_cut(u, ((factor * g)[np.newaxis], np.array([offset])))
