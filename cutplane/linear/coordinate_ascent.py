@@ -86,8 +86,9 @@ class CoordinateAscent(Method):
         weight of the regularizer over the mean of c_i ||x_i||^2, and over the smoothness of the loss.
         """
         form = require_regularized(problem, self.name)
-        (m, n, entries), risk = form.size, form.risk
-        if entries < m * n or m < n:
+        m, n, entries = form.size
+        risk = form.risk
+        if sparse.issparse(risk.X) or m < n:
             return math.inf
         rows = slice(None, None, max(1, m // _SAMPLE))
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)

@@ -236,7 +236,7 @@ class Schedule:
         return track
 
     def _first(self, run: Run) -> _Track:
-        """Begin with what is usually fastest; with cuts after a warm start, for they are there.
+        """Begin with what is usually fastest.
 
         Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves; but with
         linear predictions, whose reduced problems are no simplex QPs then, cuts wait until a move is stuck.
@@ -247,9 +247,7 @@ class Schedule:
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
         elif predictor_of(run.problem) is not None and self._tracks:
             self._cuts.rate = 0.0
-        if self._cuts.rate == math.inf or (size is not None and run.queries > 1):
-            return self._begin(run, self._cuts, _TURN if size is None else 1)
-        return self._next(run)
+        return self._begin(run, self._cuts, _TURN) if self._cuts.rate == math.inf else self._next(run)
 
     def _next(self, run: Run) -> _Track:
         track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
