@@ -18,26 +18,22 @@ from cutplane.exceptions import InvalidInputError
 CLASSIFIERS = [LPBoostClassifier, ERLPBoostClassifier, MLPBoostClassifier]
 
 
-VARIANTS = [
+ESTIMATORS = [
+    LPBoostClassifier(),
     LPBoostClassifier(DecisionTreeClassifier(max_depth=2), nu=0.3),
     ERLPBoostClassifier(tol=0.05),
     MLPBoostClassifier(tol=0.05),
 ]
 
 
-@parametrize_with_checks([LPBoostClassifier()])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks(VARIANTS, legacy=False)
+@parametrize_with_checks(ESTIMATORS, legacy=False)
 def test_scikit_learn_interface(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(VARIANTS)
-def test_scikit_learn_contract_of_variants(estimator, check):
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 

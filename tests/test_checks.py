@@ -50,12 +50,10 @@ def entropy(x):
 
 X, Y = data()
 x_cvxpy = cp.Variable(DIM, name="x")
+KINDS = ("sparse", "float32", "3 blocks")
 CLEAN_RISKS = {
-    **{
-        f"{name}, {kind}": (name, kind)
-        for name in LOSSES
-        for kind in ("dense", "sparse", "float32", "3 blocks")
-    },
+    **{f"{name}, dense": (name, "dense") for name in LOSSES},
+    **{f"{name}, {kind}": (name, kind) for name in ("hinge", "squared", "logistic") for kind in KINDS},
     "one row": cut.LinearRisk(X[:1], Y[:1], cut.losses.Hinge()),
     "one column": cut.LinearRisk(X[:, :1], Y, cut.losses.Hinge()),
     "zero data": cut.LinearRisk(np.zeros((4, 2)), [1.0, -1.0, 1.0, 1.0], cut.losses.Hinge()),

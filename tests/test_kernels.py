@@ -439,10 +439,8 @@ def test_memory_for_matrices_is_bounded():
     assert small.parts.dense.n_bytes == one // 2 < 0.7 * m * m * 4
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_numerical_factors_leave_rounding_out(seed):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((300, 1))
+def test_numerical_factors_leave_rounding_out():
+    x = np.random.default_rng(0).standard_normal((200, 1))
     for kernel in (Gaussian(0.3), Gaussian(5.0), Polynomial(9, 0.5), Linear()):
         K = kernel(x)
         for tol in (1e-14, 1e-7):

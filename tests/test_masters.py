@@ -1,6 +1,7 @@
 """Every master on every reduced problem it accepts, against one direct cvxpy solve."""
 
 from functools import partial
+from itertools import islice
 
 import cvxpy as cp
 import numpy as np
@@ -84,8 +85,10 @@ def accepts(master, reduced, kind):
 
 
 def accepted():
-    for label, build in MASTERS.items():
-        for name, case in CASES.items():
+    """All pairs; but cvxpy's backends that are no default take every second case, in turn."""
+    for turn, (label, build) in enumerate(MASTERS.items()):
+        sampled = class_of(build) is CvxpyMaster and "CLARABEL" not in label
+        for name, case in islice(CASES.items(), turn % 2 if sampled else 0, None, 2 if sampled else 1):
             kind = type(case.stabilization(case.rows("few"))) if case.stabilize else None
             scaled = (label, name) != ("a user's", "box, tiny slopes")  # units are left to the engine
             if scaled and accepts(build, case.reduced, kind):
@@ -97,14 +100,16 @@ def test_conformance(label, name):
     case = CASES[name]
     master = MASTERS[label](case.reduced)
     supported = case.kind in CLASSES.get(label, (case.kind,))
+    if not supported:
+        rows = case.rows("few")
+        solution = master.solve(rows, case.stabilization(rows))
+        assert solution.status is MasterStatus.FAILED
+        assert label.split()[1] in solution.message
+        return
     for stage in STAGES:
         rows = case.rows(stage)
         stabilization = case.stabilization(rows)
         solution = master.solve(rows, stabilization)
-        if not supported:
-            assert solution.status is MasterStatus.FAILED
-            assert label.split()[1] in solution.message
-            continue
         if label in UNRELIABLE and case.kind == "qp" and solution.status is MasterStatus.FAILED:
             continue
         assert solution.status is MasterStatus.SOLVED, (stage, solution.message)
@@ -306,7 +311,7 @@ def test_a_long_life_of_rows_coming_and_going(label, name):
     case = CASES[name]
     rng = np.random.default_rng(5)
     living = MASTERS[label](case.reduced)
-    count = 40
+    count = 20
     slopes, offsets = rng.normal(size=(400, case.dim)), rng.normal(size=400)
     blocks = np.arange(400) % case.n_blocks
     ids = np.arange(20)
