@@ -144,7 +144,7 @@ def test_results_repeat_exactly():
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_returns_the_best_so_far():
     model = potts(20, 20, 8, mixed=True, seed=0)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     seen = []
 
     def slowly(state):

@@ -115,7 +115,7 @@ def test_polynomial_mkl():
         assert pickle.loads(pickle.dumps(result)).verify().valid
 
 
-def dense(seed=0, n=9, k=3):
+def dense(seed=0, n=7, k=3):
     rng = np.random.default_rng(seed)
     edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
     return GraphicalModel.pairwise(rng.normal(size=(n, k)), edges, rng.normal(size=(len(edges), k, k)))
