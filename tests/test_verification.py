@@ -156,7 +156,7 @@ def test_a_bound_below_a_labelling_that_is_not_the_best_one():
     result = model.map("dual", tighten=False)
     assert result.verify().valid
     worse = replace(
-        result, labelling=np.zeros(9, dtype=np.int64), energy=model.energy(np.zeros(9, dtype=int))
+        result, labelling=np.zeros(7, dtype=np.int64), energy=model.energy(np.zeros(7, dtype=int))
     )
     assert worse.verify().valid
     assert not replace(worse, bound=worse.energy).verify().valid
