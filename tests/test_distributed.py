@@ -44,10 +44,10 @@ LAYOUTS = {
 
 
 @contextmanager
-def two_workers():
+def cluster_of(n_workers):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     cluster = distributed.LocalCluster(
-        n_workers=2,
+        n_workers=n_workers,
         threads_per_worker=1,
         dashboard_address=":0",
         memory_limit=0,
@@ -59,13 +59,13 @@ def two_workers():
 
 @pytest.fixture(scope="module")
 def client():
-    with two_workers() as client:
+    with cluster_of(2) as client:
         yield client
 
 
 @pytest.fixture
-def mortal_client():
-    with two_workers() as client:
+def mortal_client(request):
+    with cluster_of(request.param) as client:
         yield client
 
 
@@ -240,6 +240,7 @@ def kill_workers(client, futures):
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("mortal_client", [2], indirect=True)
 @pytest.mark.parametrize("kind", [pytest.param("functions", marks=pytest.mark.slow), "local memory"])
 def test_a_worker_that_dies_is_survived(mortal_client, kind):
     local = local_risk(Hinge())
@@ -264,6 +265,7 @@ def test_a_worker_that_dies_is_survived(mortal_client, kind):
     assert np.abs(result.x - expected.x).max() <= 1e-10
 
 
+@pytest.mark.parametrize("mortal_client", [1], indirect=True)
 def test_a_scattered_future_cannot_be_computed_again(mortal_client):
     (future,) = mortal_client.scatter([sum_over(slice(None))], hash=False)
     risk = distribute(mortal_client, [future])

@@ -758,10 +758,10 @@ def test_wrong_input_is_named(message):
 
 
 def test_large_matrices_are_checked_by_a_sample():
-    K = np.broadcast_to(1.0, (1, 3000, 3000))
+    K = np.broadcast_to(1.0, (1, 1500, 1500))
     assert isinstance(as_bank(K), Bank)
     K = K.copy()
-    K[0] += np.triu(np.ones((3000, 3000)), 1)
+    K[0] += np.triu(np.ones((1500, 1500)), 1)
     with pytest.raises(InvalidInputError, match="symmetric"):
         as_bank(K)
 

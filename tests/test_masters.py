@@ -1,6 +1,6 @@
 """Every master on every reduced problem it accepts, against one direct cvxpy solve."""
 
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 
 import cvxpy as cp
@@ -309,20 +309,27 @@ def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name
 def test_a_long_life_of_rows_coming_and_going(label, name):
     """OSQP rejects some updates without a word, and cvxpy then returns the solution of an old problem."""
     case = CASES[name]
-    rng = np.random.default_rng(5)
     living = MASTERS[label](case.reduced)
-    count = 20
+    for rows, fresh in life(name):
+        x = living.solve(rows, case.stabilization(rows)).x
+        assert case.value(rows, x) == pytest.approx(case.value(rows, fresh), abs=1e-5)
+
+
+@cache
+def life(name):
+    """Rows that come and go, and the solutions of masters that never knew others."""
+    case, pairs = CASES[name], []
+    rng = np.random.default_rng(5)
     slopes, offsets = rng.normal(size=(400, case.dim)), rng.normal(size=400)
     blocks = np.arange(400) % case.n_blocks
     ids = np.arange(20)
-    for _ in range(count):
+    for _ in range(20):
         ids = np.concatenate([np.sort(rng.choice(ids, 15, replace=False)), ids[-1] + 1 + np.arange(5)])
         ids = np.union1d(ids, np.arange(2))
         rows = rows_of(slopes[ids], offsets[ids], blocks[ids], ids)
-        stabilization = case.stabilization(rows)
-        x = living.solve(rows, stabilization).x
-        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, stabilization).x
-        assert case.value(rows, x) == pytest.approx(case.value(rows, fresh), abs=1e-5)
+        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, case.stabilization(rows))
+        pairs.append((rows, fresh.x))
+    return pairs
 
 
 @pytest.mark.parametrize("orientation", ["rows", "columns"])
