@@ -154,7 +154,7 @@ def test_margins_that_are_all_zero(method):
     assert result.verify().valid
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("method", WAYS, ids=by_name)
 def test_a_quadratic_form_at_its_optimum_zero(method, seed):
     rng = np.random.default_rng(seed)

@@ -111,9 +111,7 @@ def test_passes_the_checks_of_a_risk(client):
 
 PROBLEMS = {
     "hinge": (Hinge(), cut.L2(1e-2), None),
-    "quantile": (Quantile(0.7), cut.L2(1e-2), None),
     "squared hinge": (SquaredHinge(), cut.L2(1e-2), None),
-    "logistic": (Logistic(), cut.L2(1e-2), None),
     "hinge, l1": (Hinge(), cut.L1(1e-2), None),
     "hinge, box": (Hinge(), None, cut.Box(-0.3, 0.3)),
 }
@@ -240,8 +238,9 @@ def kill_workers(client, futures):
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mortal_client", [2], indirect=True)
-@pytest.mark.parametrize("kind", [pytest.param("functions", marks=pytest.mark.slow), "local memory"])
+@pytest.mark.parametrize("kind", ["functions", "local memory"])
 def test_a_worker_that_dies_is_survived(mortal_client, kind):
     local = local_risk(Hinge())
     parts = local if kind == "local memory" else [lambda rows=rows: sum_over(rows) for rows in HALVES]

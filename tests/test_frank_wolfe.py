@@ -168,7 +168,7 @@ def test_the_nearest_point_is_the_projection(c, name, method):
     assert result.certificate.verify().valid
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     A=arrays(np.float64, (5, 4), elements=st.floats(-2, 2).map(lambda v: round(v, 2))),
     b=arrays(np.float64, 5, elements=st.floats(-2, 2).map(lambda v: round(v, 2))),

@@ -98,14 +98,14 @@ def hard_binary(rng, hard=0.2, fields=0.5):
 
 BINARY = {
     **{f"random {seed}": random_binary(np.random.default_rng(seed)) for seed in range(3)},
-    **{f"hard {seed}": hard_binary(np.random.default_rng(seed)) for seed in range(12)},
+    **{f"hard {seed}": hard_binary(np.random.default_rng(seed)) for seed in range(8)},
     **{f"without fields {seed}": hard_binary(np.random.default_rng(seed), 0.1, 0.0) for seed in range(3)},
     **{name: model for name, model in SPECIAL.items() if model.is_binary and model.is_pairwise},
 }
 ANY = {
     **{
         f"random {seed}": random_model(np.random.default_rng(seed), hard=0.1 * (seed % 2))
-        for seed in range(8)
+        for seed in range(5)
     },
     "unequal": random_model(np.random.default_rng(9), n=5, max_states=5, max_arity=3),
     **SPECIAL,

@@ -440,7 +440,7 @@ def test_memory_for_matrices_is_bounded():
 
 
 def test_numerical_factors_leave_rounding_out():
-    x = np.random.default_rng(0).standard_normal((200, 1))
+    x = np.random.default_rng(0).standard_normal((150, 1))
     for kernel in (Gaussian(0.3), Gaussian(5.0), Polynomial(9, 0.5), Linear()):
         K = kernel(x)
         for tol in (1e-14, 1e-7):

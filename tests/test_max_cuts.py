@@ -60,7 +60,7 @@ def least(formulation):
 def test_no_iteration_has_more_rows_than_allowed(method, formulation, n_blocks, more):
     problem = FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks))
     most = 3 * n_blocks + 1 + bool(problem.separators) + more
-    result = problem.solve(method, max_cuts=most, max_iter=30)
+    result = problem.solve(method, max_cuts=most, max_iter=25)
     assert max(record.n_cuts for record in result.history) <= most
     lower = np.array([record.lower_bound for record in result.history])
     assert (lower[1:] >= lower[:-1]).all()

@@ -95,7 +95,7 @@ def test_half_spaces_hold_on_the_domain_and_cut_off_what_is_outside(kind):
     Q = cut.ValueFunction(problem, x, scenarios)
     alone = cp.Problem(cp.Minimize(0), problem.constraints)
     inside, outside = [], []
-    for point in rng.uniform(0.0, 1.3, (12, DIM)):
+    for point in rng.uniform(0.0, 1.3, (8, DIM)):
         feasible = True
         for scenario in scenarios:
             for parameter, value in scenario.items():
