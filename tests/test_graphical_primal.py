@@ -105,7 +105,7 @@ BINARY = {
 ANY = {
     **{
         f"random {seed}": random_model(np.random.default_rng(seed), hard=0.1 * (seed % 2))
-        for seed in range(5)
+        for seed in range(4)
     },
     "unequal": random_model(np.random.default_rng(9), n=5, max_states=5, max_arity=3),
     **SPECIAL,

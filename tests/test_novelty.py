@@ -85,7 +85,7 @@ def test_line_is_the_risk_on_the_line():
 
 def test_lines_of_small_instances_with_ties():
     rng = np.random.default_rng(3)
-    for _ in range(1000):
+    for _ in range(400):
         m = int(rng.integers(1, 5))
         weights = rng.integers(0, 3, m)
         weights[0] = 1
