@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import covering
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
@@ -37,9 +38,9 @@ def instance(set_name, loss_name, layout="dense"):
     return cut.Problem(risk, feasible_set=SETS[set_name]), optimum
 
 
-@pytest.mark.parametrize("set_name", SETS)
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("layout", ["dense", "csr", "oracle"])
+@pytest.mark.parametrize(
+    ("set_name", "loss", "layout"), covering(SETS, ["squared", "logistic"], ["dense", "csr", "oracle"])
+)
 def test_against_cvxpy(set_name, loss, layout):
     problem, optimum = instance(set_name, loss, layout)
     result = problem.solve(AcceleratedGradient(), tol=1e-7, max_iter=1000)
@@ -102,7 +103,7 @@ def test_the_constant_is_found():
 def test_restarts_make_it_linear():
     rng = np.random.default_rng(1)
     n = 40
-    scales = np.logspace(0, 3, n)
+    scales = np.logspace(0, 2.5, n)
     centre = 0.5 * rng.standard_normal(n) / np.sqrt(n)
 
     @cut.risk(dim=n)
@@ -111,7 +112,7 @@ def test_restarts_make_it_linear():
 
     problem = cut.Problem(bowl, feasible_set=cut.Box(-1, 1))
     steps = {
-        restart: problem.solve(AcceleratedGradient(restart=restart), tol=1e-6, max_iter=3000).n_iter
+        restart: problem.solve(AcceleratedGradient(restart=restart), tol=1e-6, max_iter=1500).n_iter
         for restart in (True, False)
     }
     assert steps[True] < 0.6 * steps[False]

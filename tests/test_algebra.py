@@ -103,7 +103,9 @@ SUMS = {
 @pytest.mark.parametrize("g", SUMS.values(), ids=SUMS)
 def test_a_composite_regularizer_keeps_its_word(g):
     sets = [cut.Box(0.1, 2.0), cut.Box(0.0, np.inf), cut.Simplex()]
-    assert check_regularizer(g, N, feasible_sets=sets if g.domain is not None else [*sets, cut.Box(-1, 2)])
+    assert check_regularizer(
+        g, N, feasible_sets=sets if g.domain is not None else [*sets, cut.Box(-1, 2)], n_points=5
+    )
     assert g.with_lam(0.0).value(np.ones(N)) == 0.0
     assert g.resolve(N).value(np.ones(N)) == g.value(np.ones(N))
 
@@ -127,7 +129,7 @@ def test_images_of_any_kind_of_matrix(as_map):
     x = RNG.standard_normal(N)
     assert found.value(x) == pytest.approx(exact.value(x), rel=1e-12)
     np.testing.assert_allclose(found.subgradient(x), exact.subgradient(x), rtol=1e-12)
-    assert check_regularizer(found, N)
+    assert check_regularizer(found, N, n_points=5)
     risk = absolute() @ as_map(B.astype(np.float32).astype(float))
     expected = absolute() @ B.astype(np.float32).astype(float)
     assert risk(x) == pytest.approx(expected(x), rel=1e-12)

@@ -97,7 +97,7 @@ def slackness(result, H, y, nu):
         assert (d[margins < rho - 1e-5] >= 1.0 / nu - 1e-6).all()
 
 
-@pytest.mark.parametrize("seed, method", [(seed, SMOOTHED[seed % 6]) for seed in range(20)], ids=repr)
+@pytest.mark.parametrize("seed, method", [(seed, SMOOTHED[seed % 6]) for seed in range(8)], ids=repr)
 def test_smoothed_methods_come_within_their_tolerance(seed, method):
     H, y, nu = instance(seed)
     tol = 0.05
@@ -123,7 +123,7 @@ def all_stumps(X):
 
 def test_stumps_certify_the_optimum_over_all_stumps():
     X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[:, :3], 2.0 * y - 1.0
+    X, y = X[:250, :3], 2.0 * y[:250] - 1.0
     nu = 0.1 * y.size
     result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-7)
     assert result.status is cut.Status.OPTIMAL
@@ -135,7 +135,7 @@ def test_weak_duality_proves_it_for_thirty_thousand_stumps():
     X, y = load_breast_cancer(return_X_y=True)
     y = 2.0 * y - 1.0
     nu = 0.1 * y.size
-    result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-7)
+    result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-6)
     d = result.distribution
     assert (
         (d >= 0.0).all() and (d <= 1.0 / nu * (1.0 + 1e-9)).all() and d.sum() == pytest.approx(1.0, abs=1e-9)
@@ -219,7 +219,7 @@ def test_a_learner_that_fails_leaves_the_ensemble_so_far():
 
 @pytest.mark.parametrize("method", [LPBoost(), MLPBoost(), ERLPBoost()], ids=repr)
 def test_the_edge_is_that_of_a_distribution_in_the_capped_simplex(method):
-    X, y = cut.datasets.twonorm(600, seed=0)
+    X, y = cut.datasets.twonorm(300, seed=0)
     nu = 47.3
     result = SoftMargin(X, y, nu, DecisionStumps()).solve(method, tol=0.02)
     d = result.distribution

@@ -18,26 +18,22 @@ from cutplane.exceptions import InvalidInputError
 CLASSIFIERS = [LPBoostClassifier, ERLPBoostClassifier, MLPBoostClassifier]
 
 
-VARIANTS = [
+ESTIMATORS = [
+    LPBoostClassifier(),
     LPBoostClassifier(DecisionTreeClassifier(max_depth=2), nu=0.3),
     ERLPBoostClassifier(tol=0.05),
     MLPBoostClassifier(tol=0.05),
 ]
 
 
-@parametrize_with_checks([LPBoostClassifier()])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks(VARIANTS, legacy=False)
+@parametrize_with_checks(ESTIMATORS[:2], legacy=False)
 def test_scikit_learn_interface(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(VARIANTS)
-def test_scikit_learn_contract_of_variants(estimator, check):
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
@@ -77,7 +73,7 @@ def test_sparse_is_dense_and_seeds_repeat():
 
 
 def test_early_stopping_and_grid_search():
-    X, y = load_breast_cancer(return_X_y=True)
+    X, y = (array[:300] for array in load_breast_cancer(return_X_y=True))
     model = LPBoostClassifier(nu=0.02, tol=1e-3, validation_fraction=0.3, n_iter_no_change=5, random_state=0)
     assert model.fit(X, y).n_iter_ < LPBoostClassifier(nu=0.02, tol=1e-3).fit(X, y).n_iter_
     search = GridSearchCV(LPBoostClassifier(), {"nu": [0.1, 0.3]}, cv=2).fit(X, y)

@@ -99,12 +99,12 @@ LOOSE = {
 
 
 @pytest.mark.parametrize("backend", LOOSE)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_loose_backend_gives_safe_bounds(backend, seed):
-    """Ten problems per seed: 100 problems in all."""
+    """Eight problems per seed."""
     rng = np.random.default_rng([seed, len(backend)])
     kept = 0
-    for _ in range(10):
+    for _ in range(8):
         problem = random_problem(rng)
         exact = problem.solve(tol=1e-11, max_iter=500)
         loose = problem.solve(cut.BMRM(), LOOSE[backend], tol=1e-6, max_iter=6)
@@ -112,7 +112,7 @@ def test_a_loose_backend_gives_safe_bounds(backend, seed):
         assert np.isfinite(loose.lower_bound)
         assert loose.lower_bound <= exact.objective + 1e-9 * abs(exact.objective)
         assert exact.gap < 1e-6
-    assert kept >= 6
+    assert kept >= 5
 
 
 def test_verification_finds_tampering():

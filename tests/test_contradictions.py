@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane.engine.bounds import Bounds
@@ -153,7 +154,7 @@ def test_margins_that_are_all_zero(method):
     assert result.verify().valid
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("method", WAYS, ids=by_name)
 def test_a_quadratic_form_at_its_optimum_zero(method, seed):
     rng = np.random.default_rng(seed)
@@ -190,9 +191,7 @@ REGIONS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("lam", [0.1, 0.01])
-@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize(("name", "lam", "seed"), covering(REGIONS, [0.1, 0.01], range(2)))
 def test_entropies_over_sets_without_a_closed_form(name, lam, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(30, 4))

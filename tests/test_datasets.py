@@ -203,10 +203,10 @@ def test_moments_and_bayes_error_of_ringnorm():
 
 def test_waves_of_the_book():
     """Half of each of two waves, on average, and the covariance of their shares."""
-    X, classes = waveform(150_000, binary=False)
-    signs = waveform(150_000)[1]
+    X, classes = waveform(60_000, binary=False)
+    signs = waveform(60_000)[1]
     assert classes.dtype.kind == "i" and (signs == np.where(classes == 0, 1.0, -1.0)).all()
-    np.testing.assert_allclose(np.bincount(classes) / 150_000, 1 / 3, atol=0.005)
+    np.testing.assert_allclose(np.bincount(classes) / 60_000, 1 / 3, atol=0.005)
     j = np.arange(1, 22)
     waves = [np.interp(j, [peak - 6, peak, peak + 6], [0, 6, 0]) for peak in (11, 15, 7)]
     for c, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):

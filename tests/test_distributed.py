@@ -44,10 +44,10 @@ LAYOUTS = {
 
 
 @contextmanager
-def two_workers():
+def cluster_of(n_workers):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     cluster = distributed.LocalCluster(
-        n_workers=2,
+        n_workers=n_workers,
         threads_per_worker=1,
         dashboard_address=":0",
         memory_limit=0,
@@ -59,13 +59,13 @@ def two_workers():
 
 @pytest.fixture(scope="module")
 def client():
-    with two_workers() as client:
+    with cluster_of(2) as client:
         yield client
 
 
 @pytest.fixture
-def mortal_client():
-    with two_workers() as client:
+def mortal_client(request):
+    with cluster_of(request.param) as client:
         yield client
 
 
@@ -105,20 +105,15 @@ def test_value_and_subgradient(client, loss, layout, n_parts):
         assert np.abs(remote_slope - slope).max() <= 1e-12 * np.abs(slope).max()
 
 
-@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
-def test_passes_the_checks_of_a_risk(client, loss):
-    assert cut.testing.check_risk(distribute(client, local_risk(loss, m=40), 2), n_points=3)
+def test_passes_the_checks_of_a_risk(client):
+    assert cut.testing.check_risk(distribute(client, local_risk(Hinge(), m=40), 2), n_points=2)
 
 
 PROBLEMS = {
     "hinge": (Hinge(), cut.L2(1e-2), None),
-    "quantile": (Quantile(0.7), cut.L2(1e-2), None),
     "squared hinge": (SquaredHinge(), cut.L2(1e-2), None),
-    "logistic": (Logistic(), cut.L2(1e-2), None),
-    "hinge, l1": (Hinge(), cut.L1(1e-2), None),
     "hinge, box": (Hinge(), None, cut.Box(-0.3, 0.3)),
 }
-DEGENERATE = "hinge, l1", "hinge, box"  # a rounding error may lead to another vertex of the reduced problem
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -129,12 +124,12 @@ def test_ocas_takes_the_same_way(client, name):
     for risk in (local, distribute(client, local, 3)):
         way = []
         problem = cut.Problem(risk, regularizer, feasible_set)
-        results.append(problem.solve(OCAS, tol=1e-4, callback=lambda state, way=way: way.append(state.x)))
+        results.append(problem.solve(OCAS, tol=1e-3, callback=lambda state, way=way: way.append(state.x)))
         ways.append(np.array(way))
     assert results[0].status is results[1].status is cut.Status.OPTIMAL
     assert results[1].certificate.verify().valid
-    if name in DEGENERATE:
-        assert abs(results[0].objective - results[1].objective) <= 1e-4 * results[0].objective
+    if name == "hinge, box":  # a rounding error may lead to another vertex of the reduced problem
+        assert abs(results[0].objective - results[1].objective) <= 1e-3 * results[0].objective
     else:
         assert ways[0].shape == ways[1].shape
         assert np.abs(ways[0] - ways[1]).max() <= 1e-8
@@ -144,7 +139,7 @@ def test_lines_are_searched_on_sums_and_multiples(client):
     local = local_risk(Hinge())
     other = cut.LinearObjective(np.linspace(-0.1, 0.1, N))
     results = [
-        cut.Problem(2.0 * risk + other, cut.L2(0.1)).solve(OCAS, tol=1e-6)
+        cut.Problem(2.0 * risk + other, cut.L2(0.1)).solve(OCAS, tol=1e-3)
         for risk in (local, distribute(client, local, 2))
     ]
     assert len(results[0].history) == len(results[1].history)
@@ -153,7 +148,7 @@ def test_lines_are_searched_on_sums_and_multiples(client):
 
 @pytest.mark.parametrize(
     ("loss", "m"),
-    [(Hinge(), M), (Quantile(0.7), 60_000), (SquaredHinge(), M), (Logistic(), 60_000)],
+    [(Hinge(), M), (Quantile(0.7), 60_000), (Logistic(), 60_000)],
     ids=repr,
 )
 def test_few_round_trips_and_little_data(client, loss, m):
@@ -168,7 +163,7 @@ def test_few_round_trips_and_little_data(client, loss, m):
         return answers
 
     risk._cluster.ask = counting
-    result = cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-6)
+    result = cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-5)
     iterations = len(result.history) - 1
     assert iterations > 3
     assert sum(asked.values()) <= 3 + 8 * iterations
@@ -178,7 +173,7 @@ def test_few_round_trips_and_little_data(client, loss, m):
 
 def test_images_are_freed(client):
     risk = distribute(client, local_risk(Hinge()), 2)
-    cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-4)
+    cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-2)
     gc.collect()
     z = risk.image(np.ones(N))
     risk.values(z)
@@ -241,7 +236,9 @@ def kill_workers(client, futures):
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("functions", marks=pytest.mark.slow), "local memory"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mortal_client", [2], indirect=True)
+@pytest.mark.parametrize("kind", ["functions", "local memory"])
 def test_a_worker_that_dies_is_survived(mortal_client, kind):
     local = local_risk(Hinge())
     parts = local if kind == "local memory" else [lambda rows=rows: sum_over(rows) for rows in HALVES]
@@ -256,8 +253,8 @@ def test_a_worker_that_dies_is_survived(mortal_client, kind):
             killed.append(state.gap)
 
     regularizer = cut.L2(1e-2) if kind == "local memory" else cut.L2(1e-2 * M)
-    expected = cut.Problem(local, regularizer).solve(OCAS, tol=1e-6)
-    result = cut.Problem(remote, regularizer).solve(OCAS, tol=1e-6, callback=kill_once)
+    expected = cut.Problem(local, regularizer).solve(OCAS, tol=1e-4)
+    result = cut.Problem(remote, regularizer).solve(OCAS, tol=1e-4, callback=kill_once)
     assert len(killed) == 1 and killed[0] > 1e-4
     assert result.status is cut.Status.OPTIMAL and result.certificate.verify().valid
     assert len(result.history) == len(expected.history)
@@ -265,6 +262,7 @@ def test_a_worker_that_dies_is_survived(mortal_client, kind):
     assert np.abs(result.x - expected.x).max() <= 1e-10
 
 
+@pytest.mark.parametrize("mortal_client", [1], indirect=True)
 def test_a_scattered_future_cannot_be_computed_again(mortal_client):
     (future,) = mortal_client.scatter([sum_over(slice(None))], hash=False)
     risk = distribute(mortal_client, [future])

@@ -74,7 +74,12 @@ def dual_value(risk, lam, u):
     return float(offsets[0] - slopes[0] @ slopes[0] / (2.0 * lam))
 
 
-@pytest.mark.parametrize(("loss", "layout", "intercept"), covering(LOSSES, LAYOUTS, [False, True]), ids=str)
+@pytest.mark.parametrize(
+    ("loss", "layout", "intercept"),
+    covering([Hinge(), Logistic()], LAYOUTS, [False, True])
+    + covering(LOSSES, ["dense", "csr"], [False, True]),
+    ids=str,
+)
 def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):
     lam = 0.05
     risk = instance(loss, layout, intercept=intercept)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,10 +110,9 @@ def value(reduced, rows, x):
     return tops + reduced.regularizer.value(x)
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize(("m", "count", "n_blocks"), [(6, 4, 1), (4, 15, 3)])
-@pytest.mark.parametrize("lam", [0.1, 0.5, 5.0])
-def test_the_value_is_that_of_cvxpy(name, m, count, n_blocks, lam):
+@pytest.mark.parametrize(("name", "size", "lam"), covering(SETS, [(6, 4, 1), (4, 15, 3)], [0.1, 0.5, 5.0]))
+def test_the_value_is_that_of_cvxpy(name, size, lam):
+    m, count, n_blocks = size
     rng = np.random.default_rng(count)
     reference = rng.uniform(0.1, 2.0, m)
     rows = make_rows(rng.normal(size=(count, m)), rng.normal(size=count), np.arange(count) % n_blocks)

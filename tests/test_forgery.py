@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
@@ -42,6 +43,7 @@ PROBLEMS = {
 }
 
 
+@cache
 def certificate(name, **options):
     return PROBLEMS[name].solve(cut.LevelBundle(), tol=1e-6, **options).certificate
 

@@ -22,9 +22,9 @@ def dense(seed=0, n=200, k=5):
 @pytest.mark.parametrize("method", ["auto", "primal", "dual", "search"])
 def test_the_time_limit_holds(method):
     began = clock()
-    result = dense().map(method, time_limit=1.0)
+    result = dense().map(method, time_limit=0.4)
     elapsed = clock() - began
-    assert elapsed < 3.0  # 1.0 s and what a loaded machine adds
+    assert elapsed < 2.4  # 0.4 s and what a loaded machine adds
     assert result.status is Status.TIME_LIMIT
     assert result.labelling is not None and np.isfinite(result.energy)
 
@@ -87,7 +87,7 @@ def penalised(seed):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_bound_is_above_the_least_energy(method):
-    for seed in range(25):
+    for seed in range(10):
         model = penalised(seed)
         optimum = least(model)
         result = model.map(method)
@@ -112,7 +112,7 @@ def test_an_energy_is_the_exact_sum_rounded_once():
 
 
 def test_a_model_without_penalties_has_the_same_least_energy():
-    for seed in range(20):
+    for seed in range(8):
         model = penalised(seed)
         optimum = least(model)
         for energy in (float(optimum), float(optimum) + 1.0):

@@ -37,7 +37,7 @@ def check(model, result, optimum, tol=1e-6):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("block", range(3))
 def test_bounds_enclose_the_optimum_of_random_models(method, block):
-    for seed in range(30 * block, 30 * block + 30):
+    for seed in range(12 * block, 12 * block + 12):
         rng = np.random.default_rng(seed)
         model = random_model(rng, n=5, max_arity=4, hard=(0.0, 0.1, 0.3)[seed % 3], integers=seed % 2 == 0)
         optimum = model.brute_force()[1]
@@ -60,7 +60,7 @@ def test_special_models(method, tighten, name):
 
 @pytest.mark.parametrize("method", ["primal", "auto"])
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5)])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_planar_glasses_without_field_are_solved_by_cycle_cuts(method, shape, seed):
     model = spin_glass(*shape, seed=seed)
     result = model.map(method=method)
@@ -115,7 +115,7 @@ def test_a_gap_that_remains_is_reported():
 
 
 def test_limits_end_a_run_with_valid_bounds():
-    model = potts(12, 12, 6, mixed=True, seed=0)
+    model = potts(8, 8, 5, mixed=True, seed=0)
     optimum = model.map().energy
     for options, status in (
         ({"max_iter": 1}, cut.Status.MAX_ITER),
@@ -144,7 +144,7 @@ def test_results_repeat_exactly():
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_returns_the_best_so_far():
     model = potts(20, 20, 8, mixed=True, seed=0)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     seen = []
 
     def slowly(state):

@@ -6,15 +6,13 @@ import json
 import statistics
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import cutplane
 
 ROOT = Path(cutplane.__file__).parent
 FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 
 FORMULATION = ("risks", "regularizers", "sets", "losses", "pieces")
 MASTERS = ("masters",)
@@ -24,11 +22,17 @@ FACES = ("estimators", "report", "distributed", "datasets", "testing")
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch", "jax")
 
 
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text())
+
+
+@cache
 def imports(name: str) -> set[str]:
     """Every name the file imports, in functions and for typing too: a and a.b for `from a import b`."""
     package = ["cutplane", *name.split(".")[:-1]]
     found = set()
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -136,9 +140,9 @@ def test_import_is_light():
     assert json.loads(answer.stdout) == []
 
 
-def undocumented(tree: ast.AST, prefix: str) -> list[str]:
-    missing = [] if ast.get_docstring(tree) else [prefix]
-    for node in getattr(tree, "body", []):
+def undocumented(parent: ast.Module | ast.ClassDef, prefix: str) -> list[str]:
+    missing = [] if ast.get_docstring(parent) else [prefix]
+    for node in parent.body:
         named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if not named or node.name.startswith("_") or "overload" in map(ast.unparse, node.decorator_list):
             continue
@@ -150,9 +154,8 @@ def undocumented(tree: ast.AST, prefix: str) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_public_name_has_a_docstring(name):
-    assert undocumented(TREES[name], name) == []
+def test_every_public_name_has_a_docstring():
+    assert [missing for name in FILES for missing in undocumented(tree(name), name)] == []
 
 
 def test_every_exported_name_has_a_docstring_of_its_own():

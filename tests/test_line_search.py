@@ -113,7 +113,7 @@ def random_pieces(seed: int) -> tuple[Pieces, float]:
 
 @pytest.mark.parametrize("block", range(10))
 def test_exact_search_against_enumeration(block):
-    for seed in range(100 * block, 100 * block + 100):
+    for seed in range(50 * block, 50 * block + 50):
         pieces, limit = random_pieces(seed)
         t = minimise_on_line(pieces.line(), limit)
         assert 0.0 <= t <= limit, seed
@@ -146,7 +146,7 @@ class Asked(Derivative):
 
 @pytest.mark.parametrize("kind", ["at hand", "asked", "a sum"])
 def test_search_with_the_derivative_against_enumeration(kind):
-    for seed in range(300 if kind == "at hand" else 150):
+    for seed in range(120 if kind == "at hand" else 60):
         pieces, limit = random_pieces(seed)
         derivative = pieces.derivative()
         if kind == "asked":
@@ -222,7 +222,7 @@ def test_slopes_that_cancel_to_rounding_do_not_send_the_search_to_infinity():
 
 @pytest.mark.parametrize("block", range(10))
 def test_search_without_kinks_against_enumeration(block):
-    for seed in range(100 * block, 100 * block + 100):
+    for seed in range(50 * block, 50 * block + 50):
         pieces, limit = random_pieces(seed)
         t = minimise_on_line(pieces.line(with_kinks=False), limit)
         assert 0.0 <= t <= limit, seed

@@ -5,6 +5,7 @@ from itertools import pairwise
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -64,9 +65,9 @@ def plain(loss, X, y, c, w):
     return c * loss.value(z, y), (c * loss.derivative(z, y))[:, np.newaxis] * X.astype(np.float64)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize(
+    ("layout", "dtype", "loss"), covering(LAYOUTS, [np.float32, np.float64], LOSSES), ids=str
+)
 def test_linear_risk_is_its_formula(layout, dtype, loss):
     X, y, sample_weight, rng = instance(loss)
     X = X.astype(dtype)
@@ -137,8 +138,9 @@ def test_float32_data_are_summed_in_float64(shape, layout):
     np.testing.assert_allclose(f.slopes(z), X.astype(np.float64).T @ (z - y), rtol=1e-10, atol=1e-9)
 
 
-@pytest.mark.parametrize("layout", ["C", "F", "csr", "csc"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("layout", "dtype"), [("C", np.float32), ("F", np.float64), ("csr", np.float64), ("csc", np.float32)]
+)
 def test_no_copy_of_the_data(layout, dtype):
     X = LAYOUTS[layout](np.random.default_rng(0).standard_normal((4000, 500)).astype(dtype))
     y, w = np.ones(4000), np.zeros(500)

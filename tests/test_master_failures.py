@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -210,6 +211,11 @@ PROBLEMS = {
 METHODS = (cut.BMRM(), cut.OCAS(), cut.LevelBundle(), cut.ProximalBundle(), cut.Kelley())
 
 
+@cache
+def optimum_of(name):
+    return PROBLEMS[name]().solve(tol=1e-9).objective
+
+
 def check_the_run(problem, method, optimum):
     result = problem.solve(method, tol=1e-5)
     lower = np.array([record.lower_bound for record in result.history])
@@ -232,7 +238,7 @@ def check_the_run(problem, method, optimum):
 def test_a_master_that_always_lies_in_one_way(kind, method, monkeypatch):
     draws = np.random.default_rng(1)
     problem = PROBLEMS["box"]()
-    optimum = problem.solve(tol=1e-9).objective
+    optimum = optimum_of("box")
     with_stub(monkeypatch, lambda solution, stabilization: lie(kind, solution, draws))
     check_the_run(problem, method, optimum)
 
@@ -247,7 +253,7 @@ def test_a_master_that_always_lies_in_one_way(kind, method, monkeypatch):
 def test_a_master_that_lies_at_random(seed, name, method, share):
     draws = np.random.default_rng(seed)
     problem = PROBLEMS[name]()
-    optimum = problem.solve(tol=1e-9).objective
+    optimum = optimum_of(name)
     with pytest.MonkeyPatch.context() as monkeypatch:
         with_stub(
             monkeypatch,

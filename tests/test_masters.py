@@ -1,6 +1,7 @@
 """Every master on every reduced problem it accepts, against one direct cvxpy solve."""
 
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 
 import cvxpy as cp
 import numpy as np
@@ -84,8 +85,10 @@ def accepts(master, reduced, kind):
 
 
 def accepted():
-    for label, build in MASTERS.items():
-        for name, case in CASES.items():
+    """All pairs; but cvxpy's backends that are no default take every second case, in turn."""
+    for turn, (label, build) in enumerate(MASTERS.items()):
+        sampled = class_of(build) is CvxpyMaster and "CLARABEL" not in label
+        for name, case in islice(CASES.items(), turn % 2 if sampled else 0, None, 2 if sampled else 1):
             kind = type(case.stabilization(case.rows("few"))) if case.stabilize else None
             scaled = (label, name) != ("a user's", "box, tiny slopes")  # units are left to the engine
             if scaled and accepts(build, case.reduced, kind):
@@ -97,14 +100,16 @@ def test_conformance(label, name):
     case = CASES[name]
     master = MASTERS[label](case.reduced)
     supported = case.kind in CLASSES.get(label, (case.kind,))
+    if not supported:
+        rows = case.rows("few")
+        solution = master.solve(rows, case.stabilization(rows))
+        assert solution.status is MasterStatus.FAILED
+        assert label.split()[1] in solution.message
+        return
     for stage in STAGES:
         rows = case.rows(stage)
         stabilization = case.stabilization(rows)
         solution = master.solve(rows, stabilization)
-        if not supported:
-            assert solution.status is MasterStatus.FAILED
-            assert label.split()[1] in solution.message
-            continue
         if label in UNRELIABLE and case.kind == "qp" and solution.status is MasterStatus.FAILED:
             continue
         assert solution.status is MasterStatus.SOLVED, (stage, solution.message)
@@ -304,20 +309,27 @@ def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name
 def test_a_long_life_of_rows_coming_and_going(label, name):
     """OSQP rejects some updates without a word, and cvxpy then returns the solution of an old problem."""
     case = CASES[name]
-    rng = np.random.default_rng(5)
     living = MASTERS[label](case.reduced)
-    count = 40
+    for rows, fresh in life(name):
+        x = living.solve(rows, case.stabilization(rows)).x
+        assert case.value(rows, x) == pytest.approx(case.value(rows, fresh), abs=1e-5)
+
+
+@cache
+def life(name):
+    """Rows that come and go, and the solutions of masters that never knew others."""
+    case, pairs = CASES[name], []
+    rng = np.random.default_rng(5)
     slopes, offsets = rng.normal(size=(400, case.dim)), rng.normal(size=400)
     blocks = np.arange(400) % case.n_blocks
     ids = np.arange(20)
-    for _ in range(count):
+    for _ in range(20):
         ids = np.concatenate([np.sort(rng.choice(ids, 15, replace=False)), ids[-1] + 1 + np.arange(5)])
         ids = np.union1d(ids, np.arange(2))
         rows = rows_of(slopes[ids], offsets[ids], blocks[ids], ids)
-        stabilization = case.stabilization(rows)
-        x = living.solve(rows, stabilization).x
-        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, stabilization).x
-        assert case.value(rows, x) == pytest.approx(case.value(rows, fresh), abs=1e-5)
+        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, case.stabilization(rows))
+        pairs.append((rows, fresh.x))
+    return pairs
 
 
 @pytest.mark.parametrize("orientation", ["rows", "columns"])
@@ -356,7 +368,7 @@ def test_highs_chooses_columns_for_few_variables():
     assert HighsMaster(few).orientation == "columns" and HighsMaster(many).orientation == "rows"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     n_blocks=st.integers(1, 4),
     steps=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2**30)), min_size=1, max_size=12),

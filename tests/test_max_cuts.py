@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from covering import covering
@@ -45,6 +47,11 @@ METHODS = [
 ]
 
 
+@cache
+def least(formulation):
+    return FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge())).solve(tol=1e-7).objective
+
+
 @pytest.mark.parametrize(
     ("method", "formulation", "n_blocks", "more"),
     covering(METHODS, FORMULATIONS, [1, 4], [0, 3, 12]),
@@ -53,13 +60,13 @@ METHODS = [
 def test_no_iteration_has_more_rows_than_allowed(method, formulation, n_blocks, more):
     problem = FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks))
     most = 3 * n_blocks + 1 + bool(problem.separators) + more
-    result = problem.solve(method, max_cuts=most, max_iter=60)
+    result = problem.solve(method, max_cuts=most, max_iter=25)
     assert max(record.n_cuts for record in result.history) <= most
     lower = np.array([record.lower_bound for record in result.history])
     assert (lower[1:] >= lower[:-1]).all()
-    optimum = problem.solve(tol=1e-7)
-    assert result.lower_bound <= optimum.objective * (1.0 + 1e-12)
-    assert optimum.objective <= result.objective * (1.0 + 1e-6)
+    optimum = least(formulation)
+    assert result.lower_bound <= optimum * (1.0 + 1e-7)
+    assert optimum <= result.objective * (1.0 + 1e-6)
     assert result.status in (cut.Status.OPTIMAL, cut.Status.MAX_ITER, cut.Status.STALLED)
     assert result.certificate.verify().valid
 

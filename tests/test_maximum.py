@@ -1,5 +1,7 @@
 """The largest of several risks: its cuts, its lines, and the dual weights of its parts."""
 
+from functools import cache
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -77,7 +79,8 @@ def minimum(objective, constraints=()):
 @pytest.mark.parametrize("risks", [risks for risks, _ in CASES.values()], ids=CASES)
 def test_a_maximum_keeps_its_word(risks):
     f = cut.maximum(*risks)
-    assert check_risk(f) and isinstance(f, ImagedRisk) == all(isinstance(part, ImagedRisk) for part in risks)
+    assert check_risk(f, n_points=6)
+    assert isinstance(f, ImagedRisk) == all(isinstance(part, ImagedRisk) for part in risks)
     for x in RNG.standard_normal((10, 4)):
         values, slopes, blocks = f.pieces(f.image(x) if isinstance(f, ImagedRisk) else x)
         assert f(x) == pytest.approx(max(part(x) for part in risks), rel=1e-12)
@@ -85,14 +88,19 @@ def test_a_maximum_keeps_its_word(risks):
         assert blocks.tolist() == [0] * len(risks) and slopes.shape == (len(risks), 4)
 
 
+@cache
+def regularized_minimum(name):
+    return minimum(CASES[name][1] + 0.05 * cp.sum_squares(V))
+
+
 @pytest.mark.parametrize("method", ["auto", cut.BMRM(), cut.ProximalBundle(), cut.OCAS(), cut.LevelBundle()])
 @pytest.mark.parametrize("name", CASES)
 def test_a_problem_with_a_maximum(name, method):
-    risks, objective = CASES[name]
+    risks, _ = CASES[name]
     f = cut.maximum(*risks)
     problem = cut.Problem(f, cut.L2(0.1))
     result = problem.solve(method, tol=1e-7)
-    expected = minimum(objective + 0.05 * cp.sum_squares(V))
+    expected = regularized_minimum(name)
     assert result.status == "OPTIMAL", result
     assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert result.certificate.verify().valid
@@ -131,7 +139,7 @@ def integral(derivative, t):
 
 
 @pytest.mark.parametrize("entries", [4, 30, 2**18])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(15))
 def test_the_largest_of_lines_is_exact(seed, entries, monkeypatch):
     monkeypatch.setattr(envelope, "_ENTRIES", entries)
     rng = np.random.default_rng(seed)
@@ -238,7 +246,7 @@ def test_sums_pass_the_pieces_of_a_maximum_on():
         ((0.5 * worst + other).disaggregated(), 5),
         ((0.5 * worst + other + 0.3 * worst @ np.eye(4)).disaggregated(), 8),
     ):
-        assert offers(f, Capability.PIECES) == (rows is not None) and check_risk(f)
+        assert offers(f, Capability.PIECES) == (rows is not None) and check_risk(f, n_points=6)
         if rows is not None:
             assert f.pieces(f.image(SHIFT))[1].shape == (rows, 4)
         result = cut.Problem(f, cut.L2(0.1)).solve(tol=1e-6)

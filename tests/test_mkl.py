@@ -1,10 +1,12 @@
 """Multiple kernel learning against the same problem written whole in cvxpy."""
 
 import warnings
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane import FrankWolfe, Kelley, LevelBundle, ProximalBundle, Status
@@ -80,6 +82,13 @@ def whole(kernels, y, C, loss, norm=1.0, entropy=0.0, intercept=True, rho=None):
         return problem.solve(solver=cp.CLARABEL)
 
 
+@cache
+def optimum_of(loss, C=1.0, norm=1.0, entropy=0.0, intercept=True):
+    """Return the optimum for the usual data and kernels."""
+    X, y = data(loss)
+    return whole(matrices(bank_of(X)), y, C, loss, norm, entropy, intercept)
+
+
 def agrees(result, optimum, tol=1e-5):
     assert result.status is Status.OPTIMAL, result.reason
     assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
@@ -87,27 +96,24 @@ def agrees(result, optimum, tol=1e-5):
     assert result.objective == pytest.approx(optimum, rel=tol)
 
 
-@pytest.mark.parametrize("method", SIMPLEX_METHODS, ids=str)
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize(
+    ("method", "intercept", "C"), covering(SIMPLEX_METHODS, [True, False], [0.1, 10.0]), ids=str
+)
 def test_every_method_reaches_the_optimum_of_the_whole_problem(method, intercept, C):
     X, y = data(Hinge())
-    bank = bank_of(X)
-    optimum = whole(matrices(bank), y, C, Hinge(), intercept=intercept)
-    result = MKL(bank, y, C, intercept=intercept).solve(method, tol=5e-6, max_iter=3000)
+    optimum = optimum_of(Hinge(), C, intercept=intercept)
+    result = MKL(bank_of(X), y, C, intercept=intercept).solve(method, tol=5e-6, max_iter=3000)
     agrees(result, optimum)
     assert result.weights.min() >= 0.0 and result.weights.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("norm", [1.0, 4 / 3, 2.0, np.inf])
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "norm", "intercept"), covering(LOSSES, [1.0, 4 / 3, 2.0, np.inf], [True, False]), ids=str
+)
 def test_every_loss_and_norm_reaches_the_optimum_of_the_whole_problem(loss, norm, intercept):
     X, y = data(loss)
-    bank = bank_of(X)
-    optimum = whole(matrices(bank), y, 1.0, loss, norm, intercept=intercept)
-    result = MKL(bank, y, 1.0, loss, norm, intercept=intercept).solve(tol=5e-6)
-    agrees(result, optimum)
+    result = MKL(bank_of(X), y, 1.0, loss, norm, intercept=intercept).solve(tol=5e-6)
+    agrees(result, optimum_of(loss, 1.0, norm, intercept=intercept))
     assert np.linalg.norm(result.weights, norm) <= 1.0 + 1e-9
 
 
@@ -124,9 +130,8 @@ def test_rho_weighs_the_group_norm(norm):
 @pytest.mark.parametrize("method", ["auto", LevelBundle(), SmoothMKL()], ids=str)
 def test_smooth_mkl_from_both_sides(entropy, method):
     X, y = data(Hinge())
-    bank = bank_of(X)
-    optimum = whole(matrices(bank), y, 1.0, Hinge(), entropy=entropy, intercept=False)
-    agrees(MKL(bank, y, 1.0, entropy=entropy, intercept=False).solve(method, tol=5e-6), optimum)
+    result = MKL(bank_of(X), y, 1.0, entropy=entropy, intercept=False).solve(method, tol=5e-6)
+    agrees(result, optimum_of(Hinge(), entropy=entropy, intercept=False))
 
 
 def test_an_entropy_raises_the_optimum_by_a_bounded_amount():
@@ -156,7 +161,7 @@ def test_the_objective_is_that_of_the_predictor(loss):
 def test_the_risk_keeps_its_word(loss, intercept):
     X, y = data(loss, m=12)
     mkl = MKL(bank_of(X), y, 2.0, loss, intercept=intercept)
-    assert check_risk(mkl.problem.risk, feasible_set=cut.Simplex(), n_points=6)
+    assert check_risk(mkl.problem.risk, feasible_set=cut.Simplex(), n_points=3)
 
 
 @pytest.mark.parametrize("method", ["auto", SmoothMKL()], ids=str)
@@ -164,7 +169,7 @@ def test_bounds_are_monotone_and_enclose_the_optimum(method):
     X, y = data(Hinge())
     bank = bank_of(X)
     entropy = 0.1 if isinstance(method, SmoothMKL) else 0.0
-    optimum = whole(matrices(bank), y, 1.0, Hinge(), entropy=entropy, intercept=False)
+    optimum = optimum_of(Hinge(), entropy=entropy, intercept=False)
     states = []
     MKL(bank, y, entropy=entropy, intercept=False).solve(method, tol=1e-6, callback=states.append)
     lower, upper = ([getattr(state, name) for state in states] for name in ("lower_bound", "upper_bound"))
@@ -178,9 +183,9 @@ def test_bounds_are_monotone_and_enclose_the_optimum(method):
     ids=repr,
 )
 def test_a_path_over_C_reuses_cuts(loss, order):
-    X, y = data(loss, m=60)
+    X, y = data(loss, m=40)
     mkl = MKL(bank_of(X), y, loss=loss)
-    Cs = np.logspace(-2, 2, 9)[::order]
+    Cs = np.logspace(-2, 2, 5)[::order]
     path = mkl.path(Cs, tol=1e-4)
     cold = [mkl.with_C(C).solve(tol=1e-4) for C in Cs]
     for warm, alone in zip(path, cold, strict=True):
@@ -188,14 +193,14 @@ def test_a_path_over_C_reuses_cuts(loss, order):
         assert warm.lower_bound <= alone.objective * (1 + 1e-9)
         assert alone.lower_bound <= warm.objective * (1 + 1e-9)
     assert path.oracle_calls < sum(result.oracle_calls for result in cold)
-    assert path.weights.shape == (9, mkl.bank.n_kernels) and "MKLPath" in repr(path)
+    assert path.weights.shape == (5, mkl.bank.n_kernels) and "MKLPath" in repr(path)
 
 
 def test_uniform_weights_are_certified_too():
     X, y = data(Hinge())
     bank = bank_of(X)
     result = MKL(bank, y).solve(UniformWeights(), tol=1e-6)
-    optimum = whole(matrices(bank), y, 1.0, Hinge())
+    optimum = optimum_of(Hinge())
     np.testing.assert_allclose(result.weights, 1.0 / bank.n_kernels)
     assert result.lower_bound <= optimum <= result.objective
     assert result.status is Status.STALLED and "equal weights" in result.reason
@@ -205,7 +210,7 @@ def test_randomised_mirror_descent_comes_close():
     X, y = data(Squared())
     mkl = MKL(bank_of(X), y, 1.0, Squared())
     optimum = mkl.solve(tol=1e-6).objective
-    result = mkl.solve(MirrorDescent("entropy", seed=0), tol=1e-2, max_iter=2000)
+    result = mkl.solve(MirrorDescent("entropy", seed=0), tol=1e-2, max_iter=1000)
     assert result.objective <= optimum * 1.02 and result.lower_bound <= optimum * (1 + 1e-6)
 
 
@@ -224,9 +229,7 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("case", DEGENERATE)
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("norm", [1.0, 2.0])
+@pytest.mark.parametrize(("case", "intercept", "norm"), covering(DEGENERATE, [True, False], [1.0, 2.0]))
 def test_degenerate_kernels(case, intercept, norm):
     X, y = data(Hinge(), m=10)
     kernels, y = DEGENERATE[case](X, y)
@@ -289,7 +292,7 @@ def test_a_warm_start_for_other_kernels_is_refused():
 
 
 def test_silp_needs_many_more_machines_than_level():
-    X, y = data(Hinge(), m=80, n_features=6)
+    X, y = data(Hinge(), m=50, n_features=6)
     bank = KernelBank(single_feature_kernels(6), X, normalize="trace")
     counts = [MKL(bank, y, 10.0).solve(method).oracle_calls for method in (Kelley(), "auto")]
     assert counts[1] < 0.5 * counts[0]

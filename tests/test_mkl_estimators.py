@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from covering import covering
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
@@ -37,29 +38,26 @@ KERNELS = [Linear(), Gaussian(0.5), Gaussian(2.0, features=(2, 3)), Polynomial(2
 SMALL = [Linear(), Gaussian(1.0)]
 
 
-VARIANTS = [
-    MKLClassifier("single-feature", C=10.0, loss="squared_hinge"),
-    MKLClassifier(norm=2.0),
-    MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
-    MKLRegressor(loss="squared", norm=2.0),
-    MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=1e-2),
+ESTIMATORS = [
+    MKLClassifier(tol=0.01),
+    MKLRegressor(tol=0.01),
     PolynomialMKLRegressor(degree=2, max_iter=2000, tol=0.5),
+    MKLClassifier("single-feature", C=10.0, loss="squared_hinge", tol=0.1),
+    MKLClassifier(norm=2.0, tol=0.1),
+    MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=0.1),
+    MKLRegressor(loss="squared", norm=2.0, tol=0.1),
+    MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=0.1),
 ]
 
 
-@parametrize_with_checks([MKLClassifier(tol=0.01), MKLRegressor(tol=0.01)])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks(VARIANTS, legacy=False)
+@parametrize_with_checks(ESTIMATORS[:3], legacy=False)
 def test_scikit_learn_interface(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(VARIANTS)
-def test_scikit_learn_contract_of_variants(estimator, check):
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
@@ -153,15 +151,15 @@ def test_single_features_that_matter_are_named():
 
 
 def test_digits_one_against_the_rest():
-    X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
-    train, test = slice(0, 400), slice(400, 800)
+    X, y = shuffle(*load_digits(n_class=6, return_X_y=True), random_state=0)
+    train, test = slice(0, 200), slice(200, 600)
     model = MKLClassifier(C=10.0, tol=1e-2).fit(X[train], y[train])
-    assert model.weights_.shape == (10, 8) and model.dual_coef_.shape == (10, 400)
-    assert model.intercept_.shape == (10,) and len(model.results_) == 10
+    assert model.weights_.shape == (6, 8) and model.dual_coef_.shape == (6, 200)
+    assert model.intercept_.shape == (6,) and len(model.results_) == 6
     assert len({id(result.mkl.bank) for result in model.results_}) == 1
     assert model.objective_ == pytest.approx(sum(result.objective for result in model.results_))
     assert model.gap_ == max(result.gap for result in model.results_) <= 1e-2
-    assert model.score(X[test], y[test]) > 0.95
+    assert model.score(X[test], y[test]) > 0.9
     one = MKLClassifier(C=10.0, tol=1e-2).fit(X[train], y[train] == 3)
     assert one.objective_ == pytest.approx(model.results_[3].objective, rel=2e-2)
     np.testing.assert_array_equal(model.predict(X[test]), model.decision_function(X[test]).argmax(axis=1))
@@ -200,19 +198,24 @@ def test_it_pickles_without_kernels_that_have_no_weight(kernels):
 # Data
 
 
-@pytest.mark.parametrize("layout", [np.asfortranarray, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernels", ["default", "single-feature", KERNELS], ids=str)
+@pytest.mark.parametrize(
+    ("layout", "dtype", "kernels"),
+    covering(
+        [np.asfortranarray, sparse.csr_matrix, sparse.csc_array],
+        [np.float32, np.float64],
+        ["default", "single-feature", KERNELS],
+    ),
+)
 def test_layouts_and_types_of_data(layout, dtype, kernels):
     X = np.where(X3 > X3.mean(axis=0), X3, 0.0)
     X /= X.std(axis=0)
-    reference = MKLClassifier(kernels, tol=1e-4).fit(X, Y3)
-    model = MKLClassifier(kernels, tol=1e-4).fit(layout(X.astype(dtype)), Y3)
+    model = MKLClassifier(kernels, tol=1e-3).fit(layout(X.astype(dtype)), Y3)
     scores = model.decision_function(layout(X.astype(dtype)))
     assert scores.dtype == np.float64 and (model.predict(layout(X)) == Y3).mean() > 0.9
     centred = kernels == "default" or kernels == "single-feature"
     if not (centred and sparse.issparse(layout(X))):  # sparse features are scaled, not centred
-        assert model.objective_ == pytest.approx(reference.objective_, rel=3e-4)
+        reference = MKLClassifier(kernels, tol=1e-3).fit(X, Y3)
+        assert model.objective_ == pytest.approx(reference.objective_, rel=3e-3)
 
 
 def test_dense_only_kernels_refuse_sparse_data():
@@ -249,19 +252,19 @@ def test_grid_search_in_a_pipeline():
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_cross_validation_is_a_grid_search_along_paths(kind):
-    Cs = [100.0, 0.01, 1.0]
+    Cs = [10.0, 0.01, 1.0]
     if kind == "classifier":
-        X, y = X3, Y3
-        model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-5), MKLClassifier(KERNELS, tol=1e-5)
+        X, y = X3[::2], Y3[::2]
+        model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLClassifier(KERNELS, tol=1e-3)
     else:
-        X, y = XR, YR
-        model, single = MKLRegressorCV(KERNELS, Cs=Cs, cv=3, tol=1e-5), MKLRegressor(KERNELS, tol=1e-5)
+        X, y = XR[::2], YR[::2]
+        model, single = MKLRegressorCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLRegressor(KERNELS, tol=1e-3)
     model.fit(X, y)
     search = GridSearchCV(single, {"C": sorted(Cs)}, cv=3).fit(X, y)
     folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
     assert model.Cs_.tolist() == sorted(Cs) and model.C_ == search.best_params_["C"]
     np.testing.assert_allclose(model.scores_, folds, atol=0.02)
-    assert model.objective_ == pytest.approx(search.best_estimator_.objective_, rel=2e-5)
+    assert model.objective_ == pytest.approx(search.best_estimator_.objective_, rel=2e-3)
 
 
 def test_each_fold_has_one_bank_and_reuses_its_cuts(monkeypatch):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -77,10 +78,11 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(matrix_module, "RUN", 3)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("layout", "dtype", "loss", "intercept"),
+    covering(LAYOUTS, [np.float32, np.float64], LOSSES, [False, True]),
+    ids=str,
+)
 def test_multiclass_risk_is_its_formula(layout, dtype, loss, intercept, small_parts):
     X, y, sample_weight, rng = instance()
     X = X.astype(dtype)
@@ -137,8 +139,9 @@ def test_passes_for_several_vectors(p):
                 np.testing.assert_allclose(score_sums(laid_out, U), U.T @ A, atol=1e-11)
 
 
-@pytest.mark.parametrize("layout", ["C", "F", "csr", "csc"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("layout", "dtype"), [("C", np.float32), ("F", np.float64), ("csr", np.float64), ("csc", np.float32)]
+)
 def test_no_copy_of_the_data(layout, dtype):
     X = LAYOUTS[layout](np.random.default_rng(0).standard_normal((4000, 500)).astype(dtype))
     y = np.arange(4000) % 3
@@ -217,7 +220,7 @@ def test_a_sample_of_many_examples_estimates_the_derivative():
 def test_lines_of_small_instances_with_ties():
     """Whole scores and steps of few values, so that lines coincide, cross in one point, or do not move."""
     rng = np.random.default_rng(5)
-    for number in range(1000):
+    for number in range(400):
         m, p = rng.integers(1, 5), rng.integers(1, 6)
         cost = rng.integers(0, 3, (p, p)) * (1.0 - np.eye(p)) if number % 2 else None
         f = MulticlassRisk(

@@ -59,7 +59,7 @@ def minimum(objective, constraints=()):
 @pytest.mark.parametrize("name", NORMS)
 def test_a_norm_keeps_its_word(name):
     g, expression = NORMS[name]
-    assert check_regularizer(g, N, feasible_sets=[cut.Box(-1, 2), cut.Simplex()])
+    assert check_regularizer(g, N, feasible_sets=[cut.Box(-1, 2), cut.Simplex()], n_points=6)
     for x in RNG.standard_normal((5, N)):
         V.value = x
         assert g.value(x) == pytest.approx(float(expression.value), rel=1e-9)

@@ -4,6 +4,7 @@ import tracemalloc
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -84,7 +85,7 @@ def test_line_is_the_risk_on_the_line():
 
 def test_lines_of_small_instances_with_ties():
     rng = np.random.default_rng(3)
-    for _ in range(1000):
+    for _ in range(400):
         m = int(rng.integers(1, 5))
         weights = rng.integers(0, 3, m)
         weights[0] = 1
@@ -106,10 +107,11 @@ def test_cvxpy_form(layout):
     assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("nu", [0.05, 0.3, 0.7, 1.0])
-@pytest.mark.parametrize("method", ["auto", BMRM(), OCAS()], ids=str)
-@pytest.mark.parametrize("lam", [1.0, 1e-3])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("nu", "method", "lam", "weighted"),
+    covering([0.05, 0.3, 0.7, 1.0], ["auto", BMRM(), OCAS()], [1.0, 1e-3], [False, True]),
+    ids=str,
+)
 def test_solutions_agree_with_cvxpy(nu, method, lam, weighted):
     X = shifted()
     f = NoveltyRisk(

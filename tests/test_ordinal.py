@@ -4,6 +4,7 @@ import tracemalloc
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -44,10 +45,11 @@ def plain(loss, kind, X, y, c, x):
     return value, slope
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("layout", "dtype", "loss", "kind"),
+    covering(LAYOUTS, [np.float32, np.float64], LOSSES, KINDS),
+    ids=str,
+)
 def test_ordinal_risk_is_its_formula(layout, dtype, loss, kind):
     X, y, sample_weight, rng = instance()
     X = X.astype(dtype)
@@ -106,7 +108,7 @@ def test_line_is_the_risk_on_the_line(loss, kind):
 def test_lines_of_small_instances_with_ties():
     """Margins and steps of few values, so that kinks coincide, lie at 0, or do not exist."""
     rng = np.random.default_rng(3)
-    for number in range(1000):
+    for number in range(400):
         m = int(rng.integers(1, 5))
         f = OrdinalRisk(
             np.eye(m),
@@ -171,14 +173,15 @@ def test_cvxpy_form(layout, loss, kind):
     assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
 
 
+# The slopes of the exponential loss are too steep for thresholds that nothing holds back.
+LOSS_AND_FREE = [(loss, False) for loss in LOSSES] + [(loss, True) for loss in LOSSES[:4]]
+
+
 @pytest.mark.parametrize(
-    ("loss", "free"),
-    # The slopes of the exponential loss are too steep for thresholds that nothing holds back.
-    [(loss, False) for loss in LOSSES] + [(loss, True) for loss in LOSSES[:4]],
+    ("loss_and_free", "kind", "method"), covering(LOSS_AND_FREE, KINDS, [BMRM(), OCAS()]), ids=str
 )
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", [BMRM(), OCAS()], ids=lambda method: type(method).__name__)
-def test_solutions_agree_with_cvxpy(loss, free, kind, method):
+def test_solutions_agree_with_cvxpy(loss_and_free, kind, method):
+    loss, free = loss_and_free
     X, y, weights, _ = instance()
     f = OrdinalRisk(sparse.csc_array(X.astype("f")), y, loss, kind, sample_weight=weights)
     g = L2(0.1, weights=np.append(np.ones(N), np.zeros(R - 1)) if free else None)

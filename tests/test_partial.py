@@ -44,7 +44,7 @@ INNER = {
 def test_partial_keeps_its_word(inner):
     partial = Partial(inner, MASK)
     sets = [NonnegativeOrthant()] if isinstance(inner, NegativeEntropy) else [Box(-1, 2), Box(-np.inf, 1)]
-    assert check_regularizer(partial, 5, feasible_sets=sets)
+    assert check_regularizer(partial, 5, feasible_sets=sets, n_points=6)
     for capability in (Capability.CONJUGATE, Capability.QUADRATIC, Capability.LINEAR_FORM, Capability.CVXPY):
         assert offers(partial, capability) == offers(inner, capability)
     assert partial.lam == inner.lam and partial.with_lam(3.0).lam == 3.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import pytest
+from covering import covering
 
 import cutplane as cut
 from cutplane.linear import CoordinateAscent, LinearSystem, Portfolio, SemismoothNewton
@@ -26,24 +27,27 @@ def optimum(problem):
     return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("X", [WIDE, TALL], ids=["wide", "tall"])
 @pytest.mark.parametrize(
-    ("move", "loss"),
-    [
-        (LinearSystem(), cut.losses.Squared()),
-        (CoordinateAscent(), cut.losses.Hinge()),
-        (CoordinateAscent(), cut.losses.Logistic()),
-        (SemismoothNewton(), cut.losses.Hinge()),
-        (SemismoothNewton(), cut.losses.Huber(0.5)),
-        (cut.OCAS(), cut.losses.Hinge()),
-        (Portfolio(), cut.losses.Hinge()),
-        (Portfolio(cut.BMRM(), (CoordinateAscent(),)), cut.losses.Hinge()),
-    ],
-    ids=repr,
+    ("move_and_loss", "shape", "intercept"),
+    covering(
+        [
+            (LinearSystem(), cut.losses.Squared()),
+            (CoordinateAscent(), cut.losses.Hinge()),
+            (CoordinateAscent(), cut.losses.Logistic()),
+            (SemismoothNewton(), cut.losses.Hinge()),
+            (SemismoothNewton(), cut.losses.Huber(0.5)),
+            (cut.OCAS(), cut.losses.Hinge()),
+            (Portfolio(), cut.losses.Hinge()),
+            (Portfolio(cut.BMRM(), (CoordinateAscent(),)), cut.losses.Hinge()),
+        ],
+        ["wide", "tall"],
+        [False, True],
+    ),
+    ids=str,
 )
-def test_each_move_alone_reaches_the_optimum_with_a_proof(move, loss, X, intercept):
-    declared = problem(X, loss, intercept)
+def test_each_move_alone_reaches_the_optimum_with_a_proof(move_and_loss, shape, intercept):
+    move, loss = move_and_loss
+    declared = problem(WIDE if shape == "wide" else TALL, loss, intercept)
     if intercept and isinstance(move, CoordinateAscent):
         move = Portfolio(moves=(move,))  # the bias has no weight
     result = declared.solve(move, tol=1e-5, max_iter=3000)

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -38,9 +39,7 @@ def instance(loss_name, layout="dense", radius=1.0):
     return cut.Problem(risk, feasible_set=simplex), float(optimum)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("radius", [1.0, 3.0])
+@pytest.mark.parametrize(("loss", "layout", "radius"), covering(["squared", "logistic"], LAYOUTS, [1.0, 3.0]))
 def test_against_cvxpy_and_frank_wolfe(loss, layout, radius):
     problem, optimum = instance(loss, layout, radius)
     result = problem.solve(ReducedGradient(), tol=1e-7, max_iter=400)

@@ -137,7 +137,7 @@ def directions():
     ties = rng.choice([-1.0, 0.0, 1.0], DIM)
     return [
         np.zeros(DIM),
-        *rng.standard_normal((3, DIM)),
+        rng.standard_normal(DIM),
         5 * rng.standard_normal(DIM),
         ties,
         np.full(DIM, -0.8),

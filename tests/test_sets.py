@@ -117,7 +117,7 @@ def test_projection_is_the_nearest_point(feasible_set):
 
 
 @each(offering(Capability.PROJECTION))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_projection_is_idempotent_and_nonexpansive(feasible_set, data):
     vectors = arrays(np.float64, DIM, elements=st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0, -1.0]))
@@ -136,7 +136,7 @@ CAPS = {
 
 
 @pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_projection_on_a_capped_simplex_meets_its_optimality_conditions(feasible_set, caps, data):
     """x = clip(z - theta, 0, caps) for one theta, also next to huge entries."""
@@ -246,7 +246,7 @@ def test_entropic_minimiser_against_cvxpy(feasible_set):
 
 
 @pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_entropic_minimiser_meets_its_optimality_conditions(feasible_set, caps, data):
     """x = min(caps, exp(a - theta)): checked with logarithms of ratios, so that huge |a| lose no digit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simplex_qp_checks import (
@@ -56,10 +57,9 @@ def assert_inside(rows, feasible_set, x):
     assert ((rows.slopes @ x + rows.offsets)[half_spaces] <= 1e-11).all()
 
 
-@pytest.mark.parametrize(("n_blocks", "half_spaces"), [(1, 0), (3, 2)])
-@pytest.mark.parametrize("kind", BOUNDED_KINDS)
-@pytest.mark.parametrize("name", SETS)
-def test_feasible_sets_agree_with_cvxpy(name, kind, n_blocks, half_spaces):
+@pytest.mark.parametrize(("name", "kind", "counts"), covering(SETS, BOUNDED_KINDS, [(1, 0), (3, 2)]))
+def test_feasible_sets_agree_with_cvxpy(name, kind, counts):
+    n_blocks, half_spaces = counts
     regularizer, stabilization = KINDS[kind]
     feasible_set = SETS[name].resolve(6)
     if name == "a single point" and half_spaces:

@@ -140,8 +140,7 @@ def test_the_curvature_bound_holds_and_is_not_idle():
     assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("entropy", [0.05, 0.5, 5.0])
-@pytest.mark.parametrize("C", [0.5, 10.0])
+@pytest.mark.parametrize(("entropy", "C"), [(0.05, 0.5), (0.5, 10.0), (5.0, 0.5)])
 def test_the_certified_gap_is_the_duality_gap_of_smooth_mkl(entropy, C):
     K, y = kernels()
     bank = Matrices(K)

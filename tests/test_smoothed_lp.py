@@ -1,6 +1,5 @@
 """The smoothed linear programmes against HiGHS, with the certificate of their multipliers."""
 
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,7 @@ from cutplane.masters.lp.smoothed_lp import SmoothedLP
 from cutplane.regularizers import L2, NoRegularizer
 from cutplane.sets import Box, CappedSimplex, Simplex
 
-DIM = 3000
+DIM = 2000
 
 
 def cuts(count, seed=0, offsets=True):
@@ -33,7 +32,7 @@ def reduced(nu=300.0, regularizer=None, simple_set=None):
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "nu", "count"), covering([1e-3, 1e-4, 1e-5, 1e-9, 0.0], [1.0, 30.0, 2500.0], [1, 2, 40])
+    ("accuracy", "nu", "count"), covering([1e-3, 1e-4, 1e-5, 1e-9, 0.0], [1.0, 30.0, 1500.0], [1, 2, 40])
 )
 def test_it_is_as_exact_as_it_is_asked_to_be(accuracy, nu, count):
     problem, rows = reduced(nu), cuts(count)
@@ -75,18 +74,11 @@ def test_it_refuses_what_it_cannot_solve(problem):
     assert SmoothedLP.refusal(problem, None)
 
 
-@pytest.mark.parametrize("method", [LPBoost(), MLPBoost()], ids=repr)
-def test_boosting_many_examples_is_certified(method):
-    result = twonorm().solve(method, tol=0.01)
-    assert result.status is cut.Status.OPTIMAL and result.gap_abs <= 0.01
-    assert abs(result.soft_margin - largest_soft_margin()) <= 0.011
-
-
-def twonorm():
+def test_boosting_many_examples_is_certified():
+    """The optimum is in the interval of either method."""
     X, y = cut.datasets.twonorm(2000, seed=0)
-    return SoftMargin(X, y, 0.2 * y.size, DecisionStumps())
-
-
-@cache
-def largest_soft_margin():
-    return twonorm().solve(LPBoost(), tol=1e-3).soft_margin
+    problem = SoftMargin(X, y, 0.5 * y.size, DecisionStumps())
+    first, second = (problem.solve(method, tol=0.01) for method in (LPBoost(), MLPBoost()))
+    for one, other in ((first, second), (second, first)):
+        assert one.status is cut.Status.OPTIMAL and one.gap_abs <= 0.01
+        assert one.lower_bound <= other.objective + 1e-9

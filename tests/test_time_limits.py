@@ -64,31 +64,31 @@ def test_the_time_limit_of_combined_rules():
 @pytest.mark.parametrize("method", [cut.BMRM(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
 def test_many_blocks(method):
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
-    limit = 2.0
+    limit = 0.7
     began = clock()
     result = problem.solve(method, backend="simplex_qp", time_limit=limit, tol=1e-9)
-    assert clock() - began <= 1.2 * limit + 0.5
+    assert clock() - began <= limit + 0.9
     assert result.status is cut.Status.TIME_LIMIT
-    assert "time_limit = 2 s" in result.reason
+    assert "time_limit = 0.7 s" in result.reason
     assert result.lower_bound <= result.objective < np.inf
     assert result.certificate.verify().valid
     assert result.history.notes == []
 
 
-@pytest.mark.parametrize("backend", ["clarabel", "osqp", "scs"])
+@pytest.mark.parametrize("backend", ["clarabel", "osqp"])
 def test_through_cvxpy(backend):
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
-    limit = 2.0
+    limit = 1.0
     began = clock()
     result = problem.solve(cut.BMRM(), backend=backend, time_limit=limit, tol=1e-9)
-    assert clock() - began <= 1.5 * limit + 1.0
+    assert clock() - began <= limit + 2.0
     assert result.status is cut.Status.TIME_LIMIT
     assert result.lower_bound <= result.objective < np.inf
 
 
 def test_a_stop_rule_has_a_deadline_too():
     problem = cut.Problem(ManyBlocks(), cut.L2(1e-6))
-    rule = cut.stopping.TimeLimit(1.5)
+    rule = cut.stopping.TimeLimit(0.5)
     result = problem.solve(cut.BMRM(), backend="simplex_qp", stop=rule, tol=1e-9)
     assert result.status is cut.Status.TIME_LIMIT
 
@@ -113,7 +113,7 @@ def test_an_inner_loop_does_not_swallow_the_deadline_of_an_outer_one():
         value = inner.solve(cut.BMRM(), tol=1e-9, max_iter=0 if x[0] == 0.0 else 100).objective
         return value + (x[0] - 1.0) ** 2, 2.0 * (x - 1.0)
 
-    result = cut.Problem(nested, cut.L2(0.1)).solve(cut.BMRM(), time_limit=1.5)
+    result = cut.Problem(nested, cut.L2(0.1)).solve(cut.BMRM(), time_limit=0.5)
     assert result.status is cut.Status.TIME_LIMIT
     assert result.x is not None
 
@@ -161,41 +161,38 @@ INTERRUPTED = """
     import cutplane as cut
     from test_time_limits import ManyBlocks
 
-    problem = {problem}
+    risk = ManyBlocks()
+    MANY, LINEAR = cut.Problem(risk, cut.L2(1e-6)), cut.Problem(risk, feasible_set=cut.Box(-1, 1))
+
     def later():
-        time.sleep({delay})
+        time.sleep(0.5)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
-    sent = []
+
     def callback(state):
-        if state.iteration == {at}:
+        if state.iteration == 1:
             threading.Thread(target=later, daemon=True).start()
-    result = problem.solve({method}, backend={backend!r}, tol=1e-12, callback=callback, time_limit=40.0)
-    print(json.dumps([str(result.status), time.perf_counter() - sent[0], result.objective < np.inf]))
+
+    for problem, method, backend in {solves}:
+        sent = []
+        result = problem.solve(method, backend, tol=1e-12, callback=callback, time_limit=40.0)
+        print(json.dumps([str(result.status), time.perf_counter() - sent[0], result.objective < np.inf]))
 """
-MANY = "cut.Problem(ManyBlocks(), cut.L2(1e-6))"
-LINEAR = "cut.Problem(ManyBlocks(), feasible_set=cut.Box(-1, 1))"
 
 
 @pytest.mark.parametrize(
-    "problem, method, backend, patience",
+    ("solves", "patience"),
     [
-        (MANY, "cut.BMRM()", "auto", 3.0),
-        (LINEAR, "cut.Kelley()", "highs", 5.0),
-        (MANY, "cut.BMRM()", "osqp", 5.0),
-        pytest.param(MANY, "cut.ProximalBundle()", "clarabel", 15.0, marks=pytest.mark.slow),
+        ('(MANY, cut.BMRM(), "auto"), (LINEAR, cut.Kelley(), "highs")', [3.0, 5.0]),
+        pytest.param(
+            '(MANY, cut.BMRM(), "osqp"), (MANY, cut.ProximalBundle(), "clarabel")',
+            [5.0, 15.0],
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["own", "highs", "osqp", "clarabel"],
 )
-def test_ctrl_c_inside_a_master(problem, method, backend, patience):
-    code = INTERRUPTED.format(
-        tests=str(__file__).rpartition("/")[0],
-        problem=problem,
-        method=method,
-        backend=backend,
-        at=1,
-        delay=0.5,
-    )
+def test_ctrl_c_inside_a_master(solves, patience):
+    code = INTERRUPTED.format(tests=str(__file__).rpartition("/")[0], solves=solves)
     answer = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -203,6 +200,7 @@ def test_ctrl_c_inside_a_master(problem, method, backend, patience):
         timeout=100,
     )
     assert answer.returncode == 0, answer.stderr
-    status, waited, known = json.loads(answer.stdout.splitlines()[-1])
-    assert status == "INTERRUPTED" and known
-    assert waited < patience
+    found = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("[")]
+    for (status, waited, known), longest in zip(found, patience, strict=True):
+        assert status == "INTERRUPTED" and known
+        assert waited < longest

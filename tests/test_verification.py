@@ -115,7 +115,7 @@ def test_polynomial_mkl():
         assert pickle.loads(pickle.dumps(result)).verify().valid
 
 
-def dense(seed=0, n=9, k=3):
+def dense(seed=0, n=7, k=3):
     rng = np.random.default_rng(seed)
     edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
     return GraphicalModel.pairwise(rng.normal(size=(n, k)), edges, rng.normal(size=(len(edges), k, k)))
@@ -156,7 +156,7 @@ def test_a_bound_below_a_labelling_that_is_not_the_best_one():
     result = model.map("dual", tighten=False)
     assert result.verify().valid
     worse = replace(
-        result, labelling=np.zeros(9, dtype=np.int64), energy=model.energy(np.zeros(9, dtype=int))
+        result, labelling=np.zeros(7, dtype=np.int64), energy=model.energy(np.zeros(7, dtype=int))
     )
     assert worse.verify().valid
     assert not replace(worse, bound=worse.energy).verify().valid
