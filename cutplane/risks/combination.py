@@ -158,10 +158,39 @@ class WeightedSum(Risk):
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers = [r.oracle(x) for _, r in self.terms]
+        self.remember(x, [answer[0] for answer in answers])
         value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
         if all(len(answer) == 2 for answer in answers):
             return value, slope
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
+
+    def remember(self, x: Array, values: list[Any]) -> None:
+        """Keep the values of the terms at the last point, of which `cancelled` is asked."""
+        object.__setattr__(self, "_last", (np.array(x), values))
+
+    def cancelled(self, z: Any) -> Any:
+        """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative.
+
+        Right after ``oracle(z)`` the terms are not asked again.
+        """
+        point, values = vars(self).get("_last", (None, []))
+        if not np.array_equal(point, z):
+            values = [r.oracle(z)[0] for _, r in self.terms]
+        return self.hidden([r.cancelled(z) for _, r in self.terms], values)
+
+    def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
+        """Return what cancels in the terms, and between them, from that and the values of the terms."""
+        inside = [
+            np.broadcast_to(c * np.asarray(size), r.n_blocks)
+            for (c, r), size in zip(self.terms, within, strict=True)
+        ]
+        if self.separate:
+            return np.concatenate(inside)
+        total = float(sum(part.sum() for part in inside))
+        if all((r.infima >= 0.0).all() for _, r in self.terms):
+            return total
+        sizes = [c * np.sum(value) for (c, _), value in zip(self.terms, values, strict=True)]
+        return total + float(np.abs(sizes).sum() - abs(np.sum(sizes)))
 
     def _gather(self, solutions: list[Any]) -> Any:
         """Return one solution per block, or, of a single cut, that of the terms that have one."""
@@ -247,17 +276,8 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 
     def cancelled(self, z: tuple[Any, ...]) -> Any:
         """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative."""
-        within = [
-            np.broadcast_to(c * np.asarray(r.cancelled(part)), r.n_blocks)
-            for (c, r), part in zip(self._weighted, z, strict=True)
-        ]
-        if self.separate:
-            return np.concatenate(within)
-        hidden = float(sum(part.sum() for part in within))
-        if all((r.infima >= 0.0).all() for r in self._risks):
-            return hidden
-        values = [c * np.sum(r.values(part)) for (c, r), part in zip(self._weighted, z, strict=True)]
-        return hidden + float(np.abs(values).sum() - abs(np.sum(values)))
+        pairs = list(zip(self._risks, z, strict=True))
+        return self.hidden((r.cancelled(part) for r, part in pairs), (r.values(part) for r, part in pairs))
 
     @property
     def _weighted(self) -> list[tuple[float, ImagedRisk]]:

@@ -131,6 +131,10 @@ class Maximum(Risk):
         values, slopes = answers if np.array_equal(point, z) else self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
 
+    def cancelled(self, z: Any) -> float:
+        """Return the largest of what the parts say."""
+        return max(float(np.sum(part.cancelled(z))) for part in self.parts)
+
     def weights(self, result: Any) -> Array:
         """Return the dual weights of the parts: nonnegative, of sum 1, shape (number of parts,).
 

@@ -32,6 +32,7 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
             r.estimate(x, accuracy / (asked * c)) if isinstance(r, OnDemandRisk) else _exact(r, x)
             for c, r in self.terms
         ]
+        self.remember(x, [answer.values for answer in answers])
         slopes, offsets = self._joined((answer.slopes, answer.offsets) for answer in answers)
         values = np.atleast_1d(self.add_values(answer.values for answer in answers))
         u = np.concatenate([*(answer.multipliers for answer in answers), x])
