@@ -359,3 +359,13 @@ def test_terms_of_a_sum_without_images_that_cancel_are_known(wrap):
     assert len(calls) == 2
     evaluator.risk.cancelled(far.x)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("whole", [lambda f, g: f + g, cut.maximum], ids=["sum", "maximum"])
+def test_a_black_box_beside_a_sum_with_images_knows_what_cancels_in_that(whole):
+    X = np.array([[1.0], [-1.0]])
+    imaged = cut.LinearRisk(X, np.array([1.0, 1.0]), cut.losses.Hinge()) + cut.LinearObjective([-0.5])
+    box = cut.risk(dim=1)(lambda x: (float(abs(x[0] / 4.0)), np.sign(x) / 4.0))
+    risk = whole(imaged, box)
+    far = np.array([3.0**33])
+    assert risk.cancelled(far) == pytest.approx(far[0], rel=1e-9)

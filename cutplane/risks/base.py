@@ -254,3 +254,11 @@ class ImagedRisk(Risk):
         """Return the value and a subgradient at `x`: two passes over the data."""
         z = self.image(x)
         return self.values(z), self.slopes(z)
+
+
+def answer_of(risk: Risk, x: Array) -> tuple[tuple[Any, ...], Any]:
+    """Return what ``risk.oracle(x)`` returns, and the size of what cancelled in the value."""
+    if isinstance(risk, ImagedRisk):
+        z = risk.image(x)
+        return (risk.values(z), risk.slopes(z)), risk.cancelled(z)
+    return risk.oracle(x), risk.cancelled(x)

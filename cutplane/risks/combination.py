@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -15,7 +16,7 @@ from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, answer_of
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
@@ -157,26 +158,25 @@ class WeightedSum(Risk):
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
-        answers = [r.oracle(x) for _, r in self.terms]
-        self.remember(x, [answer[0] for answer in answers])
+        answers, sizes = zip(*(answer_of(r, x) for _, r in self.terms), strict=True)
         value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
+        self.remember(x, self.hidden(sizes, [answer[0] for answer in answers]))
         if all(len(answer) == 2 for answer in answers):
             return value, slope
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
 
-    def remember(self, x: Array, values: list[Any]) -> None:
-        """Keep the values of the terms at the last point, of which `cancelled` is asked."""
-        object.__setattr__(self, "_last", (np.array(x), values))
+    def remember(self, x: Array, cancelled: Any) -> None:
+        """Keep what cancelled at the last point."""
+        object.__setattr__(self, "_last", (np.array(x), cancelled))
 
     def cancelled(self, z: Any) -> Any:
         """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative.
 
         Right after ``oracle(z)`` the terms are not asked again.
         """
-        point, values = vars(self).get("_last", (None, []))
-        if not np.array_equal(point, z):
-            values = [r.oracle(z)[0] for _, r in self.terms]
-        return self.hidden([r.cancelled(z) for _, r in self.terms], values)
+        if not np.array_equal(vars(self).get("_last", (None,))[0], z):
+            self.oracle(z)
+        return vars(self)["_last"][1]
 
     def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
         """Return what cancels in the terms, and between them, from that and the values of the terms."""
@@ -189,8 +189,9 @@ class WeightedSum(Risk):
         total = float(sum(part.sum() for part in inside))
         if all((r.infima >= 0.0).all() for _, r in self.terms):
             return total
-        sizes = [c * np.sum(value) for (c, _), value in zip(self.terms, values, strict=True)]
-        return total + float(np.abs(sizes).sum() - abs(np.sum(sizes)))
+        sums = [c * float(np.sum(value)) for (c, _), value in zip(self.terms, values, strict=True)]
+        size = float(np.abs(sums).sum())
+        return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
         """Return one solution per block, or, of a single cut, that of the terms that have one."""
