@@ -15,6 +15,7 @@ from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
+from cutplane.sets.base import size_of
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -83,6 +84,13 @@ class DualFunction:
         regularizer: Any = self.problem.active_regularizer
         return regularizer.quadratic(self.problem.dim) if offers(regularizer, Capability.QUADRATIC) else None
 
+    @cached_property
+    def _extent(self) -> float:
+        """The size of a set whose points are computed with errors of its last bits; 0 of a box."""
+        simple_set, dim = self.problem.simple_set, self.problem.dim
+        size = size_of(simple_set, dim)
+        return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
+
     @property
     def doubt(self) -> float:
         """How far above the last value the true one may be: the gap that a solver left."""
@@ -142,7 +150,7 @@ class DualFunction:
         minimum = self._minimum(v, upper - self._infimum, set_multipliers, reach / REACH)
         value = constant + minimum.value
         magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
-        error = CANCELLED * magnitude + balanced.left * reach
+        error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum())) + balanced.left * reach
         if noise is not None:
             error += float(weights @ noise)
         if math.isfinite(value):

@@ -23,14 +23,14 @@ from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.tolerances import DIVERGED, EPS, INSIDE, REACH
+from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
-from cutplane.sets.base import HalfSpaces
+from cutplane.sets.base import HalfSpaces, scale_of
 from cutplane.status import Status
 from cutplane.stopping import Ended
 
@@ -81,6 +81,7 @@ class Run:
         self.first: Point
         self.size = 0.0
         """The size of the risk where the run began."""
+        self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0
         """The largest coordinate of the points that were cut off."""
@@ -335,8 +336,12 @@ class Run:
             self.bundle.drop(stale)
 
     def _terms(self, *points: Point) -> float:
-        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
-        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
+        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
+
+        Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
+        """
+        far = CANCELLED / ROUNDING * self._farthest
+        extents = min(1.0, self.solver.widest) + far + sum(point.extent for point in points)
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
         return self.size + cancelled + self.bundle.steepest * extents
 
@@ -382,6 +387,7 @@ class Run:
             self.moved = self.models.is_raised_by(slice(before, len(self.bundle)))
 
     def _offer(self, point: Point) -> None:
+        self._farthest = max(self._farthest, point.extent)
         self.moved |= self.bounds.offer_point(point)
         if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
