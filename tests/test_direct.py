@@ -6,6 +6,9 @@ import pytest
 
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.masters.base import ReducedProblem
+from cutplane.masters.conic.certificates import InnerMinimum
+from cutplane.masters.conic.whole import Conjugate, solve_whole
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)
@@ -40,12 +43,35 @@ def test_one_solve_is_certified(risk, name):
     assert result.certificate.verify().valid
 
 
-def test_a_risk_with_multipliers_of_its_own_goes_on_with_cuts():
+LOSSES = [cut.losses.Hinge(), cut.losses.Absolute(), cut.losses.Logistic(), cut.losses.SquaredHinge()]
+FAIR = cut.Polyhedron(np.ones((1, 9)), [0.1])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize(
+    "regularizer", [cut.L2(0.1, weights=[1.0] * 8 + [0.0]), cut.L1(0.02)], ids=["l2", "l1"]
+)
+def test_multipliers_of_the_examples_give_the_cut(loss, regularizer):
     y = np.where(B > 0, 1.0, -1.0)
-    problem = cut.Problem(cut.LinearRisk(A, y, cut.losses.Hinge()), cut.L2(0.1))
-    result = problem.solve(cut.Direct(), tol=1e-6)
-    assert result.status == "OPTIMAL"
-    assert result.objective == pytest.approx(problem.solve(tol=1e-8).objective, rel=1e-6)
+    problem = cut.Problem(cut.LinearRisk(A, y, loss, intercept=True), regularizer, FAIR)
+    result = problem.solve(cut.Direct(), tol=1e-7)
+    assert result.status == "OPTIMAL" and result.n_iter == 1, result
+    assert result.certificate.verify().valid
+    assert result.objective == pytest.approx(
+        problem.solve(cut.ProximalBundle(), tol=1e-5).objective, rel=2e-5
+    )
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_the_dual_point_has_two_parts(name):
+    """That of the risk is its highest cut, that of the rest its least value with the slope of the cut."""
+    risk, norm = cut.CvxpyRisk(RISKS[name], W), cut.GroupLasso(np.repeat([0, 1], 4), 0.2)
+    held = cut.Polyhedron(np.ones((1, 8)), [0.5])
+    whole = solve_whole(risk, ReducedProblem(8, 1, norm, held), "CLARABEL")
+    offset = Conjugate(risk, cut.WholeSpace(8), 8)(whole.multipliers)
+    assert whole.offset == pytest.approx(offset, rel=1e-7, abs=1e-7)
+    assert whole.least.value == pytest.approx(InnerMinimum(norm, held, 8)(whole.least.slope).value, abs=1e-7)
+    np.testing.assert_allclose(whole.multipliers, whole.least.slope, atol=1e-12)
 
 
 def test_saved_and_loaded_certificates_still_hold(tmp_path):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
-from cutplane.engine.tolerances import CANCELLED, EPS, REACH, ROUNDING
-from cutplane.masters.base import HALF_SPACE
+from cutplane.engine.tolerances import CANCELLED, EPS, ORACLE, REACH, ROUNDING
+from cutplane.masters.base import HALF_SPACE, Least
 from cutplane.masters.rows import row_sizes
-from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.sets.base import size_of
@@ -64,6 +65,8 @@ class DualFunction:
         self.free = _free_coordinates(problem)
         self._open = _open_sides(problem, self.free)
         self._infimum = float(problem.risk.infima.sum())
+        self.known: Least | None = None
+        """An inner minimum that was found elsewhere, for the next call."""
 
     @cached_property
     def _programme(self) -> LinearMinimum | None:
@@ -77,6 +80,17 @@ class DualFunction:
         from cutplane.masters.lp.linear_minimum import LinearMinimum
 
         return LinearMinimum(regularizer.merge(simple_set, self.problem.dim))
+
+    @cached_property
+    def _relaxed(self) -> RelaxedRows | None:
+        """The inner minimum with the rows of X0 relaxed, if what is left has a closed form."""
+        problem = self.problem
+        form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
+        if form is None or form.n_columns > problem.dim:
+            return None
+        if not offers(problem.active_regularizer, Capability.CONJUGATE):
+            return None
+        return RelaxedRows(problem.active_regularizer, form)
 
     @cached_property
     def _quadratic(self) -> DiagonalQuadratic | None:
@@ -172,10 +186,19 @@ class DualFunction:
             minimum = minimise_quadratic(self._quadratic, v, problem.simple_set)
             if minimum is not None:
                 return minimum
+        known, self.known = self.known, None
+        if known is not None:
+            size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
+            if (least := known.at(v)) >= known.value - ORACLE * size:
+                return Minimum(least, None)
         if self._programme is not None:
             minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
                 return minimum
+        if set_multipliers is not None and self._relaxed is not None:
+            value = self._relaxed(v, set_multipliers, REACH * extent)
+            if value > -math.inf:
+                return Minimum(value, None)
         if self._inner is None:
             from cutplane.masters.conic.certificates import InnerMinimum
 

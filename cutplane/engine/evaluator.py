@@ -190,6 +190,11 @@ class Evaluator:
         x = np.zeros(self.problem.dim)
         return self._check_slopes(slopes, x), self._check_values(offsets, x)
 
+    @property
+    def doubt(self) -> float:
+        """How far above the offset of the last dual cut the highest one may be, where a solver found it."""
+        return self._conjugate.doubt if "_conjugate" in vars(self) else 0.0
+
     @cached_property
     def _conjugate(self) -> Any:
         from cutplane.masters.conic.whole import Conjugate

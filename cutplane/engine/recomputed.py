@@ -28,6 +28,8 @@ class _Answer(NamedTuple):
     """Of the terms that the offsets are sums of."""
     marks: Array
     """Products of the slopes with a probe, by which equal ones are found."""
+    doubt: float | None = None
+    """How far above the offset the highest one may be, of a dual cut; a lower one is right too."""
 
 
 class Recomputed:
@@ -79,7 +81,9 @@ class Recomputed:
         if answer is None:
             return f"query {query} has no point, so that its half-spaces cannot be asked for again"
         sizes = np.minimum(answer.sizes, self._size_of(slope, offset, query))
-        same = np.abs(answer.offsets - offset) <= RECOMPUTED * sizes
+        above = offset - answer.offsets
+        above = np.abs(above) if answer.doubt is None else above - answer.doubt
+        same = above <= RECOMPUTED * sizes
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
@@ -112,7 +116,8 @@ class Recomputed:
                 slopes, offsets, found = evaluator.cuts(point)
                 blocks = np.array(found)
                 sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(x)
-            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe)
+            doubt = evaluator.doubt if query in certificate.duals else None
+            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe, doubt)
         return self._cuts[query]
 
     def _half_space_answer(self, query: int) -> _Answer | None:

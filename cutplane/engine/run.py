@@ -25,7 +25,7 @@ from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE, ReducedProblem, Stabilization
+from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
@@ -106,6 +106,8 @@ class Run:
         slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
+        least = -math.inf if problem.regularizer.lam > 0.0 else 0.0  # not worth a solve
+        self.safe.dual.known = Least(np.zeros(problem.dim), least, 0.0)
         dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
         self.bounds.offer_known(dual.value, Proof.of(rows))
@@ -294,7 +296,9 @@ class Run:
         """Say that the iteration got somewhere, although no bound may have moved."""
         self.moved = True
 
-    def add_dual_cut(self, multipliers: Array, cut: tuple[Array, Array] | None = None) -> float:
+    def add_dual_cut(
+        self, multipliers: Array, cut: tuple[Array, Array] | None = None, least: Least | None = None
+    ) -> float:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
@@ -305,6 +309,7 @@ class Run:
         multipliers : ndarray of shape (m,)
         cut : pair of ndarrays, optional
             Slopes and offsets, if they are known.
+        least : Least, optional
         """
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
@@ -315,6 +320,7 @@ class Run:
         if self.safe.dual.free.size:
             self.reduced()
         elif (mine := self.bundle.queries == query).any():
+            self.safe.dual.known = least
             return self.certify(mine.astype(np.float64)).value
         return self.lower
 
@@ -350,7 +356,7 @@ class Run:
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
-        for retreat in range(_RETREATS):
+        for retreat in range(1 if anchor is x else _RETREATS):
             if math.isfinite(point.objective):
                 return point
             x = anchor + 0.5 ** (1 + retreat // _PATIENCE) * (x - anchor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -29,10 +29,12 @@ from cutplane.masters.base import (
 from cutplane.masters.select import Backend, Candidate, candidates
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import SparseReader
-from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import is_whole_space, scale_of, size_of
+
+if TYPE_CHECKING:
+    from cutplane.masters.conic.whole import Whole
 
 Kind = type[Prox] | type[Level] | None
 
@@ -83,6 +85,7 @@ class ReducedSolver:
         self._masters: dict[Hashable, Master] = {}
         self._standings: dict[tuple[Kind, str], Standing] = {}
         self._turns: dict[Kind, int] = {}
+        self._whole: Whole | None = None
         self._used: dict[str, None] = {}
 
     def measure(self, size: float, steepest: float) -> None:
@@ -181,21 +184,23 @@ class ReducedSolver:
                 return self.solve(bundle, None, accuracy, complaint)
         return solution
 
-    def whole(self, risk: Any) -> tuple[Array | None, Array | None]:
-        """Solve the whole problem as one conic programme; return its solution and the risk's slope there."""
+    def whole(self, risk: Any) -> Whole:
+        """Solve the whole problem as one conic programme."""
         from cutplane.masters.conic.whole import solve_whole
 
+        if self._whole is not None:
+            return self._whole
         backend = (self.backend.solver or "clarabel").upper()
         start = clock()
         try:
-            message, x, slope = solve_whole(risk, self.reduced, backend)
+            self._whole = whole = solve_whole(risk, self.reduced, backend)
         finally:
             self.seconds += clock() - start
-        if message:
-            self.notes.append(f"the whole problem: {message}")
-        if x is not None:
+        if whole.message:
+            self.notes.append(f"the whole problem: {whole.message}")
+        if whole.x is not None:
             self._used.setdefault(backend.lower())
-        return x, slope
+        return whole
 
     def _distrust(self, kind: Kind, turn: int, reason: str) -> bool:
         """Pass over the first candidate from this turn on, if it is inexact and there is another one."""

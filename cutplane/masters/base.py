@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from cutplane.pieces.validation import Array
 
@@ -120,6 +122,18 @@ class MasterSolution:
     status: MasterStatus = MasterStatus.SOLVED
     message: str = ""
     set_multipliers: Array | None = None
+
+
+class Least(NamedTuple):
+    """A lower bound of min over x in X0 of g(x) + <slope, x>, and up to which size of x it may be moved."""
+
+    slope: Array
+    value: float
+    reach: float
+
+    def at(self, slope: Array) -> float:
+        """Return a lower bound for another slope: what it differs by is charged up to `reach`."""
+        return self.value - self.reach * float(np.abs(slope - self.slope).sum())
 
 
 class Master(Protocol):

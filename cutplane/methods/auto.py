@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.masters.base import Prox
@@ -19,14 +21,18 @@ from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
-from cutplane.methods.requirements import has_own_master, suits
+from cutplane.methods.requirements import has_own_master, is_certifiable, suits
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.regularizers.base import separable_form_of
 
 _ROUNDS = 20
 """Linear programmes after which a set is taken to be round."""
 
 _FEW = 2e5
-"""Numbers in a risk: a conic solve takes some tenths of a second then, as long as some hundred cuts."""
+"""Nonzero numbers in a risk: a conic solve takes half a second then, as long as twenty reduced problems that
+are conic programmes too."""
+_VERY_FEW = 1e4
+"""The same where a reduced problem takes a millisecond: a conic solve takes 0.03 s, most of it to compile."""
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -76,11 +82,11 @@ def choose(problem: Declaration) -> Method:
       where X is round;
     * other separation oracles: `ProximalBundle`, and from the twentieth iteration on `LevelBundle` too, whose
       queries stay away from the vertices of the outer approximation;
-    * a linear risk: `Kelley`, whose model is the risk itself;
+    * a linear risk: `Kelley`, whose model is the risk itself, or `Direct` where that is a conic programme;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
-    * pieces that are all known to cvxpy, and have fewer than 2e5 numbers, where cuts cost more than
-      arithmetic or reduced problems are conic programmes anyway: `Direct`;
+    * pieces that are all known to cvxpy, with fewer than 2e5 nonzero numbers where reduced problems are
+      conic programmes, or 1e4 where they have masters of their own: `Direct`;
     * reduced problems that are linear programmes, and with a prox term conic ones: `Portfolio`;
     * else `ProximalBundle`; without a bounded set and a regularizer its gap is certified if some combination
       of the cuts is flat.
@@ -92,7 +98,7 @@ def choose(problem: Declaration) -> Method:
         stable = ProximalBundle()
         methods = (Kelley(), stable) if _is_programme(problem) else (stable, LevelBundle())
         alone = _ROUNDS
-    elif problem.risk.linear:
+    elif problem.risk.linear and has_own_master(problem, None):
         methods = Kelley(), ProximalBundle()
     elif problem.regularizer.lam > 0 and any(suits(move, problem) for move in MOVES):
         methods = Portfolio(), ProximalBundle()
@@ -103,6 +109,8 @@ def choose(problem: Declaration) -> Method:
         )
     elif _is_small_programme(problem):
         methods = Direct(), LevelBundle(), Kelley()
+    elif problem.risk.linear:
+        methods = Kelley(), ProximalBundle()
     elif not has_own_master(problem, Prox) and has_own_master(problem, None):
         methods = Portfolio(), LevelBundle(), ProximalBundle()
     else:
@@ -118,16 +126,28 @@ def _is_programme(problem: Declaration) -> bool:
 
 
 def _is_small_programme(problem: Declaration) -> bool:
-    """Tell whether `Direct` takes the problem, cuts or reduced problems are costly, and the data are few."""
+    """Tell whether `Direct` takes the problem, and its data are few for what reduced problems cost.
+
+    It leaves to cuts what an interior point does not give: exact zeros, the weights of a maximum's parts, and
+    a slope that is exactly zero where only that is bounded.
+    """
     risk: Any = problem.risk
-    if risk.n_blocks > 1 or not suits(Direct(), problem):
+    if risk.n_blocks > 1 or offers(risk, Capability.PIECES) or not suits(Direct(), problem):
         return False
-    if offers(risk, Capability.IMAGE) and any(has_own_master(problem, kind) for kind in (None, Prox)):
+    if offers(risk, Capability.DUAL_CUT) and not is_certifiable(problem):
+        return False
+    own = any(has_own_master(problem, kind) for kind in (None, Prox))
+    separable = separable_form_of(problem.active_regularizer, problem.dim)
+    if own and separable is not None and separable.costs.any():
         return False
     import cvxpy
 
     constants = risk.cvxpy_form(cvxpy.Variable(problem.dim)).constants()
-    return sum(constant.size for constant in constants) < _FEW
+    return sum(_nonzeros(constant.value) for constant in constants) < (_VERY_FEW if own else _FEW)
+
+
+def _nonzeros(value: Any) -> int:
+    return value.nnz if hasattr(value, "nnz") else int(np.count_nonzero(value))
 
 
 def _is_known_by_linear_minimisation(problem: Declaration) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError, OracleError
-from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
@@ -54,7 +54,7 @@ class Direct(Method):
     OPTIMAL 2.0
     """
 
-    stabilizations = (None, Prox)
+    stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
         """Raise unless every piece has a cvxpy form."""
@@ -77,18 +77,25 @@ class Direct(Method):
         if state is not None:
             return stable.step(run, state)
         self._solve(run)
-        return Step("direct", stable.start(run))
+        return Step("conic", stable.start(run))
 
     def _solve(self, run: Run) -> None:
-        problem = run.problem
-        x, slope = run.solver.whole(problem.risk)
-        if x is None:
+        problem, risk = run.problem, run.problem.risk
+        whole = run.solver.whole(risk)
+        if whole.x is None:
             return
-        run.query(problem.into_simple_set(x))
-        if slope is not None and problem.risk.n_blocks == 1 and not offers(problem.risk, Capability.DUAL_CUT):
-            slope[self._free(problem)] = 0.0  # but for rounding
-            with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
-                run.add_dual_cut(slope)
+        run.query(problem.into_simple_set(whole.x))
+        if whole.multipliers is None or risk.n_blocks > 1:
+            return
+        multipliers, offset = whole.multipliers, whole.offset
+        if whole.least is not None and not offers(risk, Capability.DUAL_CUT):
+            free = self._free(problem)  # zero but for rounding
+            offset -= whole.least.reach * float(np.abs(multipliers[free]).sum())
+            multipliers[free] = 0.0
+        known = offers(risk, Capability.DUAL_CUT) or offset == -math.inf
+        cut = None if known else (multipliers[np.newaxis], np.array([offset]))
+        with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
+            run.add_dual_cut(multipliers, cut, whole.least)
 
     def _free(self, problem: Declaration) -> Array:
         """Return the coordinates that neither the regularizer nor the set holds, as a mask."""

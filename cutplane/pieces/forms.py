@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -58,6 +60,25 @@ class SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
 
 
+class ImageForm(NamedTuple):
+    """A risk f(x) = h(M x) as cvxpy knows it.
+
+    Attributes
+    ----------
+    image : cvxpy.Expression
+        M x.
+    value : callable
+        z -> h(z), as an expression in another expression of the shape of the image.
+    multipliers : callable or None
+        (slope, x) -> the multipliers whose dual cut has that slope in z, given a subgradient of h close to
+        M x; None if h knows none.
+    """
+
+    image: Any
+    value: Callable[[Any], Any]
+    multipliers: Callable[[Array, Array], Array] | None
+
+
 @dataclass(frozen=True)
 class LinearForm:
     """min cost'u subject to row_lower <= rows u <= row_upper, lower <= u <= upper, with u = (x, auxiliaries).
@@ -71,6 +92,11 @@ class LinearForm:
     rows: sparse.csr_array
     row_lower: Array
     row_upper: Array
+
+    @cached_property
+    def sizes(self) -> sparse.csr_array:
+        """The absolute values of the rows."""
+        return abs(self.rows)
 
     @property
     def n_columns(self) -> int:

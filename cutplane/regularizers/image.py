@@ -104,6 +104,11 @@ class LinearImage(Regularizer):
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the linear form of h with z = D x among the auxiliaries; None if h has none."""
+        return self._linear_form
+
+    @cached_property
+    def _linear_form(self) -> LinearForm | None:
+        dim = self.dim
         rows = self._map.shape[0]
         form = self._inner.linear_form(rows)
         if form is None:

@@ -7,13 +7,20 @@ from functools import cached_property
 from typing import Any, cast
 
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.linear_maps import LinearMap, enclosed
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk
 
-_PASSED_ON = Capability.CVXPY, Capability.DUAL_CUT, Capability.CURVATURE, Capability.PIECES
+_PASSED_ON = (
+    Capability.CVXPY,
+    Capability.DUAL_CUT,
+    Capability.IMAGE_FORM,
+    Capability.CURVATURE,
+    Capability.PIECES,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,8 +128,16 @@ class AffineRisk(Risk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return h of the image of x as a cvxpy expression."""
+        return self._inner.cvxpy_form(self._expression(x))
+
+    def cvxpy_image_form(self, x: Any) -> ImageForm:
+        """Return the image form of h at A x + b."""
+        image, value, multipliers = self._inner.cvxpy_image_form(self._expression(x))
+        return ImageForm(image, value, lambda slope, x: multipliers(slope, self._at(x)))
+
+    def _expression(self, x: Any) -> Any:
         image = self.map.cvxpy_form(x)
-        return self._inner.cvxpy_form(image if self.offset is None else image + self.offset)
+        return image if self.offset is None else image + self.offset
 
     def _at(self, x: Array) -> Array:
         return self.map(x) if self.offset is None else self.map(x) + self.offset

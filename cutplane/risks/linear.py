@@ -12,6 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
@@ -234,12 +235,26 @@ class LinearRisk(ImagedRisk):
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
+        predictions, value, _ = self.cvxpy_image_form(x)
+        return value(predictions)
+
+    def cvxpy_image_form(self, x: Any) -> ImageForm:
+        """Return the predictions, and the risk as a function of them."""
         import cvxpy as cp
 
         X = cp.Constant(self.X)
         predictions = X @ x[:-1] + x[-1] if self.intercept else X @ x
-        losses = self.loss.cvxpy_form(predictions, self.y)
-        return cp.sum(cp.multiply(self.weights, losses))
+
+        def value(z: Any) -> Any:
+            return cp.sum(cp.multiply(self.weights, self.loss.cvxpy_form(z, self.y)))
+
+        return ImageForm(predictions, value, self._multipliers)
+
+    def _multipliers(self, slope: Array, x: Array) -> Array:
+        """Return a slope per unit of weight; a derivative of the loss where the conjugate is infinite."""
+        at_x = np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
+        u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
+        return np.where(np.isfinite(self.loss.conjugate(u, self.y)), u, at_x)
 
     @cached_property
     def _has_minimiser(self) -> bool:

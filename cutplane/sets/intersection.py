@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError
@@ -71,6 +71,10 @@ class Intersection(FeasibleSet):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The forms that a part does not offer; none is offered with a separation oracle."""
+        return self._withheld
+
+    @cached_property
+    def _withheld(self) -> tuple[Capability, ...]:
         forms = (Capability.CVXPY, Capability.LINEAR_FORM, Capability.UNIT)
         if self.separators:
             return forms
@@ -105,8 +109,15 @@ class Intersection(FeasibleSet):
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the forms of the parts, merged; None if one of them has none."""
+        if self.dim != dim:
+            return self.resolve(dim).linear_form(dim)
+        return self._form
+
+    @cached_property
+    def _form(self) -> LinearForm | None:
         if Capability.LINEAR_FORM in self.withheld:
             return None
+        dim: Any = self.dim
         simple: Any = self.simple
         forms = [part.linear_form(dim) for part in simple]
         return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class Polyhedron(FeasibleSet):
     def linear_form(self, dim: int) -> LinearForm:
         """Return the rows."""
         self.resolve(dim)
+        return self._form
+
+    @cached_property
+    def _form(self) -> LinearForm:
+        dim = self.A.shape[1]
         rows, low, high = sparse.csr_array(self.A), np.full(self.b.shape[0], -np.inf), self.b
         if self.A_eq is not None:
             rows = sparse.csr_array(sparse.vstack([rows, sparse.csr_array(self.A_eq)]))

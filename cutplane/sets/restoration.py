@@ -21,15 +21,19 @@ _CYCLES = 200
 
 def restore_by_rows(form: LinearForm, x: Array) -> Array:
     """Return x moved by the least change that ends the violation of rows and bounds, where a few moves do."""
-    sizes, moved = abs(form.rows), x
-    for _ in range(_ROUNDS):
+    moved = x
+    for number in range(_ROUNDS):
         moved = np.clip(moved, form.lower, form.upper)
         values = form.rows @ moved
         excess = np.maximum(values - form.row_upper, 0.0) + np.minimum(values - form.row_lower, 0.0)
-        excess[np.abs(excess) <= _BITS * (sizes @ np.abs(moved))] = 0.0
-        violated = np.flatnonzero(excess)
-        if not violated.size:
+        bits = _BITS * (form.sizes @ np.abs(moved))
+        outside = np.abs(excess) > bits
+        if not outside.any():
             return moved
+        if number == 0:  # the rows that hold with equality move together
+            slack = np.minimum(form.row_upper - values, values - form.row_lower)
+            outside |= np.abs(slack) <= np.abs(excess).max()
+        violated = np.flatnonzero(outside)
         if violated.size > _MANY:
             return x
         rows = form.rows[violated].toarray()

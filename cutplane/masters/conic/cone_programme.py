@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -70,6 +71,91 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     OutOfTime
         If the deadline passes before there is a solution.
     """
+    answer = solved(problem, backend)
+    status = answer.solution.status
+    if not np.abs(answer.y).max(initial=0.0) < _DIVERGED:
+        return Outcome(status, None, math.nan, -math.inf)
+    if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+        far = FAR * max(1.0, float(np.abs(answer.b).max(initial=0.0)))
+        proven = -float(answer.b @ answer.y) > far * float(np.abs(answer.A.T @ answer.y).sum())
+        return Outcome(status, None, math.nan, math.inf if proven else -math.inf)
+    if not answer.present:
+        return Outcome(status, None, math.nan, -math.inf)
+    residual = answer.c + answer.Pv + answer.A.T @ answer.y
+    reach = max(answer.reach, _REACH * extent)
+    curvature = 0.5 * float(answer.v @ answer.Pv)
+    bound = answer.constant - curvature - float(answer.b @ answer.y) - reach * float(np.abs(residual).sum())
+    x_value = np.asarray(answer.solution.primal_vars[x.id])
+    return Outcome(status, x_value, answer.value, bound if math.isfinite(bound) else -math.inf)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The cone programme min 1/2 v'Pv + c'v + constant subject to A v + s = b, s in K, and an answer.
+
+    Attributes
+    ----------
+    A, b, c, P, constant
+        The data; P is None if there is no quadratic form.
+    v, y : ndarray
+        The primal point, and the dual point moved into the dual cone.
+    solution : cvxpy's Solution
+    n_equations : int
+        The first rows are equations.
+    cone_of : ndarray of int
+        For each row the first one of its cone; rows of no larger cone are their own.
+    columns : dict
+        The first column of each variable of cvxpy, by its id.
+    """
+
+    A: Any
+    b: Array
+    c: Array
+    P: Any
+    constant: float
+    v: Array
+    y: Array
+    solution: Any
+    n_equations: int
+    cone_of: Array
+    columns: dict[int, int]
+
+    @property
+    def present(self) -> bool:
+        """Whether there is an answer, with numbers that bound something."""
+        sizes = (np.abs(point).max(initial=0.0) for point in (self.v, self.y))
+        return self.solution.status in SOLUTION_PRESENT and all(size < _DIVERGED for size in sizes)
+
+    @cached_property
+    def Pv(self) -> Array:
+        """The gradient of the quadratic form."""
+        return np.zeros_like(self.v) if self.P is None else self.P @ self.v
+
+    @property
+    def value(self) -> float:
+        """The objective at the primal point."""
+        return self.constant + 0.5 * float(self.v @ self.Pv) + float(self.c @ self.v)
+
+    @property
+    def reach(self) -> float:
+        """Ten times the size of the primal point and of the sides."""
+        return _REACH * max(
+            1.0, float(np.abs(self.v).max(initial=0.0)), float(np.abs(self.b).max(initial=0.0))
+        )
+
+    def values(self, variable: int) -> Array:
+        """Return the value of a variable."""
+        return np.array(self.solution.primal_vars[variable])
+
+
+def solved(problem: cp.Problem, backend: str) -> Solved:
+    """Solve a cvxpy problem as a cone programme.
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline passes before there is a solution.
+    """
     check_time()
     options = timed(backend, BACKENDS[backend])
     chain: Any
@@ -80,30 +166,33 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
         solution = chain.invert(raw, inverse)
     if solution.status != cp.OPTIMAL:
         check_time()
-    u, z = (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z)
-    u, z = np.array(u), np.array(z)
-    if not np.abs(z).max(initial=0.0) < _DIVERGED:
-        return Outcome(solution.status, None, math.nan, -math.inf)
-    y = into_dual_cone(z, data["dims"], upper=backend == "CLARABEL")
-    A, b = data["A"], data["b"]
-    if solution.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-        far = FAR * max(1.0, float(np.abs(b).max(initial=0.0)))
-        proven = -float(b @ y) > far * float(np.abs(A.T @ y).sum())
-        return Outcome(solution.status, None, math.nan, math.inf if proven else -math.inf)
-    if solution.status not in SOLUTION_PRESENT or not np.abs(u).max(initial=0.0) < _DIVERGED:
-        return Outcome(solution.status, None, math.nan, -math.inf)
-    Pu = data["P"] @ u if data.get("P") is not None else np.zeros_like(u)
-    residual = data["c"] + Pu + A.T @ y
-    reach = _REACH * max(extent, float(np.abs(u).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
-    curvature = 0.5 * float(u @ Pu)
-    constant = float(inverse[-1]["offset"])
-    bound = constant - curvature - float(b @ y) - reach * float(np.abs(residual).sum())
-    return Outcome(
-        solution.status,
-        np.asarray(solution.primal_vars[x.id]),
-        constant + curvature + float(data["c"] @ u),
-        bound if math.isfinite(bound) else -math.inf,
+    v, z = map(np.array, (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z))
+    dims = data["dims"]
+    if np.abs(z).max(initial=0.0) < _DIVERGED:
+        z = into_dual_cone(z, dims, upper=backend == "CLARABEL")
+    return Solved(
+        A=data["A"],
+        b=data["b"],
+        c=data["c"],
+        P=data.get("P"),
+        constant=float(inverse[-1]["offset"]),
+        v=v,
+        y=z,
+        solution=solution,
+        n_equations=dims.zero,
+        cone_of=np.repeat(*_cones(dims)),
+        columns=data["param_prob"].var_id_to_col,
     )
+
+
+def _cones(dims: Any) -> tuple[Array, Array]:
+    """Return the first row and the number of rows of each cone; other rows are cones of their own."""
+    triangles = [size * (size + 1) // 2 for size in dims.psd]
+    powers = [3] * len(dims.p3d) + [len(alphas) + 1 for alphas in dims.pnd]
+    sizes = np.array(
+        [1] * (dims.zero + dims.nonneg) + [*dims.soc, *triangles, *[3] * dims.exp, *powers], dtype=int
+    )
+    return np.cumsum(sizes) - sizes, sizes
 
 
 def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome | None:

@@ -1,44 +1,146 @@
-"""The whole problem as one conic programme."""
+"""The whole problem as one conic programme, whose dual point certifies the risk's part and the rest."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
-from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.call import EXACT, call
-from cutplane.masters.conic.cone_programme import BACKENDS, try_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, Solved, solved, try_conic
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.validation import Array
 
 _ENOUGH = 1e-6
 """A gap this small, relative to the value, is not worth a second backend."""
+_SAME = 1e-7
+"""How well the objective of a cone programme agrees with the function that it states, relative to it."""
 
 
-def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> tuple[str, Array | None, Array | None]:
-    """Solve min f(u) + g(x) over x in X0 subject to u = x.
+class Whole(NamedTuple):
+    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and what its dual point proves.
 
-    Returns
-    -------
+    The risk is f(x) = h(M x), with M the map to its image, if it has such a form, else the identity.
+
+    Attributes
+    ----------
     message : str
-        What the backend said, if it is not that the problem is solved.
+        What the backend said, if it is neither that the problem is solved nor proven otherwise.
     x : ndarray of shape (dim,) or None
-    slope : ndarray of shape (dim,) or None
-        The multiplier of the equation: a subgradient of f at x, and minus one of g over X0.
+    multipliers : ndarray or None
+        Of the equation, a subgradient of h at M x; or what makes a dual cut of it.
+    offset : float
+        h(z) >= offset + <multipliers, z> for all z; -inf if that is not known.
+    least : Least or None
+        What is known of g over X0.
     """
+
+    message: str
+    x: Array | None = None
+    multipliers: Array | None = None
+    offset: float = -math.inf
+    least: Least | None = None
+
+
+def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> Whole:
+    """Solve the whole problem by a conic solver of cvxpy."""
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
-    u, x = cp.Variable(reduced.dim), cp.Variable(reduced.dim)
-    copies = u == x
-    objective = cp.Minimize(risk.cvxpy_form(u) + regularizer.cvxpy_form(x))
+    x = cp.Variable(reduced.dim)
+    image, value, multipliers_of = image_form(risk, x)
+    z = cp.Variable(image.shape)
+    copies = z == image
+    objective = cp.Minimize(value(z) + regularizer.cvxpy_form(x))
     whole = cp.Problem(objective, [copies, *simple_set.cvxpy_form(x)])
-    status, message = call(whole, backend, EXACT.get(backend, {}))
-    if status is not MasterStatus.SOLVED or x.value is None:
-        return message, None, None
-    slope = copies.dual_value
-    return message, np.array(x.value), None if slope is None else -np.array(slope)
+    if backend in BACKENDS:
+        answer = solved(whole, backend)
+        if answer.present:
+            found = _split(answer, backend, z.id, x.id, regularizer)
+            if multipliers_of is None or found.x is None or found.multipliers is None:
+                return found
+            return found._replace(multipliers=multipliers_of(found.multipliers, found.x))
+    _, message = call(whole, backend, EXACT.get(backend, {}))
+    if x.value is None or copies.dual_value is None:
+        return Whole(message or f"{backend}: {whole.status}")
+    slope = -np.array(copies.dual_value)
+    point = np.array(x.value)
+    return Whole(message, point, multipliers_of(slope, point) if multipliers_of else slope)
+
+
+def image_form(risk: Any, x: Any) -> ImageForm:
+    """Return the image of a risk as cvxpy knows it; x itself if its cuts come from no multipliers."""
+    kinds = Capability.DUAL_CUT, Capability.IMAGE_FORM
+    if all(offers(risk, kind) for kind in kinds):
+        return risk.cvxpy_image_form(x)
+    return ImageForm(x, risk.cvxpy_form, None)
+
+
+def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer: Any) -> Whole:
+    """Read the two parts of the dual point: the rows that hold the image z, and the others.
+
+    The rows of z = M x are left out; then each part is a cone programme of its own, and its dual point bounds
+    it as in `solve_conic`. Their multipliers are such that nothing is left of the residual at z.
+    """
+    A, y = sparse.csc_array(answer.A), answer.y
+    x, z = answer.values(of_rest), answer.values(of_risk)
+    z_columns = answer.columns[of_risk] + np.arange(z.size)
+    x_columns = answer.columns[of_rest] + np.arange(x.size)
+    risks, equations = _risk_side(answer, A, z_columns, x_columns)
+    status = answer.solution.status
+    message = "" if status == cp.OPTIMAL else f"{backend}: {status}"
+    if risks[x_columns].any():
+        return Whole(message, x)
+    own = np.where(equations, 0.0, y)
+    residual = answer.c + answer.Pv + A.T @ own
+    copies = sparse.csr_array(A)[equations]
+    row_of = copies[:, z_columns].tocoo()
+    multipliers = np.zeros(copies.shape[0])
+    multipliers[row_of.row] = -residual[z_columns][row_of.col] / row_of.data
+    through = copies.T @ multipliers
+    slope, v = residual[z_columns], through[x_columns]
+    residual = residual + through
+    curvature, sides = 0.5 * answer.v * answer.Pv, answer.b * own
+    sides[equations] = answer.b[equations] * multipliers
+    in_risk = np.zeros(own.size, dtype=bool)
+    in_risk[answer.cone_of[A[:, risks].indices]] = True
+    in_risk = in_risk[answer.cone_of] & ~equations
+    values = []
+    for columns, rows in ((risks, in_risk), (~risks, ~in_risk)):
+        charge = answer.reach * float(np.abs(residual[columns]).sum())
+        values.append(-float(curvature[columns].sum()) - float(sides[rows].sum()) - charge)
+    stated = float(curvature[~risks].sum() + answer.c[~risks] @ answer.v[~risks])
+    value = regularizer.value(x)
+    if not abs(stated - value) <= _SAME * max(abs(value), abs(answer.value)):
+        return Whole(message, x, slope)
+    return Whole("", x, slope, values[0] + answer.constant, Least(v, values[1], answer.reach))
+
+
+def _risk_side(
+    answer: Solved, A: sparse.csc_array, z_columns: Array, x_columns: Array
+) -> tuple[Array, Array]:
+    """Return the columns that rows, cones or the quadratic form connect with z; and the rows of z = M x."""
+    n_rows, n_columns = answer.b.size, answer.c.size
+    touches = [np.zeros(n_rows, dtype=bool) for _ in range(2)]
+    for touched, columns in zip(touches, (z_columns, x_columns), strict=True):
+        touched[A[:, columns].indices] = True
+    equations = touches[0] & touches[1] & (np.arange(n_rows) < answer.n_equations)
+    rows = A.tocoo()
+    kept = ~equations[rows.row]
+    links = [(answer.cone_of[rows.row[kept]] + n_columns, rows.col[kept])]
+    if answer.P is not None:
+        form = sparse.coo_array(answer.P)
+        links.append((form.row, form.col))
+    ends = [np.concatenate(side) for side in zip(*links, strict=True)]
+    size = n_rows + n_columns
+    graph = sparse.coo_array((np.ones(ends[0].size), (ends[0], ends[1])), shape=(size, size))
+    labels = connected_components(graph, directed=False)[1]
+    return np.isin(labels[:n_columns], labels[z_columns]), equations
 
 
 class Conjugate:
@@ -51,6 +153,8 @@ class Conjugate:
         self._u, self._slope = cp.Variable(dim), cp.Parameter(dim)
         objective = cp.Minimize(risk.cvxpy_form(self._u) - self._slope @ self._u)
         self._problem = cp.Problem(objective, simple_set.cvxpy_form(self._u))
+        self.doubt = 0.0
+        """How far above the last offset the highest one may be: the gap that the solver left."""
 
     def __call__(self, slope: Array) -> float:
         """Return the offset."""
@@ -59,7 +163,8 @@ class Conjugate:
         for backend in BACKENDS:
             outcome = try_conic(self._problem, self._u, backend)
             if outcome is not None:
-                best = max(best, outcome.bound)
+                if outcome.bound > best:
+                    best, self.doubt = outcome.bound, max(0.0, outcome.value - outcome.bound)
                 if outcome.value - outcome.bound <= _ENOUGH * abs(outcome.value):
                     break
         return best

@@ -85,7 +85,7 @@ class LinearMinimum:
         y = np.where(y < 0.0, np.where(np.isfinite(form.row_upper), y, 0.0), y)
         rest = v - self._transposed @ y
         unbounded = np.isinf(np.where(rest > 0.0, form.lower, form.upper)) & (rest != 0.0)
-        terms = np.abs(v) + abs(self._transposed) @ np.abs(y) if unbounded.any() else rest
+        terms = np.abs(v) + np.abs(y) @ form.sizes if unbounded.any() else rest
         last_bits = unbounded & (np.abs(rest) <= _BITS * terms)
         charge = float(distances[last_bits] @ np.abs(rest[last_bits]))
         rest[last_bits] = 0.0

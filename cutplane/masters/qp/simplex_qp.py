@@ -108,7 +108,8 @@ class SimplexQP:
                 answer = problem.plain(rows, accuracy)
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
-        return MasterSolution(answer.x, factor * dual.multipliers[own:])
+        held = None if self._own is None else self._own.multipliers(dual.multipliers[:own])
+        return MasterSolution(answer.x, factor * dual.multipliers[own:], set_multipliers=held)
 
 
 class StackedRows:
@@ -126,6 +127,7 @@ class StackedRows:
         rows = form.rows.toarray()
         equal = form.row_lower == form.row_upper
         above, below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
+        self._above, self._below = above, below
         self.own = int(above.sum() + below.sum())
         self._count = self.own
         self._slopes = np.vstack([rows[above], -rows[below]])
@@ -133,6 +135,13 @@ class StackedRows:
         self._blocks = np.full(self.own, HALF_SPACE)
         self._blocks[: equal[above].size][equal[above]] = EQUATION
         self._ids = np.arange(self.own) - self.own
+
+    def multipliers(self, own: Array) -> Array:
+        """Return those of the form's rows, given those of the half-spaces: positive for lower sides."""
+        held, n_above = np.zeros(self._above.shape[0]), int(self._above.sum())
+        held[self._above] = -own[:n_above]
+        held[self._below] += own[n_above:]
+        return held
 
     def take(self, rows: Rows) -> None:
         """Copy what is new in the pool, and forget what has left it."""
