@@ -302,14 +302,7 @@ class Run:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, such a cut alone gives no bound, and the reduced problem is solved.
-        Return the bound that this gave.
-
-        Parameters
-        ----------
-        multipliers : ndarray of shape (m,)
-        cut : pair of ndarrays, optional
-            Slopes and offsets, if they are known.
-        least : Least, optional
+        Return the bound that this gave. `cut` are slopes and offsets, if they are known.
         """
         multipliers = np.array(multipliers)
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
