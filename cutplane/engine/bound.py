@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
-from cutplane.engine.tolerances import CANCELLED, EPS, ORACLE, REACH, ROUNDING
+from cutplane.engine.tolerances import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE, Least
 from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
@@ -28,11 +28,9 @@ _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are what a solver leaves of zero."""
 
 
-_LEFT = 1e-6
-"""What a solver may leave of an aggregate slope that should be 0, relative to the slopes in use."""
 _NEARLY = 1e-9
 """Coordinates this small are kept at 0 while others are corrected: a correction of the multipliers that is
-smaller than `_LEFT` moves them by less than it moves those."""
+smaller than `LEFT` moves them by less than it moves those."""
 
 
 class DualValue(NamedTuple):
@@ -294,6 +292,6 @@ def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Arr
         return np.empty(0, dtype=np.int64)
     rows = np.flatnonzero(weights)
     terms = weights[rows] @ abs(slopes[rows])
-    if (np.abs(v) > _LEFT * terms)[falls].any():
+    if (np.abs(v) > LEFT * terms)[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))

@@ -179,14 +179,15 @@ class Evaluator:
             return point.cancelled
         return self._call(self.risk.cancelled, point.image)
 
-    def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
+    def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
 
-        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut.
+        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut;
+        `sizes` are those of solutions and of slopes, if they are known.
         """
         self.calls += 1
-        cut = ability(self.risk, Capability.DUAL_CUT) or self._highest_cut
-        slopes, offsets = self._call(cut, multipliers)
+        cut = ability(self.risk, Capability.DUAL_CUT)
+        slopes, offsets = self._call(cut, multipliers) if cut else self._highest_cut(multipliers, *sizes)
         x = np.zeros(self.problem.dim)
         return self._check_slopes(slopes, x), self._check_values(offsets, x)
 
@@ -201,8 +202,8 @@ class Evaluator:
 
         return Conjugate(self.risk, self.problem.simple_set, self.problem.dim)
 
-    def _highest_cut(self, slope: Array) -> tuple[Array, Array]:
-        offset = self._conjugate(slope)
+    def _highest_cut(self, slope: Array, *sizes: float) -> tuple[Array, Array]:
+        offset = self._call(self._conjugate, slope, *sizes)
         if offset == -np.inf:
             raise OracleError(f"{name_of(self.risk)} has no cut with the slope {show(slope)}.")
         return slope[np.newaxis], np.array([offset])

@@ -305,7 +305,8 @@ class Run:
         Return the bound that this gave. `cut` are slopes and offsets, if they are known.
         """
         multipliers = np.array(multipliers)
-        slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
+        extent = 0.0 if self.best is None else self.best.extent
+        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, extent, self.bundle.steepest)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         query = self.queries
