@@ -207,19 +207,18 @@ class WeightedSum(Risk):
         terms: Any = self.terms
         return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
 
+    @np.errstate(over="ignore")  # inf, which the engine knows
     def add_values(self, values: Iterable[Any]) -> Any:
         """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
-        parts = [
-            c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in zip(self.terms, values, strict=True)
-        ]
+        pairs = zip(self.terms, values, strict=True)
+        parts = [c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs]
         return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
 
+    @np.errstate(over="ignore")
     def add_slopes(self, slopes: Iterable[Any]) -> Array:
         """Return the weighted sum of a subgradient per term, or all of them if the sum is disaggregated."""
-        parts = [
-            c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim))
-            for (c, r), s in zip(self.terms, slopes, strict=True)
-        ]
+        pairs = zip(self.terms, slopes, strict=True)
+        parts = [c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim)) for (c, r), s in pairs]
         return np.concatenate(parts) if self.separate else reduce(add, [part.sum(axis=0) for part in parts])
 
 
