@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
 
 import cutplane as cut
+from cutplane.engine.bound import DualFunction
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
+from cutplane.engine.run import Run
 from cutplane.engine.tolerances import ORACLE, ROUNDING
+from cutplane.masters.select import Backend
 
 
 def at(objective):
@@ -207,3 +212,38 @@ def test_entropies_over_sets_without_a_closed_form(name, lam, seed):
     assert result.objective == pytest.approx(optimum, rel=1e-5)
     assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
     assert result.certificate.verify().valid
+
+
+@pytest.mark.parametrize(("wrong", "accused"), [(4e-16, False), (1e-12, True)])
+def test_of_constants_as_large_as_the_set_makes_them_the_last_bits_are_forgiven(wrong, accused):
+    """The slopes are worth 1 over the ball, and so may be constants that cancel near zero."""
+    slope = np.array([1e-5, 0.0])
+
+    @cut.risk(dim=2)
+    def plane(x):
+        return float(slope @ x) + (0.0 if x.any() else -wrong), slope
+
+    run = Run(cut.Problem(plane, feasible_set=cut.L2Ball(1e5)), cut.Kelley(), Backend())
+    run.begin_at(run.query(np.zeros(2)))
+    point = np.full(2, 1e-9)
+    if accused:
+        with pytest.raises(cut.OracleError, match="above its value"):
+            run.query(point)
+    else:
+        run.query(point)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_least_value_over_a_ball_far_from_zero_is_charged_with_its_last_bits(seed):
+    rng = np.random.default_rng(seed)
+    centre = np.round(1e5 * rng.normal(size=3))
+    slope = 1e-5 * rng.random() * centre / np.linalg.norm(centre)
+    ball = cut.L2Ball(float(np.linalg.norm(centre)), centre=centre)
+    problem = cut.Problem(cut.LinearObjective(slope), feasible_set=ball)
+    rows = slope[np.newaxis], np.zeros(1), np.zeros(1, dtype=int), np.ones(1)
+    least = DualFunction(problem)(*rows, 0.0)
+    with localcontext(prec=60):
+        v, c = [[Decimal(float(entry)) for entry in vector] for vector in (slope, centre)]
+        length = sum(entry * entry for entry in v).sqrt()
+        optimum = sum(a * b for a, b in zip(v, c, strict=True)) - Decimal(ball.radius) * length
+        assert Decimal(least.value) <= optimum <= Decimal(least.value + 2.0 * least.error)

@@ -129,3 +129,24 @@ def test_names_and_backends_are_compared():
     methods, backends = ["direct", "proximal", "ocas"], ["clarabel", "osqp"]
     rows = cut.compare(problem, methods=methods, backends=backends).rows
     assert [row.status for row in rows] == ["OPTIMAL"] * 6
+
+
+def test_slopes_that_a_solver_cannot_tell_from_zero_prove_nothing():
+    """The optimum, 0, is 1e8 away; near zero the slopes are 1e-15, below what a solver takes for zero."""
+    rng = np.random.default_rng(0)
+    X = 2.0**-23 * rng.normal(size=(3, 4))
+    risk = 1e-7 * cut.LinearRisk(X, np.array([1.0, -2.0, 3.0]), cut.losses.Squared())
+    for method in (cut.Direct(), "auto"):
+        assert cut.Problem(risk).solve(method, max_iter=3, tol=1e-2).lower_bound <= 0.0
+
+
+@pytest.mark.parametrize("height", [2.0**-30, 1.0, 2.0**18, 2.0**40])
+def test_the_highest_cut_does_not_depend_on_the_height_of_the_risk(height):
+    """A coordinate that the risk does not depend on has a slope that rounding left."""
+    X, y = np.array([[1.0, 0.0], [-2.0, 0.0], [3.0, 0.0]]), np.array([1.0, 1.0, -1.0])
+    risk = cut.LinearRisk(X, y, cut.losses.Logistic()) @ np.eye(2)
+    w = np.array([0.5, 0.0])
+    value, slope = risk.oracle(w)
+    slope = slope + np.array([0.0, 1e-13])
+    offset = Conjugate(height * risk, cut.WholeSpace(), 2)(height * slope, 0.5, height)
+    assert offset == pytest.approx(height * (value - slope @ w), rel=1e-7)

@@ -262,3 +262,13 @@ def test_a_value_whose_subgradient_overflows_is_infinite(size):
         cut.ProximalBundle(), x0=np.array([300.0 / size]), max_iter=10
     )
     assert result.status in ("MAX_ITER", "STALLED", "OPTIMAL")
+
+
+@pytest.mark.parametrize("imaged", [True, False])
+def test_a_sum_that_overflows_is_infinite_there(imaged):
+    steep = cut.LinearRisk(np.array([[1.0]]), np.array([-1.0]), cut.losses.Exponential())
+    plain = cut.risk(dim=1)(lambda x: (float(np.exp(x[0])), np.exp(x)))
+    total = 2.0**20 * (steep if imaged else plain) + cut.LinearObjective([1.0])
+    with np.errstate(all="raise"):
+        point = Evaluator(cut.Problem(total, cut.L2(1.0))).point(np.array([700.0]))
+    assert point.objective == np.inf

@@ -10,12 +10,13 @@ import numpy as np
 
 from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
-from cutplane.engine.tolerances import CANCELLED, EPS, ORACLE, REACH, ROUNDING
+from cutplane.engine.tolerances import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE, Least
 from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
+from cutplane.sets.base import size_of
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -27,11 +28,9 @@ _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are what a solver leaves of zero."""
 
 
-_LEFT = 1e-6
-"""What a solver may leave of an aggregate slope that should be 0, relative to the slopes in use."""
 _NEARLY = 1e-9
 """Coordinates this small are kept at 0 while others are corrected: a correction of the multipliers that is
-smaller than `_LEFT` moves them by less than it moves those."""
+smaller than `LEFT` moves them by less than it moves those."""
 
 
 class DualValue(NamedTuple):
@@ -97,6 +96,13 @@ class DualFunction:
         regularizer: Any = self.problem.active_regularizer
         return regularizer.quadratic(self.problem.dim) if offers(regularizer, Capability.QUADRATIC) else None
 
+    @cached_property
+    def _extent(self) -> float:
+        """The size of a set whose points are computed with errors of its last bits; 0 of a box."""
+        simple_set, dim = self.problem.simple_set, self.problem.dim
+        size = size_of(simple_set, dim)
+        return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
+
     @property
     def doubt(self) -> float:
         """How far above the last value the true one may be: the gap that a solver left."""
@@ -156,7 +162,7 @@ class DualFunction:
         minimum = self._minimum(v, upper - self._infimum, set_multipliers, reach / REACH)
         value = constant + minimum.value
         magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
-        error = CANCELLED * magnitude + balanced.left * reach
+        error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum())) + balanced.left * reach
         if noise is not None:
             error += float(weights @ noise)
         if math.isfinite(value):
@@ -286,6 +292,6 @@ def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Arr
         return np.empty(0, dtype=np.int64)
     rows = np.flatnonzero(weights)
     terms = weights[rows] @ abs(slopes[rows])
-    if (np.abs(v) > _LEFT * terms)[falls].any():
+    if (np.abs(v) > LEFT * terms)[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))

@@ -161,6 +161,15 @@ class Bundle:
             self.solutions[query] = solutions
         return added
 
+    def places(self, slopes: Array, offsets: Array) -> Array | None:
+        """Return 1 at the rows that hold these cuts, one per block, and 0 elsewhere; None if one is missing."""
+        rows = [self.find(slope, float(offsets[block]), block) for block, slope in enumerate(slopes)]
+        marks = np.zeros(len(self))
+        if None in rows:
+            return None
+        marks[rows] = 1.0
+        return marks
+
     def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
         for row in np.flatnonzero(self._keys[: self._count] == self._slopes.key(slope)).tolist():

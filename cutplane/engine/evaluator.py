@@ -51,6 +51,8 @@ class Point:
         False if a separation oracle cut the point off, so that its objective is no upper bound.
     drift : float
         A bound of the relative error of the image.
+    cancelled : float, or ndarray of shape (n_blocks,)
+        What the risk's `cancelled` returned, of a risk without images.
     """
 
     x: Array
@@ -63,6 +65,7 @@ class Point:
     solutions: tuple[Any, ...] | None = None
     feasible: bool = True
     drift: float = EPS
+    cancelled: Any = 0.0
 
     @cached_property
     def extent(self) -> float:
@@ -104,10 +107,12 @@ class Evaluator:
             values, slopes, *third = answer
             solutions = per_block(third[0], risk.n_blocks, name_of(risk)) if third else None
         values = self._values(values, x)
+        cancelled = 0.0
         if not isinstance(risk, ImagedRisk):
             slopes = self._check_slopes(slopes, x) if np.isfinite(values).all() else None
+            cancelled = self._cancelled(values, x)
         objective = float(values.sum()) + self.problem.regularizer.value(x)
-        return Point(x, objective, values, image, slopes, solutions=solutions)
+        return Point(x, objective, values, image, slopes, solutions=solutions, cancelled=cancelled)
 
     def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
         self.calls += 1
@@ -115,7 +120,12 @@ class Evaluator:
         values, slopes = self._values(answer.values, x), self._check_slopes(answer.slopes, x)
         offsets = self._check_values(answer.offsets, x)
         objective = float(values.sum()) + self.problem.regularizer.value(x)
-        return Point(x, objective, values, None, slopes, offsets, answer.multipliers)
+        cancelled = self._cancelled(values, x)
+        return Point(x, objective, values, None, slopes, offsets, answer.multipliers, cancelled=cancelled)
+
+    def _cancelled(self, values: Array, x: Array) -> Any:
+        """Ask what cancelled in the values of a risk without images, right after they were computed."""
+        return self._call(self.risk.cancelled, x) if _is_finite(values) else 0.0
 
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
         """Evaluate start + t (end - start): no pass over the data if the risk has images.
@@ -165,18 +175,19 @@ class Evaluator:
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""
-        if not isinstance(self.risk, ImagedRisk) or point.image is None:
-            return 0.0
+        if point.image is None:
+            return point.cancelled
         return self._call(self.risk.cancelled, point.image)
 
-    def dual_cut(self, multipliers: Array) -> tuple[Array, Array]:
+    def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
 
-        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut.
+        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut;
+        `sizes` are those of solutions and of slopes, if they are known.
         """
         self.calls += 1
-        cut = ability(self.risk, Capability.DUAL_CUT) or self._highest_cut
-        slopes, offsets = self._call(cut, multipliers)
+        cut = ability(self.risk, Capability.DUAL_CUT)
+        slopes, offsets = self._call(cut, multipliers) if cut else self._highest_cut(multipliers, *sizes)
         x = np.zeros(self.problem.dim)
         return self._check_slopes(slopes, x), self._check_values(offsets, x)
 
@@ -191,8 +202,8 @@ class Evaluator:
 
         return Conjugate(self.risk, self.problem.simple_set, self.problem.dim)
 
-    def _highest_cut(self, slope: Array) -> tuple[Array, Array]:
-        offset = self._conjugate(slope)
+    def _highest_cut(self, slope: Array, *sizes: float) -> tuple[Array, Array]:
+        offset = self._call(self._conjugate, slope, *sizes)
         if offset == -np.inf:
             raise OracleError(f"{name_of(self.risk)} has no cut with the slope {show(slope)}.")
         return slope[np.newaxis], np.array([offset])

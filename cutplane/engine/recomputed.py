@@ -107,7 +107,8 @@ class Recomputed:
         if query not in self._cuts:
             certificate, evaluator = self.certificate, self.evaluator
             if query in certificate.duals:
-                slopes, offsets = evaluator.dual_cut(certificate.duals[query])
+                extent = 0.0 if certificate.x is None else float(np.abs(certificate.x).max())
+                slopes, offsets = evaluator.dual_cut(certificate.duals[query], extent, self._sizes.max())
                 blocks = np.arange(offsets.size)
                 sizes = _sizes_of_dual(slopes, offsets, certificate)
             else:

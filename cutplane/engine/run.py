@@ -23,14 +23,14 @@ from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.tolerances import DIVERGED, EPS, FLAT, INSIDE, REACH
+from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
-from cutplane.sets.base import HalfSpaces
+from cutplane.sets.base import HalfSpaces, scale_of
 from cutplane.status import Status
 from cutplane.stopping import Ended
 
@@ -81,6 +81,7 @@ class Run:
         self.first: Point
         self.size = 0.0
         """The size of the risk where the run began."""
+        self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0
         """The largest coordinate of the points that were cut off."""
@@ -301,12 +302,12 @@ class Run:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, and the cut is not flat there, it alone gives no bound, and the reduced
-        problem is solved. Return the bound that this gave.
-
-        `cut` are its slopes and offsets, and `least` its inner minimum, where these are known.
+        problem is solved. Return the bound. `cut` are slopes and offsets, and `least` the inner minimum, if
+        they are known.
         """
         multipliers = np.array(multipliers)
-        slopes, offsets = cut or self.evaluator.dual_cut(multipliers)
+        extent = 0.0 if self.best is None else self.best.extent
+        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, extent, self.bundle.steepest)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
@@ -314,12 +315,9 @@ class Run:
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
-        mine = np.zeros(len(self.bundle))
-        for block, slope in enumerate(slopes):
-            row = self.bundle.find(slope, float(offsets[block]), block)
-            if row is None:
-                return self.lower
-            mine[row] = 1.0
+        mine = self.bundle.places(slopes, offsets)
+        if mine is None:
+            return self.lower
         self.safe.dual.known = least
         return self.certify(mine).value
 
@@ -341,8 +339,12 @@ class Run:
             self.bundle.drop(stale)
 
     def _terms(self, *points: Point) -> float:
-        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere."""
-        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
+        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
+
+        Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
+        """
+        far = CANCELLED / ROUNDING * self._farthest
+        extents = min(1.0, self.solver.widest) + far + sum(point.extent for point in points)
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
         return self.size + cancelled + self.bundle.steepest * extents
 
@@ -388,6 +390,7 @@ class Run:
             self.moved = self.models.is_raised_by(slice(before, len(self.bundle)))
 
     def _offer(self, point: Point) -> None:
+        self._farthest = max(self._farthest, point.extent)
         self.moved |= self.bounds.offer_point(point)
         if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")

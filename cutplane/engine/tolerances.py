@@ -35,6 +35,9 @@ along the rows it violates."""
 LEAST = 1e-12
 """An objective below this share of the largest one that was seen counts as zero in a relative gap."""
 
+LEFT = 1e-6
+"""What a solver may leave of an aggregate slope that should be 0, relative to the slopes in use."""
+
 FLAT = 1e-13
 """An entry of a slope below this share of the largest one is rounding: both are sums of many terms, of which
 the small one may be what cancellation leaves. What it is worth is charged all the same."""

@@ -130,6 +130,8 @@ class Least(NamedTuple):
     slope: Array
     value: float
     reach: float
+    left: float = 0.0
+    """The largest entry of a slope that a solver left, and that is charged up to `reach`."""
 
     def at(self, slope: Array) -> float:
         """Return a lower bound for another slope: what it differs by is charged up to `reach`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.tolerances import LEFT
 from cutplane.exceptions import MissingCapabilityError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
@@ -87,15 +88,21 @@ class Direct(Method):
         run.query(problem.into_simple_set(whole.x))
         if whole.multipliers is None or risk.n_blocks > 1:
             return
-        multipliers, offset = whole.multipliers, whole.offset
-        if whole.least is not None and not offers(risk, Capability.DUAL_CUT):
+        multipliers, offset, least = whole.multipliers.copy(), whole.offset, whole.least
+        rounding = LEFT * run.bundle.steepest
+        if least is not None and least.left > rounding:
+            offset, least = -math.inf, None
+        if not offers(risk, Capability.DUAL_CUT):
             free = self._free(problem)  # zero but for rounding
-            offset -= whole.least.reach * float(np.abs(multipliers[free]).sum())
+            if np.abs(multipliers[free]).max(initial=0.0) > rounding:
+                return
+            if least is not None:
+                offset -= least.reach * float(np.abs(multipliers[free]).sum())
             multipliers[free] = 0.0
         known = offers(risk, Capability.DUAL_CUT) or offset == -math.inf
         cut = None if known else (multipliers[np.newaxis], np.array([offset]))
         with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
-            run.add_dual_cut(multipliers, cut, whole.least)
+            run.add_dual_cut(multipliers, cut, least)
 
     def _free(self, problem: Declaration) -> Array:
         """Return the coordinates that neither the regularizer nor the set holds, as a mask."""

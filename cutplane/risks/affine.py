@@ -108,6 +108,10 @@ class AffineRisk(Risk):
         value, slope, *rest = self.risk.oracle(self._at(x))
         return value, self.map.transposed(slope), *rest
 
+    def cancelled(self, z: Any) -> Any:
+        """Return what h says."""
+        return self.risk.cancelled(self._at(z))
+
     def pieces(self, z: Any) -> tuple[Any, Any, Any]:
         """Return values, subgradients and blocks of the functions that the blocks are the maxima of."""
         values, slopes, blocks = self._inner.pieces(self._at(z))

@@ -87,6 +87,14 @@ class Risk(ABC):
             What the value is attained by, of an inner problem; `Result.primal` averages them.
         """
 
+    def cancelled(self, z: Any) -> Any:
+        """Return the size of terms that cancel in the values at a point: one number, or one for each block.
+
+        `z` is the image of the point if the risk has images, else the point. What rounding leaves of the
+        terms is charged to lower bounds. 0 by default: the values show their size.
+        """
+        return 0.0
+
     @property
     def summands(self) -> tuple[tuple[float, Risk], ...]:
         """The weighted risks that f is the sum of, which a larger sum takes in place of f."""
@@ -242,14 +250,15 @@ class ImagedRisk(Risk):
         """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
         return z0 + t * (z1 - z0)
 
-    def cancelled(self, z: Any) -> Any:
-        """Return the size of terms that cancel in the values h(z): one number, or one for each block.
-
-        What rounding leaves of them is charged to lower bounds. 0 by default: the values show their size.
-        """
-        return 0.0
-
     def oracle(self, x: Array) -> tuple[Any, Any]:
         """Return the value and a subgradient at `x`: two passes over the data."""
         z = self.image(x)
         return self.values(z), self.slopes(z)
+
+
+def answer_of(risk: Risk, x: Array) -> tuple[tuple[Any, ...], Any]:
+    """Return what ``risk.oracle(x)`` returns, and the size of what cancelled in the value."""
+    if isinstance(risk, ImagedRisk):
+        z = risk.image(x)
+        return (risk.values(z), risk.slopes(z)), risk.cancelled(z)
+    return risk.oracle(x), risk.cancelled(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -15,7 +16,7 @@ from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, answer_of
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
@@ -157,11 +158,40 @@ class WeightedSum(Risk):
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
-        answers = [r.oracle(x) for _, r in self.terms]
+        answers, sizes = zip(*(answer_of(r, x) for _, r in self.terms), strict=True)
         value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
+        self.remember(x, self.hidden(sizes, [answer[0] for answer in answers]))
         if all(len(answer) == 2 for answer in answers):
             return value, slope
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
+
+    def remember(self, x: Array, cancelled: Any) -> None:
+        """Keep what cancelled at the last point."""
+        object.__setattr__(self, "_last", (np.array(x), cancelled))
+
+    def cancelled(self, z: Any) -> Any:
+        """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative.
+
+        Right after ``oracle(z)`` the terms are not asked again.
+        """
+        if not np.array_equal(vars(self).get("_last", (None,))[0], z):
+            self.oracle(z)
+        return vars(self)["_last"][1]
+
+    def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
+        """Return what cancels in the terms, and between them, from that and the values of the terms."""
+        inside = [
+            np.broadcast_to(c * np.asarray(size), r.n_blocks)
+            for (c, r), size in zip(self.terms, within, strict=True)
+        ]
+        if self.separate:
+            return np.concatenate(inside)
+        total = float(sum(part.sum() for part in inside))
+        if all((r.infima >= 0.0).all() for _, r in self.terms):
+            return total
+        sums = [c * float(np.sum(value)) for (c, _), value in zip(self.terms, values, strict=True)]
+        size = float(np.abs(sums).sum())
+        return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
         """Return one solution per block, or, of a single cut, that of the terms that have one."""
@@ -177,19 +207,18 @@ class WeightedSum(Risk):
         terms: Any = self.terms
         return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
 
+    @np.errstate(over="ignore")  # inf, which the engine knows
     def add_values(self, values: Iterable[Any]) -> Any:
         """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
-        parts = [
-            c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in zip(self.terms, values, strict=True)
-        ]
+        pairs = zip(self.terms, values, strict=True)
+        parts = [c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs]
         return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
 
+    @np.errstate(over="ignore")
     def add_slopes(self, slopes: Iterable[Any]) -> Array:
         """Return the weighted sum of a subgradient per term, or all of them if the sum is disaggregated."""
-        parts = [
-            c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim))
-            for (c, r), s in zip(self.terms, slopes, strict=True)
-        ]
+        pairs = zip(self.terms, slopes, strict=True)
+        parts = [c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim)) for (c, r), s in pairs]
         return np.concatenate(parts) if self.separate else reduce(add, [part.sum(axis=0) for part in parts])
 
 
@@ -247,17 +276,8 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 
     def cancelled(self, z: tuple[Any, ...]) -> Any:
         """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative."""
-        within = [
-            np.broadcast_to(c * np.asarray(r.cancelled(part)), r.n_blocks)
-            for (c, r), part in zip(self._weighted, z, strict=True)
-        ]
-        if self.separate:
-            return np.concatenate(within)
-        hidden = float(sum(part.sum() for part in within))
-        if all((r.infima >= 0.0).all() for r in self._risks):
-            return hidden
-        values = [c * np.sum(r.values(part)) for (c, r), part in zip(self._weighted, z, strict=True)]
-        return hidden + float(np.abs(values).sum() - abs(np.sum(values)))
+        pairs = list(zip(self._risks, z, strict=True))
+        return self.hidden((r.cancelled(part) for r, part in pairs), (r.values(part) for r, part in pairs))
 
     @property
     def _weighted(self) -> list[tuple[float, ImagedRisk]]:

@@ -13,7 +13,7 @@ from cutplane.pieces.envelope import maximum_line
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import ImagedRisk, Risk, answer_of
 from cutplane.risks.combination import of_one_dimension
 
 
@@ -131,6 +131,12 @@ class Maximum(Risk):
         values, slopes = answers if np.array_equal(point, z) else self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
 
+    def cancelled(self, z: Any) -> float:
+        """Return the largest of what the parts say; right after ``oracle(z)`` they are not asked again."""
+        if not np.array_equal(vars(self).get("_sizes", (None,))[0], z):
+            self._answers(z)
+        return vars(self)["_sizes"][1]
+
     def weights(self, result: Any) -> Array:
         """Return the dual weights of the parts: nonnegative, of sum 1, shape (number of parts,).
 
@@ -173,7 +179,8 @@ class Maximum(Risk):
 
     def _answers(self, x: Array) -> tuple[Array, Array]:
         """Return the values and the subgradients of the parts."""
-        answers = [part.oracle(x) for part in self.parts]
+        answers, sizes = zip(*(answer_of(part, x) for part in self.parts), strict=True)
+        object.__setattr__(self, "_sizes", (np.array(x), max(float(np.sum(size)) for size in sizes)))
         values = np.array([float(np.sum(value)) for value, *_ in answers])
         return values, np.array([_total(slope) for _, slope, *_ in answers])
 

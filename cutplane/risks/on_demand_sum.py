@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import Estimate, OnDemandRisk, Risk
+from cutplane.risks.base import Estimate, OnDemandRisk, Risk, answer_of
 from cutplane.risks.combination import WeightedSum
 
 
@@ -28,12 +28,16 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
         """Return the sums of values and cuts; each risk is asked for its share of the accuracy."""
         asked = sum(isinstance(r, OnDemandRisk) for _, r in self.terms)
-        answers = [
-            r.estimate(x, accuracy / (asked * c)) if isinstance(r, OnDemandRisk) else _exact(r, x)
+        pairs = (
+            (r.estimate(x, accuracy / (asked * c)), r.cancelled(x))
+            if isinstance(r, OnDemandRisk)
+            else _exact(r, x)
             for c, r in self.terms
-        ]
-        slopes, offsets = self._joined((answer.slopes, answer.offsets) for answer in answers)
+        )
+        answers, sizes = zip(*pairs, strict=True)
         values = np.atleast_1d(self.add_values(answer.values for answer in answers))
+        self.remember(x, self.hidden(sizes, [answer.values for answer in answers]))
+        slopes, offsets = self._joined((answer.slopes, answer.offsets) for answer in answers)
         u = np.concatenate([*(answer.multipliers for answer in answers), x])
         return Estimate(values, slopes, offsets, u)
 
@@ -42,7 +46,8 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
         *parts, x = np.split(u, self._ends(u))
         pairs = zip(self.terms, parts, strict=True)
         return self._joined(
-            r.dual_cut(part) if isinstance(r, OnDemandRisk) else _exact(r, x)[1:3] for (_, r), part in pairs
+            r.dual_cut(part) if isinstance(r, OnDemandRisk) else _exact(r, x)[0][1:3]
+            for (_, r), part in pairs
         )
 
     def _joined(self, cuts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -61,9 +66,9 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
         return np.cumsum(sizes)
 
 
-def _exact(risk: Risk, x: Array) -> Estimate:
-    """Return the value of a risk, and its cut at x."""
-    value, slope, *_ = risk.oracle(x)
+def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
+    """Return the value of a risk and its cut at x, and the size of what cancelled."""
+    (value, slope, *_), size = answer_of(risk, x)
     values, slopes = np.atleast_1d(value), np.reshape(slope, (risk.n_blocks, risk.dim))
     offsets = np.zeros(risk.n_blocks) if risk.linear else values - slopes @ x
-    return Estimate(values, slopes, offsets, np.empty(0))
+    return Estimate(values, slopes, offsets, np.empty(0)), size

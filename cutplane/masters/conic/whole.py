@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.call import EXACT, call
 from cutplane.masters.conic.cone_programme import BACKENDS, Solved, solved, try_conic
+from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.validation import Array
@@ -118,7 +119,8 @@ def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer
     value = regularizer.value(x)
     if not abs(stated - value) <= _SAME * max(abs(value), abs(answer.value)):
         return Whole(message, x, slope)
-    return Whole("", x, slope, values[0] + answer.constant, Least(v, values[1], answer.reach))
+    left = float(np.abs(residual[x_columns]).max(initial=0.0))
+    return Whole("", x, slope, values[0] + answer.constant, Least(v, values[1], answer.reach, left))
 
 
 def _risk_side(
@@ -146,25 +148,37 @@ def _risk_side(
 class Conjugate:
     """slope -> the offset of the highest cut of a risk over X0 with that slope: min of f(u) - <slope, u>.
 
-    It is certified by the dual point of a conic solve; -inf if there is none.
+    It is certified by the dual point of a conic solve; -inf if there is none. The solve is one in u / unit,
+    where the unit is of the size of solutions and slopes are of the size of 1, as far as these are known.
     """
 
     def __init__(self, risk: Any, simple_set: Any, dim: int):
+        self._risk, self._set = risk, simple_set
         self._u, self._slope = cp.Variable(dim), cp.Parameter(dim)
-        objective = cp.Minimize(risk.cvxpy_form(self._u) - self._slope @ self._u)
-        self._problem = cp.Problem(objective, simple_set.cvxpy_form(self._u))
+        self._stated: tuple[float, float, Any] = math.nan, math.nan, None
         self.doubt = 0.0
         """How far above the last offset the highest one may be: the gap that the solver left."""
 
-    def __call__(self, slope: Array) -> float:
-        """Return the offset."""
-        self._slope.value = slope
+    def __call__(self, slope: Array, extent: float = 0.0, steepest: float = 0.0) -> float:
+        """Return the offset; `extent` is the size of solutions, `steepest` that of slopes, 0 if unknown."""
+        unit = unit_of(extent) if extent > 0.0 else 1.0
+        steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
+        height = unit_of(steepest * unit) if steepest > 0.0 else 1.0
+        problem = self._problem(unit, height)
+        self._slope.value = slope * (unit / height)
         best = -math.inf
         for backend in BACKENDS:
-            outcome = try_conic(self._problem, self._u, backend)
+            outcome = try_conic(problem, self._u, backend)
             if outcome is not None:
                 if outcome.bound > best:
-                    best, self.doubt = outcome.bound, max(0.0, outcome.value - outcome.bound)
+                    best, self.doubt = outcome.bound, height * max(0.0, outcome.value - outcome.bound)
                 if outcome.value - outcome.bound <= _ENOUGH * abs(outcome.value):
                     break
-        return best
+        return height * best
+
+    def _problem(self, unit: float, height: float) -> Any:
+        if self._stated[:2] != (unit, height):
+            u = unit * self._u
+            objective = self._risk.cvxpy_form(u) / height - self._slope @ self._u
+            self._stated = unit, height, cp.Problem(cp.Minimize(objective), self._set.cvxpy_form(u))
+        return self._stated[2]
