@@ -162,12 +162,13 @@ class Bundle:
         return added
 
     def places(self, slopes: Array, offsets: Array) -> Array | None:
-        """Return 1 at the rows that hold these cuts, one per block, and 0 elsewhere; None if one is missing."""
-        rows = [self.find(slope, float(offsets[block]), block) for block, slope in enumerate(slopes)]
+        """Return 1 at the rows that hold these cuts, 0 elsewhere; None if one is missing."""
         marks = np.zeros(len(self))
-        if None in rows:
-            return None
-        marks[rows] = 1.0
+        for block, slope in enumerate(slopes):
+            row = self.find(slope, float(offsets[block]), block)
+            if row is None:
+                return None
+            marks[row] = 1.0
         return marks
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:

@@ -168,10 +168,8 @@ class Run:
         """
         reach = REACH * self.anchor.extent if hasattr(self, "first") else 0.0
         known = self.bundle, multipliers, self.upper, set_multipliers, reach
-        if self.safe.calls_solver:
-            dual = self.timed_as_master(self.safe.evaluate, *known)
-        else:
-            dual = self.safe.evaluate(*known)
+        timed, evaluate = self.timed_as_master, self.safe.evaluate
+        dual = timed(evaluate, *known) if self.safe.calls_solver else evaluate(*known)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
@@ -315,8 +313,7 @@ class Run:
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
-        mine = self.bundle.places(slopes, offsets)
-        if mine is None:
+        if (mine := self.bundle.places(slopes, offsets)) is None:
             return self.lower
         self.safe.dual.known = least
         return self.certify(mine).value
@@ -343,8 +340,8 @@ class Run:
 
         Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
         """
-        far = CANCELLED / ROUNDING * self._farthest
-        extents = min(1.0, self.solver.widest) + far + sum(point.extent for point in points)
+        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
+        extents += CANCELLED / ROUNDING * self._farthest
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
         return self.size + cancelled + self.bundle.steepest * extents
 
