@@ -314,10 +314,9 @@ class Run:
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
-        rows = [
-            self.bundle.find(*row) for row in zip(slopes, offsets.tolist(), range(offsets.size), strict=True)
-        ]
-        if None in rows:
+        cuts = zip(slopes, offsets.tolist(), range(offsets.size), strict=True)
+        rows = [row for one in cuts if (row := self.bundle.find(*one)) is not None]
+        if len(rows) < offsets.size:
             return self.lower
         mine = np.zeros(len(self.bundle))
         mine[rows] = 1.0

@@ -14,12 +14,12 @@ from cutplane.linear.terms import Terms
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.25, 1e6
+PER_PRODUCT, PER_CUBE, _CALLS = 0.15, 0.25, 1e6
 """What a product of a Gram matrix, a cubed unknown of some linear systems, and the calls around them cost, in
 entries of the data visited by a sweep."""
-_MOST_UNKNOWNS = 2000
+MOST_UNKNOWNS = 2000
 """A Gram matrix of 32 MB."""
-_RIDGE = 1e-12
+RIDGE = 1e-12
 """Columns that depend on one another leave a Gram matrix singular but for rounding."""
 _PIVOTS = 5
 """Coordinates that are dropped on the way of a Newton step, before sweeps tell others that move."""
@@ -89,7 +89,7 @@ class WorkingSet:
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
             factor, gap = self.terms.outlook(self.x, slopes, free)
-            gap += examples.excess(factor, position.z, r, d) + _gain(slopes[free], bends[free])
+            gap += examples.excess(factor, position.z, r, d) + gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
             if settled:
@@ -117,10 +117,10 @@ class WorkingSet:
         return moved
 
     def _cost_of_newton(self, moving: Array) -> float:
-        if not 0 < moving.size <= _MOST_UNKNOWNS:
+        if not 0 < moving.size <= MOST_UNKNOWNS:
             return math.inf
         products = self.columns.cost_of_gram(moving)
-        return _CALLS + _PER_PRODUCT * products + _PER_CUBE * moving.size**3
+        return _CALLS + PER_PRODUCT * products + PER_CUBE * moving.size**3
 
     def _newton(self, moving: Array, slopes: Array, d: Array) -> Array | None:
         """Minimise the model over the coordinates that can move, dropping those that come to a kink."""
@@ -131,7 +131,7 @@ class WorkingSet:
         hessian = self.columns.gram(moving, d)
         diagonal = np.einsum("jj->j", hessian)
         diagonal += terms.weights
-        diagonal += _RIDGE * diagonal.max(initial=0.0)
+        diagonal += RIDGE * diagonal.max(initial=0.0)
         rest = np.arange(moving.size)
         for _ in range(_PIVOTS):
             part = terms.on(rest)
@@ -180,7 +180,7 @@ class WorkingSet:
         return False
 
 
-def _gain(slopes: Array, bends: Array) -> float:
+def gain(slopes: Array, bends: Array) -> float:
     """Return what coordinates without a term may still gain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(slopes == 0.0, 0.0, 0.5 * slopes**2 / bends).sum())
