@@ -49,7 +49,7 @@ class Columns:
         """Add the columns, times the steps, to z."""
         sweeps.add_columns(self._arrays, self.which, steps, np.ones_like(z), z)
 
-    def descend(self, *arguments: Any) -> tuple[float, bool]:
+    def descend(self, *arguments: Any) -> tuple[float, float]:
         """Minimise over one coordinate after the other; see `sweeps.descend`."""
         return sweeps.descend(self._arrays, self.which, *arguments)
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from cutplane.engine.tolerances import EPS, ROUNDING
 from cutplane.linear.columns import Columns
+from cutplane.linear.compressed import Compressed, cost_of_compression
 from cutplane.linear.costs import OVERHEAD, PER_ENTRY
-from cutplane.linear.examples import Examples
+from cutplane.linear.examples import Examples, bend_of_conjugate
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
 from cutplane.linear.working_set import Position, WorkingSet
@@ -57,6 +58,7 @@ class Descent:
         self._free_columns = self._columns(self._free) if self._free.size else None
         self._pass = risk.X.shape[0] * risk.data.row_entries
         self._proof = OVERHEAD / PER_ENTRY + self._pass
+        self._whole: Compressed | None = None
         self._aim = 1.0
         self._steps = 0
 
@@ -85,7 +87,8 @@ class Descent:
             spent = position.visited - began
             if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
                 break
-            moved = run.timed(self._solve, g, max(share * gap, min(share, 0.5) * goal))
+            least = min(share, 0.5) * goal
+            moved = run.timed(self._solve, g, max(share * gap, least), least)
             share = _INNER if moved else 0.1 * share
         self._steps += 1
         position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
@@ -127,13 +130,20 @@ class Descent:
         g = self.risk.data.transposed_times(r)
         return np.append(g, r.sum()) if self.risk.intercept else g
 
-    def _solve(self, g: Array, tolerance: float) -> bool:
+    def _solve(self, g: Array, tolerance: float, least: float) -> bool:
         """Solve the coordinates that move, and those that are pulled most; tell whether any moved."""
-        x = self.position.x
+        x, everywhere = self.position.x, np.arange(self.terms.costs.size)
+        if self._whole is None and self._examples.quadratic and x.size < self.position.z.size:
+            if self.position.visited > cost_of_compression(self.position.z.size, x.size):
+                self._whole = Compressed(self._columns(everywhere), self._examples.bends(self.position.z))
+        if self._whole is not None:
+            z = self.position.z
+            bend = bend_of_conjugate(self._examples.slopes(z), self._examples.bends(z))
+            return self._whole.solve(self.position, self.terms, g, bend, least)
         moving = self.terms.moves(x)
         pulls = np.where(moving, np.inf, self.terms.pulls(x, g))
         size = max(_GROWTH * np.count_nonzero(moving), x.size // _PART, _FEW)
-        which = np.argpartition(-pulls, size)[:size] if size < x.size else np.arange(x.size)
+        which = np.argpartition(-pulls, size)[:size] if size < x.size else everywhere
         return self._working_set(which[np.argsort(-pulls[which], kind="stable")]).solve(tolerance)
 
     def _working_set(self, which: Array) -> WorkingSet:

@@ -69,8 +69,7 @@ class Examples:
             u = s * self.unweighted(r)
             star = float(self._star.values(u)[0]) + s * float(r @ np.broadcast_to(self._shift, r.shape))
             return max(0.0, self.value(z) + star - s * float(r @ z))
-        bend = float(r @ np.divide(r, d, out=np.zeros_like(r), where=d > 0.0))
-        quadratic = 0.5 * (1.0 - s) ** 2 * bend
+        quadratic = 0.5 * (1.0 - s) ** 2 * bend_of_conjugate(r, d)
         return quadratic if self.quadratic else min(quadratic, (1.0 - s) * (self.value(z) - self._infimum))
 
     def unweighted(self, r: Array) -> Array:
@@ -85,3 +84,8 @@ class Examples:
             if loss.variable == "margin"
             else np.clip(u, low, high)
         )
+
+
+def bend_of_conjugate(r: Array, d: Array) -> float:
+    """Return the second derivative of the conjugate of the model with bends d, along its multipliers r."""
+    return float(r @ np.divide(r, d, out=np.zeros_like(r), where=d > 0.0))

@@ -257,18 +257,19 @@ def extrapolate(xs, rs, x, terms, d, r, value):
 
 
 @routine(fastmath=SUMS)
-def descend(columns, which, x, terms, bends, d, r, goal, budget):
+def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
     """Sweep over all coordinates, then in batches over those that are free to move; x and r are updated.
 
-    The falls of the model in these tell how many more are needed: it ends when a sweep over all coordinates
-    lowers it by less than the goal, or when more entries of the data would be visited than the budget.
+    It ends when a sweep over all coordinates lowers the model by less than the goal, or by less than a share
+    of what the first one did. The falls in batches tell how many more are needed: it ends also when more
+    entries of the data would be visited than the budget.
 
     Returns
     -------
     visited : float
         Entries of the data that were read.
-    done : bool
-        Whether the goal is reached.
+    fall : float
+        That of the last sweep over all coordinates; inf beyond the budget.
     """
     costs, _, _, low, high = terms
     everywhere = np.arange(which.shape[0])
@@ -280,7 +281,9 @@ def descend(columns, which, x, terms, bends, d, r, goal, budget):
         fall, seen = sweep(columns, which, everywhere, x, terms, bends, d, r)
         visited += seen
         if fall <= goal:
-            return visited, True
+            return visited, fall
+        if share > 0.0:
+            goal, share = max(goal, share * fall), 0.0
         count = 0
         for k in range(which.shape[0]):
             if (x[k] != 0.0 or costs[k] == 0.0) and low[k] < x[k] < high[k]:
@@ -304,8 +307,8 @@ def descend(columns, which, x, terms, bends, d, r, goal, budget):
             if fall < before:
                 needed = math.log(goal * (before - fall) / (before * fall)) / math.log(fall / before)
                 if needed * (visited - began) > budget:
-                    return visited, False
+                    return visited, math.inf
                 if needed <= 1.0:
                     break
             before = fall
-    return visited, False
+    return visited, math.inf

@@ -14,12 +14,12 @@ from cutplane.linear.terms import Terms
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
-_PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.1, 1e6
-"""What a product of a Gram matrix, a cubed unknown of a linear system, and the calls around them cost, in
+PER_PRODUCT, PER_CUBE, _CALLS = 0.15, 0.25, 1e6
+"""What a product of a Gram matrix, a cubed unknown of some linear systems, and the calls around them cost, in
 entries of the data visited by a sweep."""
-_MOST_UNKNOWNS = 2000
+MOST_UNKNOWNS = 2000
 """A Gram matrix of 32 MB."""
-_RIDGE = 1e-12
+RIDGE = 1e-12
 """Columns that depend on one another leave a Gram matrix singular but for rounding."""
 _PIVOTS = 5
 """Coordinates that are dropped on the way of a Newton step, before sweeps tell others that move."""
@@ -29,6 +29,8 @@ _ARMIJO = 0.01
 """The share of the expected fall that a step is accepted with, as in reference [3] of `CoordinateDescent`."""
 _HALVINGS, _ATTEMPTS = 30, 5
 """Of a step of sweeps, to the last digits; and of a Newton step, which is given up sooner."""
+_ROUGH = 0.1
+"""The fall of the last sweep, as a share of the first one, where a quadratic model is not the risk."""
 _SHARP = 0.1
 """The fall of a sweep, as a share of the gap, that usually goes with a gap that small."""
 
@@ -80,22 +82,22 @@ class WorkingSet:
         position, columns, examples = self.position, self.columns, self.examples
         position.sharpness = min(_SHARP, 10.0 * position.sharpness)
         free = np.flatnonzero(self.terms.free)
-        newton = reached = moved = False
+        newton = settled = moved = False
         for _ in range(_ROUNDS):
             check_time()
             r, d = examples.slopes(position.z), examples.bends(position.z, position.damping)
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
             factor, gap = self.terms.outlook(self.x, slopes, free)
-            gap += examples.excess(factor, position.z, r, d) + _gain(slopes[free], bends[free])
+            gap += examples.excess(factor, position.z, r, d) + gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
-            if reached:
+            if settled:
                 position.sharpness *= 0.1
             moving = np.flatnonzero(self.terms.moves(self.x))
             step = self._newton(moving, slopes, d) if newton else None
             if step is not None:
-                newton = reached = False
+                newton = settled = False
                 if worked := self._advance(step, slopes, _ATTEMPTS):
                     position.patience = max(1.0, 0.5 * position.patience)
                 else:
@@ -103,11 +105,11 @@ class WorkingSet:
                 moved |= worked
                 continue
             x = self.x.copy()
-            goal = position.sharpness * (tolerance if examples.quadratic else max(tolerance, 0.1 * gap))
+            goal, share = position.sharpness * tolerance, 0.0 if examples.quadratic else _ROUGH
             budget = position.patience * self._cost_of_newton(moving)
-            visited, reached = columns.descend(x, self.terms.arrays, bends, d, r, goal, budget)
+            visited, fall = columns.descend(x, self.terms.arrays, bends, d, r, goal, share, budget)
             position.visited += visited
-            newton = not reached
+            newton, settled = fall == math.inf, fall <= goal
             if not self._advance(x - self.x, slopes, 0 if examples.quadratic else _HALVINGS):
                 break
             moved = True
@@ -115,10 +117,10 @@ class WorkingSet:
         return moved
 
     def _cost_of_newton(self, moving: Array) -> float:
-        if not 0 < moving.size <= _MOST_UNKNOWNS:
+        if not 0 < moving.size <= MOST_UNKNOWNS:
             return math.inf
         products = self.columns.cost_of_gram(moving)
-        return _CALLS + _PER_PRODUCT * products + _PER_CUBE * moving.size**3
+        return _CALLS + PER_PRODUCT * products + PER_CUBE * moving.size**3
 
     def _newton(self, moving: Array, slopes: Array, d: Array) -> Array | None:
         """Minimise the model over the coordinates that can move, dropping those that come to a kink."""
@@ -129,7 +131,7 @@ class WorkingSet:
         hessian = self.columns.gram(moving, d)
         diagonal = np.einsum("jj->j", hessian)
         diagonal += terms.weights
-        diagonal += _RIDGE * diagonal.max(initial=0.0)
+        diagonal += RIDGE * diagonal.max(initial=0.0)
         rest = np.arange(moving.size)
         for _ in range(_PIVOTS):
             part = terms.on(rest)
@@ -178,7 +180,7 @@ class WorkingSet:
         return False
 
 
-def _gain(slopes: Array, bends: Array) -> float:
+def gain(slopes: Array, bends: Array) -> float:
     """Return what coordinates without a term may still gain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(slopes == 0.0, 0.0, 0.5 * slopes**2 / bends).sum())
