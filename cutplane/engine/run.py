@@ -306,7 +306,8 @@ class Run:
         """
         multipliers = np.array(multipliers)
         extent = 0.0 if self.best is None else self.best.extent
-        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, extent, self.bundle.steepest)
+        sizes = extent, self.bundle.steepest, self.bundle.highest
+        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         query = self.queries
@@ -340,10 +341,9 @@ class Run:
 
         Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
         """
-        far = CANCELLED / ROUNDING * self._farthest
-        extents = min(1.0, self.solver.widest) + far + sum(point.extent for point in points)
+        reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
-        return self.size + cancelled + self.bundle.steepest * extents
+        return self.size + cancelled + self.bundle.steepest * (reach + sum(point.extent for point in points))
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
