@@ -238,3 +238,20 @@ def test_a_backend_that_diverged_bounds_nothing(monkeypatch):
     monkeypatch.setattr(SolvingChain, "solve_via_data", diverged)
     with np.errstate(all="raise"):
         assert solve_conic(problem, x, "CLARABEL").bound == -np.inf
+
+
+def test_a_solver_that_fails_at_the_last_digits_is_asked_for_fewer(monkeypatch):
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.norm(x - 1.0)), [cp.sum(x) <= 0.0])
+    invert, asked = SolvingChain.invert, []
+
+    def fails_once(*args):
+        solution = invert(*args)
+        asked.append(solution.status)
+        return (
+            SimpleNamespace(**vars(solution) | {"status": cp.SOLVER_ERROR}) if len(asked) == 1 else solution
+        )
+
+    monkeypatch.setattr(SolvingChain, "invert", fails_once)
+    assert solve_conic(problem, x, "CLARABEL").bound == pytest.approx(math.sqrt(3.0), rel=1e-6)
+    assert len(asked) == 2

@@ -150,3 +150,13 @@ def test_the_highest_cut_does_not_depend_on_the_height_of_the_risk(height):
     slope = slope + np.array([0.0, 1e-13])
     offset = Conjugate(height * risk, cut.WholeSpace(), 2)(height * slope, 0.5, height)
     assert offset == pytest.approx(height * (value - slope @ w), rel=1e-7)
+
+
+def test_the_highest_cut_at_a_solution_of_zero_is_found():
+    """Nothing but the values and slopes elsewhere tells the unit of x."""
+    X, y = np.array([[1.0, 0.0], [-2.0, 1.0], [3.0, 2.0]]), np.array([1.0, 1.0, -1.0])
+    risk = 2.0**28 * (cut.LinearRisk(X, y, cut.losses.Logistic()) @ np.eye(2))
+    value, slope = risk.oracle(np.zeros(2))
+    flat = risk + cut.LinearObjective(-slope)
+    offset = Conjugate(flat, cut.WholeSpace(), 2)(np.array([1e-5, -1e-5]), 1e-12, 1e8, value)
+    assert offset == pytest.approx(value, rel=1e-7)

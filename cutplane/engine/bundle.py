@@ -93,6 +93,11 @@ class Bundle:
         return self._offsets[: self._count]
 
     @property
+    def highest(self) -> float:
+        """The largest absolute offset; 0 if there is no cut."""
+        return float(np.abs(self.offsets).max(initial=0.0))
+
+    @property
     def noise(self) -> Array:
         """Shape (K,): what rounding may have added to each offset; see `rounding_of_offsets`."""
         return self._noise[: self._count]

@@ -183,7 +183,7 @@ class Evaluator:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
 
         Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut;
-        `sizes` are those of solutions and of slopes, if they are known.
+        `sizes` are those of solutions, of slopes and of offsets, as far as they are known.
         """
         self.calls += 1
         cut = ability(self.risk, Capability.DUAL_CUT)

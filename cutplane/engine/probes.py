@@ -81,7 +81,7 @@ def probe(run: Run) -> int:
 def _again(run: Run, point: Point) -> Point:
     again = run.evaluator.point(point.x)
     scale = np.abs(point.values) + np.abs(run.evaluator.slopes(point)) @ np.abs(point.x)
-    if not (np.abs(again.values - point.values) <= allowed(scale, run.size)).all():
+    if not (np.abs(again.values - point.values) <= allowed(scale, run.terms(point))).all():
         raise OracleError(
             f"{name_of(run.problem.risk)} gave the value {point.values.sum():.10g} at x = {show(point.x)}, "
             f"and {again.values.sum():.10g} when it was asked again: it must be a function of x alone. "
@@ -134,9 +134,9 @@ def _compare(run: Run, known: _Known) -> None:
     heights = known.slopes @ known.points.T + known.offsets[:, np.newaxis]
     values = known.values.T[known.blocks]
     suspects = np.argwhere(heights - values > ORACLE * np.abs(values))
-    extent = np.abs(known.points).max(axis=0, initial=0.0)
+    extent, noise = np.abs(known.points).max(axis=0, initial=0.0), run.terms(run.anchor)
     for row, place in suspects.tolist():
         x, value = known.points[place], values[row, place]
         scale = abs(value) + abs(known.offsets[row]) + np.abs(known.slopes[row]) @ extent
-        if heights[row, place] - value > allowed(scale, run.size):
+        if heights[row, place] - value > allowed(scale, noise):
             raise contradiction(run.problem, None, x, float(heights[row, place] - value))

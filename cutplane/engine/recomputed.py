@@ -108,7 +108,8 @@ class Recomputed:
             certificate, evaluator = self.certificate, self.evaluator
             if query in certificate.duals:
                 extent = 0.0 if certificate.x is None else float(np.abs(certificate.x).max())
-                slopes, offsets = evaluator.dual_cut(certificate.duals[query], extent, self._sizes.max())
+                known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
+                slopes, offsets = evaluator.dual_cut(certificate.duals[query], *known)
                 blocks = np.arange(offsets.size)
                 sizes = _sizes_of_dual(slopes, offsets, certificate)
             else:

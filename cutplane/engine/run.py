@@ -210,7 +210,7 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            check_model(self.problem, self.bundle, point, self.models.last.models, self._terms(point))
+            check_model(self.problem, self.bundle, point, self.models.last.models, self.terms(point))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -239,7 +239,7 @@ class Run:
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            check_cut(self.problem, slopes, offsets, point, self.best, self._terms(point, self.best), blocks)
+            check_cut(self.problem, slopes, offsets, point, self.best, self.terms(point, self.best), blocks)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
@@ -305,7 +305,8 @@ class Run:
         """
         multipliers = np.array(multipliers)
         extent = 0.0 if self.best is None else self.best.extent
-        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, extent, self.bundle.steepest)
+        sizes = extent, self.bundle.steepest, self.bundle.highest
+        slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
@@ -335,15 +336,14 @@ class Run:
             self.bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
-    def _terms(self, *points: Point) -> float:
+    def terms(self, *points: Point) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
 
         Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
         """
-        extents = min(1.0, self.solver.widest) + sum(point.extent for point in points)
-        extents += CANCELLED / ROUNDING * self._farthest
+        reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
-        return self.size + cancelled + self.bundle.steepest * extents
+        return self.size + cancelled + self.bundle.steepest * (reach + sum(point.extent for point in points))
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
@@ -379,7 +379,7 @@ class Run:
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled, solutions)
-        self.bounds.size = self._terms(*filter(None, [self.best]))
+        self.bounds.size = self.terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1

@@ -156,14 +156,9 @@ def solved(problem: cp.Problem, backend: str) -> Solved:
     OutOfTime
         If the deadline passes before there is a solution.
     """
-    check_time()
-    options = timed(backend, BACKENDS[backend])
-    chain: Any
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
-        raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
-        solution = chain.invert(raw, inverse)
+    data, inverse, raw, solution = _answer(problem, backend, BACKENDS[backend])
+    if solution.status == cp.SOLVER_ERROR:  # as on the way to last digits that are not there
+        data, inverse, raw, solution = _answer(problem, backend, {})
     if solution.status != cp.OPTIMAL:
         check_time()
     v, z = map(np.array, (raw["x"], raw["y"]) if backend == "SCS" else (raw.x, raw.z))
@@ -183,6 +178,18 @@ def solved(problem: cp.Problem, backend: str) -> Solved:
         cone_of=np.repeat(*_cones(dims)),
         columns=data["param_prob"].var_id_to_col,
     )
+
+
+def _answer(problem: cp.Problem, backend: str, settings: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the data of the cone programme, cvxpy's inverse data, the raw answer and cvxpy's solution."""
+    check_time()
+    options = timed(backend, settings)
+    chain: Any
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
+        raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
+        return data, inverse, raw, chain.invert(raw, inverse)
 
 
 def _cones(dims: Any) -> tuple[Array, Array]:

@@ -159,10 +159,16 @@ class Conjugate:
         self.doubt = 0.0
         """How far above the last offset the highest one may be: the gap that the solver left."""
 
-    def __call__(self, slope: Array, extent: float = 0.0, steepest: float = 0.0) -> float:
-        """Return the offset; `extent` is the size of solutions, `steepest` that of slopes, 0 if unknown."""
-        unit = unit_of(extent) if extent > 0.0 else 1.0
+    def __call__(
+        self, slope: Array, extent: float = 0.0, steepest: float = 0.0, highest: float = 0.0
+    ) -> float:
+        """Return the offset; `extent` is the size of solutions, the others are those of slopes and offsets.
+
+        They are 0 where they are not known.
+        """
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
+        size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
+        unit = unit_of(size) if size > 0.0 else 1.0
         height = unit_of(steepest * unit) if steepest > 0.0 else 1.0
         problem = self._problem(unit, height)
         self._slope.value = slope * (unit / height)
