@@ -33,6 +33,7 @@ _GROWTH = 2
 _PART = 20
 """A working set of this part of the coordinates is swept as often, within the cost of a pass over all."""
 _FEW = 10
+"""Coordinates of the smallest working set, as published."""
 _CORRECTIONS = 3
 """Each leaves the rounding errors of the last."""
 

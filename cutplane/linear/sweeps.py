@@ -20,6 +20,8 @@ _BATCH = 5
 """Sweeps between two extrapolations, as published."""
 _MOST = 200
 """Batches of one call, after which the caller looks at the clock."""
+_RIDGE = 1e-14
+"""Steps that depend on one another leave their products singular but for rounding."""
 _INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": True}
 
 
@@ -236,7 +238,7 @@ def extrapolate(xs, rs, x, terms, d, r, value):
     if not trace > 0.0:
         return value
     for a in range(count):
-        products[a, a] += 1e-14 * trace
+        products[a, a] += _RIDGE * trace
     shares = np.linalg.solve(products, np.ones(count))
     shares /= shares.sum()
     ahead, residual = np.zeros(x.shape[0]), np.zeros(r.shape[0])
