@@ -213,7 +213,7 @@ def test_log_writes_a_header_and_every_nth_line():
 def test_log_goes_to_the_present_standard_output(capsys):
     result = formulation("hinge, L2")[0].solve(log=True)
     out = capsys.readouterr().out
-    assert len(out.splitlines()) == result.n_iter + 2 and "serious" in out
+    assert len(out.splitlines()) == result.n_iter + 2 and "ascent" in out
 
 
 @pytest.mark.parametrize("name", ["hinge, L2", "ball by separation"])

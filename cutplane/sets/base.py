@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
@@ -221,12 +221,16 @@ class AnyDimension(FeasibleSet):
 
 
 def size_of(feasible_set: FeasibleSet, dim: int) -> float:
-    """Return the largest entry of some extreme points of a bounded set; inf if none are known."""
+    """Return the largest entry of some extreme points of a bounded set; inf if none are known.
+
+    A set known by its linear minimisation alone is not asked: that may be costly.
+    """
     bounds = feasible_set.bounds(dim)
     if bounds is not None:
         return float(np.abs(bounds).max())
     minimise = ability(feasible_set, Capability.LINEAR_MINIMISATION)
-    if minimise is None:
+    others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
+    if minimise is None or not any(offers(feasible_set, other) for other in others):
         return np.inf
     return max(float(np.abs(minimise(np.full(dim, sign))).max()) for sign in (-1.0, 1.0))
 
