@@ -27,22 +27,22 @@ lam = 1e-3
 # %%
 # The formulation
 # ---------------
-# A first run, cut short; its file; the run that goes on from it.
+# A first run, cut short; its file; the run that goes on from it. `OCAS` does nothing but cut.
 risk = cut.LinearRisk(X, y, loss=cut.losses.Hinge())
 problem = cut.Problem(risk, cut.L2(lam))
-short = problem.solve(tol=1e-6, max_iter=5)
+cuts = cut.OCAS()
+short = problem.solve(cuts, tol=1e-6, max_iter=5)
 with tempfile.TemporaryDirectory() as folder:
     loaded = cut.load(short.save(Path(folder) / "run"), problem)
-resumed = problem.solve(tol=1e-6, warm_start=loaded)
+resumed = problem.solve(cuts, tol=1e-6, warm_start=loaded)
 print(f"saved   {short.status!s:<8} gap {short.gap:.1e} after {short.oracle_calls} queries")
 print(f"resumed {resumed.status!s:<8} gap {resumed.gap:.1e} after {resumed.oracle_calls} more")
 
 # %%
-# Another regularizer, another set: the cuts still hold. They help a method whose level depends on its bounds.
+# Another regularizer, another set: the cuts still hold.
 elastic = cut.Problem(risk, cut.ElasticNet(lam), cut.Box(-0.5, 0.5))
-level = cut.LevelBundle()
-warm = elastic.solve(level, tol=1e-6, warm_start=resumed)
-cold = elastic.solve(level, tol=1e-6)
+warm = elastic.solve(cuts, tol=1e-6, warm_start=resumed)
+cold = elastic.solve(cuts, tol=1e-6)
 print(f"elastic net in a box: {warm.oracle_calls} queries, {cold.oracle_calls} from nothing")
 
 # %%
@@ -60,5 +60,5 @@ for result, whole in ((resumed, ridge), (warm, boxed), (cold, boxed)):
     assert result.certificate.verify().valid
     assert abs(result.objective - optimum) <= 1e-5 * optimum
 assert loaded.certificate.verify().valid
-assert resumed.oracle_calls < problem.solve(tol=1e-6).oracle_calls
+assert resumed.oracle_calls < problem.solve(cuts, tol=1e-6).oracle_calls
 assert warm.oracle_calls < cold.oracle_calls
