@@ -82,7 +82,7 @@ class CoordinateAscent(Method):
     def usual_rate(self, problem: Declaration) -> float:
         """Return inf, to be tried first, but where cuts and Newton steps have few coordinates.
 
-        There it is the rate of the theory [1]_: an epoch takes the share s / (1 + s) of the gap, with s the
+        There it is the rate of the theory: an epoch takes the share s / (1 + s) of the gap, with s the
         weight of the regularizer over the mean of c_i ||x_i||^2, and over the smoothness of the loss.
         """
         form = require_regularized(problem, self.name)
