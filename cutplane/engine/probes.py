@@ -50,10 +50,10 @@ class _Known(NamedTuple):
 def probe(run: Run) -> int:
     """Look for a contradiction in the answers of a black box, old ones and a few new ones.
 
-    The oracle is asked again at the first point and at the best one, where it must give the same value, and
-    at pairs of points close to one another, which decide whether slopes are difference quotients. The number
-    of these calls is 1/20 of those of the run, but at least 4. Then every cut is compared with every value
-    that is known.
+    The oracle is asked again at the first point and at the best one, where it must give the same value, close
+    to these two, and at pairs of points close to one another: they decide whether slopes are difference
+    quotients. The number of these calls is 1/20 of those of the run, but at least 4. Then every cut is
+    compared with every value that is known.
 
     Returns
     -------
@@ -71,6 +71,8 @@ def probe(run: Run) -> int:
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
     asked = [_again(run, point) for point in (run.first, run.best)]
     rng = np.random.default_rng(0)
+    if not np.array_equal(run.first.x, run.best.x):
+        asked += [_neighbour(run, point.x, known.points, rng) for point in (run.first, run.best)]
     while len(asked) < count:
         asked += _pair(run, known.points, rng)
     known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
@@ -90,8 +92,20 @@ def _again(run: Run, point: Point) -> Point:
     return again
 
 
+def _neighbour(run: Run, x: Array, points: Array, rng: np.random.Generator) -> Point:
+    """Evaluate a point close to x."""
+    return run.evaluator.point(x + _STEP * (_elsewhere(run, points, rng) - x))
+
+
 def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
     """Evaluate two points close to one another, somewhere in the simple set where the run has been."""
+    assert run.best is not None
+    way, share = _elsewhere(run, points, rng) - run.best.x, rng.uniform(0.2, 0.8)
+    return [run.evaluator.point(run.best.x + t * way) for t in (share, share + _STEP)]
+
+
+def _elsewhere(run: Run, points: Array, rng: np.random.Generator) -> Array:
+    """Draw a point of the simple set, as far from the best one as the run has been."""
     assert run.best is not None
     centre = run.best.x
     reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
@@ -101,9 +115,7 @@ def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
         reach = reach or 1.0
     step = reach * rng.standard_normal(centre.size)
     there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
-    target = _THERE * there + (1.0 - _THERE) * back
-    share = rng.uniform(0.2, 0.8)
-    return [run.evaluator.point(centre + t * (target - centre)) for t in (share, share + _STEP)]
+    return _THERE * there + (1.0 - _THERE) * back
 
 
 def _from_bundle(run: Run) -> _Known:
