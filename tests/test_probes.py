@@ -303,7 +303,7 @@ def test_a_slope_that_is_wrong_at_the_best_point_alone_is_seen():
 
     @cut.risk(dim=2)
     def forgetful(x):
-        return 50.0 * (x[1] - 1.0) ** 2 + max(-x[0], -0.01), np.array([0.0, 100.0 * (x[1] - 1.0)])
+        return 1e3 * (x[1] - 1.0) ** 2 + max(-x[0], -0.01), np.array([0.0, 2e3 * (x[1] - 1.0)])
 
-    result = cut.Problem(forgetful, cut.L2(1e-3), cut.Box(0.0, 10.0)).solve(cut.LevelBundle())
+    result = cut.Problem(forgetful, cut.L2(1e-3), cut.Box(0.0, 10.0)).solve(cut.Kelley())
     assert result.status == "INVALID_ORACLE"
