@@ -145,8 +145,10 @@ def _preload() -> None:
 
 
 def _paths() -> list[str]:
-    paths = [f"tests/test_{name}.py" for name in TESTS.split()]
-    return [path for path in [*paths, "tests/fuzz/test_fuzz.py"] if (ROOT / path).exists()]
+    names = {f"test_{name}.py" for name in [*TESTS.split(), "fuzz"]}
+    return [
+        str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/*/test_*.py")) if path.name in names
+    ]
 
 
 class Selection:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
+from hypothesis import strategies as st
 
 from cutplane.losses import Hinge, Pieces, ScalarLoss
 from cutplane.losses.elementary import x_log_x
@@ -112,3 +113,21 @@ def targets(loss, m, rng):
     if loss.variable == "margin":
         return rng.choice([-1.0, 1.0], m)
     return rng.poisson(2.0, m) / 1.0 if type(loss).__name__ == "Poisson" else rng.standard_normal(m)
+
+
+@st.composite
+def outlines(draw):
+    """Pieces of binary fractions: the slope at the first knot, its jumps, the curvatures."""
+    k = draw(st.integers(0, 5))
+    fractions = st.integers(-8, 8).map(lambda n: n / 4.0)
+    knots = sorted(draw(st.lists(fractions, min_size=k, max_size=k, unique=draw(st.booleans()))))
+    rises = st.integers(0, 8).map(lambda n: n / 4.0)
+    curvatures = draw(st.lists(st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0]), min_size=k + 1, max_size=k + 1))
+    slope, at = draw(fractions), knots[0] if knots else 0.0
+    slopes = [slope - curvatures[0] * at]
+    for knot, curvature, last in zip(knots, curvatures[1:], curvatures[:-1], strict=True):
+        slope += last * (knot - at) + draw(rises)
+        slopes.append(slope - curvature * knot)
+        at = knot
+    where = draw(st.none() | fractions)
+    return Pieces(knots, slopes, curvatures, value=draw(fractions), at=where), (knots, slopes, curvatures)

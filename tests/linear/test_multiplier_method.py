@@ -6,9 +6,9 @@ import pytest
 from covering import covering
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from linear_cases import LAYOUTS, LOSSES, instance
 from own_losses import Kinked
 from scipy import sparse
-from test_dual_ascent import LAYOUTS, LOSSES, instance
 
 from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem, Status
 from cutplane.linear import SemismoothNewton

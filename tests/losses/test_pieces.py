@@ -5,29 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_losses import outlines
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import ExamplePieces, Hinge, Huber, MarginLoss, Pieces, ScalarLoss
 
 GRID = np.linspace(-4.0, 4.0, 513)
-
-
-@st.composite
-def outlines(draw):
-    """Pieces of binary fractions: the slope at the first knot, its jumps, the curvatures."""
-    k = draw(st.integers(0, 5))
-    fractions = st.integers(-8, 8).map(lambda n: n / 4.0)
-    knots = sorted(draw(st.lists(fractions, min_size=k, max_size=k, unique=draw(st.booleans()))))
-    rises = st.integers(0, 8).map(lambda n: n / 4.0)
-    curvatures = draw(st.lists(st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0]), min_size=k + 1, max_size=k + 1))
-    slope, at = draw(fractions), knots[0] if knots else 0.0
-    slopes = [slope - curvatures[0] * at]
-    for knot, curvature, last in zip(knots, curvatures[1:], curvatures[:-1], strict=True):
-        slope += last * (knot - at) + draw(rises)
-        slopes.append(slope - curvature * knot)
-        at = knot
-    where = draw(st.none() | fractions)
-    return Pieces(knots, slopes, curvatures, value=draw(fractions), at=where), (knots, slopes, curvatures)
 
 
 def slope_of(given, s, side):

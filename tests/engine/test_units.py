@@ -4,9 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
+from regularizer_cases import DIM, REGULARIZERS
 from scipy import sparse
-from test_regularizers import DIM, REGULARIZERS
-from test_sets import SETS
+from set_cases import SETS
 
 import cutplane as cut
 from cutplane.engine.solver import ReducedSolver

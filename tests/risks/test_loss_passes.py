@@ -14,7 +14,7 @@ from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
-from test_pieces import outlines
+from own_losses import outlines
 
 from cutplane import BMRM, L2, OCAS, LinearRisk, Problem, ProximalBundle
 from cutplane.losses import (
@@ -276,7 +276,7 @@ def test_other_processes_need_not_compile_again(tmp_path):
             code = compiled(loss, np.array([-1.0, 1.0]))
             print(code.tag, sum(sum(one.stats.cache_hits.values()) for one in code.passes.values()))
     """
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests'}"}
     runs = [
         subprocess.run(
