@@ -15,6 +15,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
+from cutplane.masters.lp.absolute_values import AbsoluteValues
 from cutplane.masters.lp.highs_model import rerun
 from cutplane.masters.lp.layouts import ColumnLayout, RowLayout, SingleCutLayout
 from cutplane.masters.rows import (
@@ -85,7 +86,7 @@ class HighsMaster:
             orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
         self.orientation = orientation
-        self._form = form
+        self._values = AbsoluteValues.of(form)
         self._settled = False
 
     @staticmethod
@@ -109,9 +110,11 @@ class HighsMaster:
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
-            x, duals, own = self._layout.read(self.model)
-            own = own if own is None else own / self._scale
-            return MasterSolution(x, duals * self._factors / self._scale, set_multipliers=own)
+            found, own = self._layout.read(self.model), None
+            if found.own is not None and found.reduced_costs is not None:
+                own = self._values.multipliers(found.own / self._scale, found.reduced_costs / self._scale)
+            x = self._values.point(found.u)[: self.reduced.dim]
+            return MasterSolution(x, found.multipliers * self._factors / self._scale, set_multipliers=own)
         if self.orientation == "columns":
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
@@ -130,7 +133,7 @@ class HighsMaster:
         self._factors = np.concatenate([self._factors[kept], factors])
         self._known = np.array(rows.ids)
         return not factors.size or self._layout.extend(
-            self.model, scaled(slopes, factors), offsets * factors, blocks
+            self.model, self._values.columns(scaled(slopes, factors)), offsets * factors, blocks
         )
 
     def _single_cuts(self, rows: Rows) -> Array:
@@ -143,14 +146,15 @@ class HighsMaster:
 
     def _restart(self, rows: Rows, single: Array) -> None:
         """Begin a new model, in the layout and the scale that the rows ask for."""
-        form, dim, n_blocks = self._form, self.reduced.dim, self.reduced.n_blocks
+        form, n_blocks = self._values.form, self.reduced.n_blocks
         cuts = rows.slopes[rows.blocks != HALF_SPACE]
         self._layout: ColumnLayout | RowLayout
         if single.size:
-            self._layout = SingleCutLayout(form, dim, np.ravel(cuts.sum(axis=0)))
+            slope = np.ravel(cuts.sum(axis=0))
+            self._layout = SingleCutLayout(form, np.ravel(self._values.columns(slope[np.newaxis])))
         else:
             kind = ColumnLayout if self.orientation == "columns" else RowLayout
-            self._layout = kind(form, dim, n_blocks)
+            self._layout = kind(form, n_blocks)
         self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
         self._settled = bool(row_sizes(cuts).any())
         self._only_cuts = single.copy()

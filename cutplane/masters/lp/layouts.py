@@ -15,6 +15,15 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 
 
+class Reading(NamedTuple):
+    """A solution: columns u, multipliers of the cuts, those of the form's rows, reduced costs of u."""
+
+    u: Array
+    multipliers: Array
+    own: Array | None = None
+    reduced_costs: Array | None = None
+
+
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
@@ -22,9 +31,8 @@ class RowLayout:
     the dual simplex method goes on from it.
     """
 
-    def __init__(self, form: LinearForm, dim: int, n_blocks: int):
+    def __init__(self, form: LinearForm, n_blocks: int):
         self.form = form
-        self.dim = dim
         self.n_blocks = n_blocks
 
     def build(self, scale: float) -> highspy.Highs:
@@ -53,11 +61,12 @@ class RowLayout:
         numbers = (self.form.row_lower.size + gone).astype(np.int32)
         model.deleteRows(numbers.size, numbers)
 
-    def read(self, model: highspy.Highs) -> tuple[Array, Array, Array]:
-        """Return x, the multipliers of the rows, and those of the form's constraints."""
-        solution, own = model.getSolution(), self.form.row_lower.size
+    def read(self, model: highspy.Highs) -> Reading:
+        """Return the solution."""
+        solution, own, columns = model.getSolution(), self.form.row_lower.size, self.form.n_columns
         duals = np.array(solution.row_dual)
-        return np.array(solution.col_value)[: self.dim], -duals[own:], duals[:own]
+        u, reduced_costs = np.array(solution.col_value)[:columns], np.array(solution.col_dual)[:columns]
+        return Reading(u, -duals[own:], duals[:own], reduced_costs)
 
 
 class SingleCutLayout(RowLayout):
@@ -67,10 +76,10 @@ class SingleCutLayout(RowLayout):
     row holds a cut, whose multiplier is 1. `slope` is the sum of the cuts' slopes.
     """
 
-    def __init__(self, form: LinearForm, dim: int, slope: Array):
+    def __init__(self, form: LinearForm, slope: Array):
         cost = form.cost.copy()
-        cost[:dim] += slope
-        super().__init__(replace(form, cost=cost), dim, 0)
+        cost[: slope.size] += slope
+        super().__init__(replace(form, cost=cost), 0)
         self._is_cut = np.empty(0, dtype=bool)
 
     def extend(self, model: highspy.Highs, slopes: Array, offsets: Array, blocks: Array) -> bool:
@@ -84,12 +93,12 @@ class SingleCutLayout(RowLayout):
         super().remove(model, np.cumsum(~self._is_cut)[gone] - 1)
         self._is_cut = np.delete(self._is_cut, gone)
 
-    def read(self, model: highspy.Highs) -> tuple[Array, Array, Array]:
-        """Return x, the multipliers of the rows, and those of the form's constraints."""
-        x, duals, own = super().read(model)
+    def read(self, model: highspy.Highs) -> Reading:
+        """Return the solution; the multiplier of a cut is 1."""
+        found = super().read(model)
         multipliers = np.ones(self._is_cut.size)
-        multipliers[~self._is_cut] = duals
-        return x, multipliers, own
+        multipliers[~self._is_cut] = found.multipliers
+        return found._replace(multipliers=multipliers)
 
 
 class ColumnLayout:
@@ -100,9 +109,8 @@ class ColumnLayout:
     feasible, so the primal simplex method goes on from it.
     """
 
-    def __init__(self, form: LinearForm, dim: int, n_blocks: int):
+    def __init__(self, form: LinearForm, n_blocks: int):
         self.form = form
-        self.dim = dim
         self.n_blocks = n_blocks
         self._first = 0
 
@@ -141,10 +149,10 @@ class ColumnLayout:
         numbers = (self._first + gone).astype(np.int32)
         model.deleteCols(numbers.size, numbers)
 
-    def read(self, model: highspy.Highs) -> tuple[Array, Array, None]:
-        """Return x and the multipliers of the rows; those of the form's constraints are not sorted out."""
-        solution = model.getSolution()
-        return -np.array(solution.row_dual)[: self.dim], np.array(solution.col_value)[self._first :], None
+    def read(self, model: highspy.Highs) -> Reading:
+        """Return the solution; the multipliers of the form's constraints are not sorted out."""
+        solution, columns = model.getSolution(), self.form.n_columns
+        return Reading(-np.array(solution.row_dual)[:columns], np.array(solution.col_value)[self._first :])
 
 
 class Entries(NamedTuple):
