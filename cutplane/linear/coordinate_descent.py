@@ -11,7 +11,6 @@ import numpy as np
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
-from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 
@@ -29,15 +28,16 @@ class CoordinateDescent(Method):
     The regularizer and the bounds are a sum over the coordinates, ``sum_j h_j(x_j)`` with h_j(x_j) = a_j
     |x_j| + q_j (x_j - o_j)^2 / 2 on an interval. Coordinates that move, and those whose slopes pull most,
     form a working set [1]_; it is solved by sweeps with extrapolation [2]_ over a quadratic model of the
-    losses [3]_, and by Newton steps in the coordinates that move where the sweeps are slow. The slopes of the
-    losses are multipliers u_i of the examples; scaled by the factor s at which the conjugates h_j*(-s sum_i
-    c_i u_i x_ij) are finite, they give a cut and the lower bound. Where a coordinate has neither a cost nor
-    bounds, such as a bias, a Newton step makes their slope zero first.
+    losses [3]_, and by Newton steps in the coordinates that move where the sweeps are slow. Losses with kinks
+    are smoothed by Moreau envelopes, shifted by multipliers as in the method of multipliers [4]_. The slopes
+    of the losses are multipliers u_i of the examples; scaled by the factor s at which the conjugates h_j*(-s
+    sum_i c_i u_i x_ij) are finite, they give a cut and the lower bound. Where a coordinate has neither a cost
+    nor bounds, such as a bias, a Newton step makes their slope zero first.
 
-    It takes a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with a
-    conjugate, a second derivative and no kinks), `L1`, `ElasticNet`, `L2` and their sums, with weights and on
-    parts of the coordinates, over the whole space or a `Box`; every coordinate is to have a cost, a square,
-    two bounds, or none of them.
+    It takes a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with
+    pieces, or with a conjugate and a second derivative), `L1`, `ElasticNet`, `L2` and their sums, with
+    weights and on parts of the coordinates, over the whole space or a `Box`; every coordinate is to have a
+    cost, a square, two bounds, or none of them.
 
     Raises
     ------
@@ -52,6 +52,8 @@ class CoordinateDescent(Method):
        arXiv:2011.10065.
     .. [3] G.-X. Yuan, C.-H. Ho, C.-J. Lin, "An improved GLMNET for l1-regularized logistic regression",
        KDD 2011, doi:10.1145/2020408.2020421.
+    .. [4] X. Li, D. Sun, K.-C. Toh, "A highly efficient semismooth Newton augmented Lagrangian method for
+       solving Lasso problems", SIAM J. Optim. 28, 2018, doi:10.1137/16M1097572.
 
     Examples
     --------
@@ -70,8 +72,8 @@ class CoordinateDescent(Method):
         risk, terms = predictor_of(problem), terms_of(problem)
         if risk is None or not suits(risk) or not offers(problem.risk, Capability.DUAL_CUT):
             raise MissingCapabilityError(
-                f"{self.name} needs a risk of linear predictions, one block, and a smooth loss with a second "
-                f"derivative and a conjugate, got {problem.risk!r}. Use Portfolio()."
+                f"{self.name} needs a risk of linear predictions, one block, and a loss with pieces, or a "
+                f"second derivative and a conjugate, got {problem.risk!r}. Use Portfolio()."
             )
         if terms is None or not terms.scalable:
             raise MissingCapabilityError(
@@ -109,7 +111,8 @@ def lam_max(problem: Declaration) -> float:
     Parameters
     ----------
     problem : Problem
-        One that `CoordinateDescent` takes; its own weight, which has to be positive, does not matter.
+        One that `CoordinateDescent` takes, with a loss without kinks; its own weight, which has to be
+        positive, does not matter.
 
     Raises
     ------
@@ -132,6 +135,8 @@ def lam_max(problem: Declaration) -> float:
     x = np.zeros(problem.dim)
     state = Descent(problem, x, np.zeros(predictor_of(problem).y.shape))  # pyright: ignore[reportOptionalMemberAccess]
     terms, paid = state.terms, state.terms.costs > 0.0
+    if state.examples.kinked:
+        raise MissingCapabilityError(f"lam_max needs a loss without kinks, got {problem.risk!r}.")
     if terms.weights[~paid].any() or (terms.low > 0.0).any() or (terms.high < 0.0).any():
         raise MissingCapabilityError(
             f"No weight of {problem.regularizer!r} makes the coordinates zero over {problem.feasible_set!r}."
@@ -141,7 +146,5 @@ def lam_max(problem: Declaration) -> float:
 
 
 def suits(risk: LinearPredictor) -> bool:
-    """Tell whether coordinate descent suits a risk: one block, and a loss with bends and no kinks."""
-    phi = pieces_of(risk.loss)
-    smooth = phi is None or not phi.jumps.any()
-    return bool(smooth and risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE))
+    """Tell whether coordinate descent suits a risk: one block, and a loss with bends."""
+    return bool(risk.n_blocks == 1 and offers(risk.loss, Capability.SECOND_DERIVATIVE))

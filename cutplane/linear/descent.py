@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _INNER = 0.3
 """The gap to which a working set is solved, as a share of the whole one, as published."""
+_INEXACT = 0.3
+"""How close to the minimiser of smoothed losses is close enough, in the error of the smoothing."""
 _LEAST = 1e-4
 """The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
 _SHARE = 10.0
@@ -46,6 +48,8 @@ class Descent:
     position : Position
     terms : Terms
         What regularizer and bounds are for each coordinate.
+    examples : Examples
+        The losses.
     """
 
     def __init__(self, problem: Declaration, x: Array, z: Array):
@@ -54,7 +58,7 @@ class Descent:
         self.risk: LinearPredictor = risk
         self.terms: Terms = terms
         self.position = Position(x, z)
-        self._examples = Examples(risk)
+        self.examples = Examples(risk)
         self._free = np.flatnonzero(terms.free)
         self._free_columns = self._columns(self._free) if self._free.size else None
         self._pass = risk.X.shape[0] * risk.data.row_entries
@@ -77,19 +81,24 @@ class Descent:
 
         Return the reason if it cannot go on.
         """
-        position, examples, terms = self.position, self._examples, self.terms
+        position, examples, terms = self.position, self.examples, self.terms
         began, share = position.visited, _INNER
         while True:
             r, gap = run.timed(self._multipliers)
             g = run.timed(self._slopes, r, queries=1)
             factor, own = terms.outlook(position.x, g, self._free)
             gap += own + examples.excess(factor, position.z, r, examples.bends(position.z, position.damping))
-            goal = self._aim * run.tolerance(examples.value(position.z) + terms(position.x))
+            error = examples.error(1.0, position.z, r) if examples.kinked else 0.0
+            away, gap = gap, gap + error
+            goal = self._aim * run.tolerance(examples.risk_at(position.z) + terms(position.x))
             spent = position.visited - began
             if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
                 break
-            least = min(share, 0.5) * goal
-            moved = run.timed(self._solve, g, max(share * gap, least), least)
+            if away <= _INEXACT * error:
+                examples.advance(r)
+                continue
+            least = min(share, 0.5) * max(goal, _INEXACT * error)
+            moved = run.timed(self._solve, g, max(share * away, least), least)
             share = _INNER if moved else 0.1 * share
         self._steps += 1
         position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
@@ -103,7 +112,7 @@ class Descent:
         """Minimise over all but these coordinates, and return the slopes of the risk there."""
         others = np.flatnonzero(~coordinates)
         if others.size:
-            size = self._examples.value(self.position.z)
+            size = self.examples.value(self.position.z)
             self._working_set(others).solve(ROUNDING * max(size, EPS))
         return self._slopes(self._multipliers()[0])
 
@@ -113,9 +122,9 @@ class Descent:
         They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
         """
         z, columns = self.position.z, self._free_columns
-        r, gap = self._examples.slopes(z), 0.0
+        r, gap = self.examples.slopes(z), 0.0
         if columns is not None:
-            d = self._examples.bends(z)
+            d = self.examples.bends(z)
             hessian = columns.gram(np.arange(self._free.size), d)
             for _ in range(_CORRECTIONS):
                 slopes, _ = columns.slopes(d, r)
@@ -123,7 +132,7 @@ class Descent:
                 gap -= 0.5 * float(step @ slopes)
                 change = np.zeros_like(z)
                 columns.add(step, change)
-                r = self.risk.weights * self._examples.unweighted(r + d * change)
+                r = self.risk.weights * self.examples.unweighted(r + d * change)
         return r, gap
 
     def _slopes(self, r: Array) -> Array:
@@ -134,12 +143,12 @@ class Descent:
     def _solve(self, g: Array, tolerance: float, least: float) -> bool:
         """Solve the coordinates that move, and those that are pulled most; tell whether any moved."""
         x, everywhere = self.position.x, np.arange(self.terms.costs.size)
-        if self._whole is None and self._examples.quadratic and x.size < self.position.z.size:
+        if self._whole is None and self.examples.quadratic and x.size < self.position.z.size:
             if self.position.visited > cost_of_compression(self.position.z.size, x.size):
-                self._whole = Compressed(self._columns(everywhere), self._examples.bends(self.position.z))
+                self._whole = Compressed(self._columns(everywhere), self.examples.bends(self.position.z))
         if self._whole is not None:
             z = self.position.z
-            bend = bend_of_conjugate(self._examples.slopes(z), self._examples.bends(z))
+            bend = bend_of_conjugate(self.examples.slopes(z), self.examples.bends(z))
             return self._whole.solve(self.position, self.terms, g, bend, least)
         moving = self.terms.moves(x)
         pulls = np.where(moving, np.inf, self.terms.pulls(x, g))
@@ -149,13 +158,13 @@ class Descent:
 
     def _working_set(self, which: Array) -> WorkingSet:
         terms = self.terms.on(which)
-        return WorkingSet(self._examples, terms, self._columns(which), which, self.position)
+        return WorkingSet(self.examples, terms, self._columns(which), which, self.position)
 
     def _columns(self, which: Array) -> Columns:
         return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
     def _add_cut(self, run: Run, factor: float, r: Array, g: Array) -> None:
-        risk, u = self.risk, factor * self._examples.unweighted(r)
+        risk, u = self.risk, factor * self.examples.unweighted(r)
         present = risk.weights > 0.0
         offset = -float(risk.weights[present] @ risk.loss.conjugate(u[present], risk.y[present]))
         if math.isfinite(offset):

@@ -3,87 +3,95 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.linear.multiplier_method import Outlined
+from cutplane.linear.smoothing import Smoothing
 from cutplane.losses.base import pieces_of
 from cutplane.pieces.validation import Array
-from cutplane.risks.weighted_loss import weighted_loss
 
 if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 
+_SHRINK = 0.5
+"""By what the smoothing shrinks with the shifts."""
+
+
 class Examples:
-    """The weighted sum of smooth losses, as a function f of the predictions z.
+    """The weighted sum of the losses, without kinks or smoothed, as a function f of the predictions z.
 
     Attributes
     ----------
+    kinked : bool
+        Whether the losses have kinks.
     quadratic : bool
         Whether the model of `bends` is the risk itself.
     """
 
     def __init__(self, risk: LinearPredictor):
         self.risk = risk
-        self._edges = np.array([0, risk.X.shape[0]])
-        self._losses = weighted_loss(risk.loss, risk.y, risk.weights, self._edges)
-        self._phi = pieces_of(risk.loss)
+        self._smoothing = Smoothing(risk)
+        self._true = self._smoothing.weighted
+        self.kinked = self._smoothing.phi is not None
         self.quadratic = risk.loss.curvature is not None
+        self._known = not self.quadratic and pieces_of(risk.loss) is not None
         self._infimum = float(
             np.where(risk.weights > 0.0, risk.weights * risk.loss.infimum(risk.y), 0.0).sum()
         )
-        self._star: Any = None
-        if self._phi is not None and not self.quadratic:
-            star = Outlined(self._phi.star, risk.loss.variable)
-            margin = risk.loss.variable == "margin"
-            self._star = weighted_loss(
-                star, risk.y if margin else np.zeros(risk.y.size), risk.weights, self._edges
-            )
-            self._shift = 0.0 if margin else risk.y
+
+    def risk_at(self, z: Array) -> float:
+        """Return the weighted sum of the losses as they are."""
+        return float(self._true.values(z)[0])
 
     def value(self, z: Array) -> float:
         """Return f(z)."""
-        return float(self._losses.values(z)[0])
+        return float(self._smoothing.weighted.values(self._smoothing.shifted(z))[0])
 
     def slopes(self, z: Array) -> Array:
         """Return the weighted multipliers of the examples: the slopes of f."""
-        return self._losses.derivatives(z)
+        if self.kinked and not self._smoothing.mu:
+            self._smoothing.become(self._smoothing.first_mu(z, math.inf), self._smoothing.shifts)
+        return self._smoothing.weighted.derivatives(self._smoothing.shifted(z))
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
         """Return the second derivatives of f, each at least a share `least` of what it can be."""
-        loss, weights = self.risk.loss, self.risk.weights
+        loss, weights = self._smoothing.loss, self.risk.weights
         if self.quadratic:
             return loss.curvature * weights
-        d = self._losses.second_derivatives(z)
+        d = self._smoothing.weighted.second_derivatives(self._smoothing.shifted(z))
         if least > 0.0 and math.isfinite(loss.smoothness):
             d = np.maximum(d, (least * loss.smoothness) * weights)
         return d
 
     def excess(self, s: float, z: Array, r: Array, d: Array) -> float:
-        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or about that; 0 for s = 1."""
+        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or about that; 0 for s = 1.
+
+        With smoothed losses it is what the factor costs the losses as they are.
+        """
         if s == 1.0:
             return 0.0
-        if self._star is not None:
-            u = s * self.unweighted(r)
-            star = float(self._star.values(u)[0]) + s * float(r @ np.broadcast_to(self._shift, r.shape))
-            return max(0.0, self.value(z) + star - s * float(r @ z))
+        if self._known:
+            return max(0.0, self.error(s, z, r) - (self.error(1.0, z, r) if self.kinked else 0.0))
         quadratic = 0.5 * (1.0 - s) ** 2 * bend_of_conjugate(r, d)
         return quadratic if self.quadratic else min(quadratic, (1.0 - s) * (self.value(z) - self._infimum))
 
+    def error(self, s: float, z: Array, r: Array) -> float:
+        """Return the sum of the losses and their conjugates at s r, less <s r, z>: at least 0."""
+        return max(
+            0.0, self.risk_at(z) + self._smoothing.conjugate(s * self.unweighted(r)) - s * float(r @ z)
+        )
+
+    def advance(self, r: Array) -> None:
+        """Shift by the multipliers that the slopes r are, and smooth less."""
+        self._smoothing.become(_SHRINK * self._smoothing.mu, self.unweighted(r))
+
     def unweighted(self, r: Array) -> Array:
         """Return multipliers without the weights of the examples, in the domain of the conjugates."""
-        weights, loss = self.risk.weights, self.risk.loss
+        weights = self.risk.weights
         u = np.divide(r, weights, out=np.zeros_like(r), where=weights > 0.0)
-        if self._phi is None:
-            return u
-        low, high = self._phi.domain
-        return (
-            self.risk.y * np.clip(self.risk.y * u, low, high)
-            if loss.variable == "margin"
-            else np.clip(u, low, high)
-        )
+        return self._smoothing.into_domain(u)
 
 
 def bend_of_conjugate(r: Array, d: Array) -> float:

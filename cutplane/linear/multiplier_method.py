@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.linear.costs import PER_SQUARE, cost_of_newton
-from cutplane.losses.base import ScalarLoss, pieces_of
-from cutplane.losses.pieces import Pieces
+from cutplane.linear.smoothing import Smoothing, weighted
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
-from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 from cutplane.runtime.threads import run_chunks
 
 if TYPE_CHECKING:
@@ -34,24 +30,6 @@ _ROUNDING = 4e-16
 """Two units in the last place of the risk: a slope below is rounding."""
 _SEARCHES = 30
 """Steps of a line search; bisection alone gives nine digits."""
-_SAMPLE = 512
-"""Examples that tell the first mu, to the factor of 4 that it is rounded to."""
-_SHARE = 0.2
-"""The first smoothing costs at most a fifth of what the risk has above its infimum."""
-_RANGE = 30
-"""The first mu lies within 4^-30 and 4^30, beyond all digits."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outlined(ScalarLoss):
-    """The loss with given pieces of a given variable."""
-
-    phi: Pieces
-    variable: Any = "residual"
-
-    def outline(self) -> Pieces:
-        """Return the pieces."""
-        return self.phi
 
 
 class MultiplierMethod:
@@ -92,20 +70,17 @@ class MultiplierMethod:
     ):
         self.risk = risk
         self.quadratic = quadratic
-        phi = pieces_of(risk.loss)
-        self._phi = phi if phi is not None and phi.jumps.any() else None
+        self._smoothing = Smoothing(risk, multipliers)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         m = risk.X.shape[0]
         self._present = (risk.weights > 0.0) + 0.0
-        self._centre = np.zeros(m) if multipliers is None else multipliers
         self.multipliers, self._bends = np.empty(m), np.empty(m)
         self._rows = np.empty(0, np.int64)
         self.slopes = np.empty(risk.dim)
         self.offset = math.nan
         self._value = math.nan
         self._steps = 0
-        self._conjugate = self._conjugates(risk.y, risk.weights)
-        self._smooth(0.0 if self._phi is None else self._first_mu(predictions, gap))
+        self._smooth(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
 
     @property
     def cost(self) -> float:
@@ -132,8 +107,7 @@ class MultiplierMethod:
     def advance(self, z: Array) -> None:
         """Take the multipliers as the next shifts, if the last point was close to its minimiser."""
         if self._stale:
-            self._centre = self.multipliers
-            self._smooth((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu)
+            self._smooth((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
             self._steps = 0
             self._look(z)
 
@@ -160,7 +134,7 @@ class MultiplierMethod:
         weights = self.quadratic.weights
         rise = float(step @ (weights * (x - self.quadratic.centre)))
         bend = float(step @ (weights * step))
-        line = self._losses.line(self._shifted(z0), self._shifted(z1))
+        line = self._smoothing.weighted.line(self._smoothing.shifted(z0), self._smoothing.shifted(z1))
         derivatives = line.derivative or line.newton
         assert derivatives is not None
 
@@ -181,44 +155,24 @@ class MultiplierMethod:
             t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
         return low
 
-    def _smooth(self, mu: float) -> None:
-        self._mu = mu
-        y, loss = self.risk.y, self._envelope(mu)
-        self._unweighted, self._losses = (_weighted(loss, y, c) for c in (self._present, self.risk.weights))
+    @property
+    def _mu(self) -> float:
+        return self._smoothing.mu
 
-    def _envelope(self, mu: float) -> ScalarLoss:
-        if self._phi is None:
-            return self.risk.loss
-        return Outlined(self._phi.envelope(mu), self.risk.loss.variable)
-
-    def _shifted(self, z: Array) -> Array:
-        return z + self._mu * self._centre if self._mu else z
+    def _smooth(self, mu: float, shifts: Array) -> None:
+        self._smoothing.become(mu, shifts)
+        self._unweighted = weighted(self._smoothing.loss, self.risk.y, self._present)
 
     def _look(self, z: Array) -> None:
-        risk, shifted = self.risk, self._shifted(z)
-        self.multipliers = self._into_domain(self._unweighted.derivatives(shifted), risk.y)
+        risk, shifted = self.risk, self._smoothing.shifted(z)
+        self.multipliers = self._smoothing.into_domain(self._unweighted.derivatives(shifted))
         u = risk.weights * self.multipliers
         slopes = self._add(u)
         self.slopes = np.append(slopes, u.sum()) if risk.intercept else slopes
-        self.offset = -self._conjugate(self.multipliers)
-        self._bends = self._losses.second_derivatives(shifted)
+        if self._mu:
+            self.offset = -self._smoothing.conjugate(self.multipliers)
+        self._bends = self._smoothing.weighted.second_derivatives(shifted)
         self._rows = np.flatnonzero(self._bends)
-
-    def _conjugates(self, y: Array, weights: Array) -> Callable[[Array], float]:
-        """Return the weighted sum of the conjugates of the losses, as a function of the multipliers."""
-        if self._phi is None:
-            return lambda u: math.nan
-        targets = np.zeros(y.size) if self.risk.loss.variable == "margin" else weights * y
-        star = Outlined(self._phi.star, self.risk.loss.variable)
-        losses = _weighted(star, y if star.variable == "margin" else np.zeros(y.size), weights)
-        return lambda u: float(losses.values(u)[0] + u @ targets)
-
-    def _into_domain(self, u: Array, y: Array) -> Array:
-        """Return u with what rounding has put outside the domain of the conjugates put back."""
-        if self._phi is None:
-            return u
-        low, high = self._phi.domain
-        return y * np.clip(y * u, low, high) if self.risk.loss.variable == "margin" else np.clip(u, low, high)
 
     def _gradient(self, x: Array) -> Array:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
@@ -260,29 +214,3 @@ class MultiplierMethod:
             return out + out.T
         scaled = X[rows] * np.sqrt(self._bends[rows])[:, np.newaxis]
         return scaled.T @ scaled
-
-    def _first_mu(self, z: Array, gap: float) -> float:
-        """Return the power of 4 for which smoothing at the predictions z costs about `gap`."""
-        rows = slice(None, None, max(1, z.size // _SAMPLE))
-        y, weights, z = self.risk.y[rows], self.risk.weights[rows], z[rows]
-        total = float(weights.sum())
-        if not total > 0.0:
-            return 1.0
-        weights = weights * (self.risk.weights.sum() / total)
-        value = float(weights @ self.risk.loss.value(z, y))
-        gap = min(gap, _SHARE * (value - float(weights @ self.risk.loss.infimum(y))))
-        conjugate = self._conjugates(y, weights)
-
-        def costs_more(k: int) -> bool:
-            u = self._into_domain(self._envelope(4.0**k).derivative(z, y), y)
-            return value - float((weights * u) @ z) + conjugate(u) > gap
-
-        k = 0
-        step = -1 if costs_more(0) else 1
-        while abs(k) < _RANGE and costs_more(k) == (step < 0):
-            k += step
-        return 4.0**k
-
-
-def _weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
-    return weighted_loss(loss, y, weights, np.array([0, y.size]))

@@ -8,18 +8,21 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from own_losses import LogCosh, targets
+from own_losses import LogCosh, Lopsided, ThreeKnots, targets
 from scipy import sparse
 
 import cutplane as cut
 from cutplane.linear import CoordinateDescent, lam_max
 from cutplane.losses import (
+    Absolute,
+    EpsilonInsensitive,
     Exponential,
     Hinge,
     Huber,
     Logistic,
     ModifiedHuber,
     Poisson,
+    Quantile,
     ScalarLoss,
     Squared,
     SquaredEpsilonInsensitive,
@@ -29,6 +32,7 @@ from cutplane.losses import (
 LOSSES = [
     Squared(), Logistic(), SquaredHinge(), Huber(0.5), SquaredEpsilonInsensitive(0.1), ModifiedHuber(),
     Poisson(), Exponential(), LogCosh(),
+    Hinge(), Absolute(), Quantile(0.3), EpsilonInsensitive(0.2), ThreeKnots(), Lopsided(),
 ]  # fmt: skip
 LAYOUTS = {
     "dense C": np.ascontiguousarray,
@@ -128,6 +132,12 @@ def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
     assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * lam_max(problem)))).x[:10].any()
 
 
+def test_the_largest_weight_of_a_loss_with_kinks_is_not_known():
+    X, y = data(Hinge(), "csr", 30, 10)
+    with pytest.raises(cut.MissingCapabilityError, match="without kinks"):
+        lam_max(cut.Problem(cut.LinearRisk(X, y, Hinge()), cut.L1(1.0)))
+
+
 def test_the_image_of_x_and_of_a_starting_point_with_entries_that_have_to_go():
     X, y = data(Squared(), "dense C", 20, 30)
     problem = cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1))
@@ -176,8 +186,7 @@ class Kinked(ScalarLoss):
 @pytest.mark.parametrize(
     ("declared", "words"),
     [
-        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Hinge()), cut.L1(0.1)), "smooth loss"),
-        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Kinked()), cut.L1(0.1)), "smooth loss"),
+        (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Kinked()), cut.L1(0.1)), "loss with pieces"),
         (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared(), blocks=2), cut.L1(0.1)), "one block"),
         (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L2(0.1)), "is smooth"),
         (
