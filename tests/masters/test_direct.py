@@ -160,3 +160,11 @@ def test_the_highest_cut_at_a_solution_of_zero_is_found():
     flat = risk + cut.LinearObjective(-slope)
     offset = Conjugate(flat, cut.WholeSpace(), 2)(np.array([1e-5, -1e-5]), 1e-12, 1e8, value)
     assert offset == pytest.approx(value, rel=1e-7)
+
+
+def test_offsets_that_are_rounding_alone_tell_no_unit():
+    X = np.random.default_rng(1).normal(size=(7, 3))
+    shares = np.full(7, 3e-8)
+    slope = np.append(-X.T @ shares, shares.sum() - 1.0)
+    offset = Conjugate(cut.NoveltyRisk(X, nu=0.5), cut.WholeSpace(), 4)(slope, 0.0, 1.0, 2.8e-13)
+    assert offset == pytest.approx(0.0, abs=1e-9)
