@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_RETREATS, _PATIENCE, _SHARE = 60, 10, 0.1
+_RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
 
 
 class Run:
