@@ -2,8 +2,8 @@
 
 The hinge loss and the quantile loss with an l1 norm, at shares of the weight at which all coordinates would
 be zero with the slopes at zero. Ours: CPU seconds from X, y to a certified relative gap, by "auto". HiGHS:
-the faster of dual simplex and interior points, on the programme with x = p - q, through scipy, to about 1e-9. Best of `--repeats`, in alternation, on one thread, compiled. A ratio below 1 means that we are
-faster.
+the faster of dual simplex and interior points, on the programme with x = p - q, through scipy, to about 1e-9.
+Best of `--repeats`, in alternation, on one thread, compiled. A ratio below 1 means that we are faster.
 
 Run: python benchmarks/l1_programmes.py [--data NAME ...] [--tol 1e-3] [--repeats 3]
 """
