@@ -188,14 +188,15 @@ def _lowered(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
 
 
 def _swapped(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
-    """The points of two queries change places."""
+    """The points of two queries change places, whose slopes differ by more than last bits of the value."""
     rows = _used(certificate)
     if len(rows) < 2:
         raise Impossible
     i, j = rng.choice(rows, size=2, replace=False)
     p, q = int(certificate.queries[i]), int(certificate.queries[j])
     slopes = certificate.slopes.toarray() if sp.issparse(certificate.slopes) else certificate.slopes
-    apart = np.abs(slopes[i] - slopes[j]).max() > 1e-3 * np.abs(slopes[[i, j]]).max()
+    change = np.abs(slopes[i] - slopes[j]).max()
+    apart = change > 1e-3 * np.abs(slopes[[i, j]]).max() and change * known.scale > 1e-9 * _size(known)
     if p == q or not apart or certificate.blocks[i] != certificate.blocks[j]:
         raise Impossible
     points = dict(certificate.points)
