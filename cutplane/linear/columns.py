@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.linear import sweeps
+from cutplane.linear import group_sweeps, sweeps
 from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data
 from cutplane.risks.matrix import unsigned
@@ -52,6 +52,10 @@ class Columns:
     def descend(self, *arguments: Any) -> tuple[float, float]:
         """Minimise over one coordinate after the other; see `sweeps.descend`."""
         return sweeps.descend(self._arrays, self.which, *arguments)
+
+    def descend_groups(self, *arguments: Any) -> tuple[float, float]:
+        """Take proximal gradient steps in one group after the other; see `group_sweeps.descend_groups`."""
+        return group_sweeps.descend_groups(self._arrays, self.which, *arguments)
 
     def gram(self, places: Array, d: Array) -> Array:
         """Return X'diag(d) X for some of the columns."""

@@ -1,4 +1,4 @@
-"""Primal coordinate descent for linear predictors with l1 norms, bounds, and their kin."""
+"""Primal coordinate descent for linear predictors with l1 norms, bounds, norms of groups, and their kin."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.linear.group_terms import group_terms_of
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.methods.base import Method, Step
@@ -37,7 +38,8 @@ class CoordinateDescent(Method):
     It takes a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with
     pieces, or with a conjugate and a second derivative), `L1`, `ElasticNet`, `L2` and their sums, with
     weights and on parts of the coordinates, over the whole space or a `Box`; every coordinate is to have a
-    cost, a square, two bounds, or none of them.
+    cost, a square, two bounds, or none of them. Or `GroupLasso`, on some or all of the coordinates, over the
+    whole space: groups take the place of coordinates, and the steps of sweeps are proximal gradient steps.
 
     Raises
     ------
@@ -69,7 +71,7 @@ class CoordinateDescent(Method):
 
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem has the form."""
-        risk, terms = predictor_of(problem), terms_of(problem)
+        risk, terms = predictor_of(problem), terms_of(problem) or group_terms_of(problem)
         if risk is None or not suits(risk) or not offers(problem.risk, Capability.DUAL_CUT):
             raise MissingCapabilityError(
                 f"{self.name} needs a risk of linear predictions, one block, and a loss with pieces, or a "
@@ -77,7 +79,8 @@ class CoordinateDescent(Method):
             )
         if terms is None or not terms.scalable:
             raise MissingCapabilityError(
-                f"{self.name} needs a regularizer and bounds of the coordinates, as L1(0.1) over a Box, got "
+                f"{self.name} needs a regularizer and bounds of the coordinates, as L1(0.1) over a Box, or "
+                "norms of groups, got "
                 f"{problem.regularizer!r} over {problem.feasible_set!r}. Use Portfolio()."
             )
         if not terms.costs.any() and problem.is_unconstrained:
@@ -137,7 +140,7 @@ def lam_max(problem: Declaration) -> float:
     terms, paid = state.terms, state.terms.costs > 0.0
     if state.examples.kinked:
         raise MissingCapabilityError(f"lam_max needs a loss without kinks, got {problem.risk!r}.")
-    if terms.weights[~paid].any() or (terms.low > 0.0).any() or (terms.high < 0.0).any():
+    if terms.forced:
         raise MissingCapabilityError(
             f"No weight of {problem.regularizer!r} makes the coordinates zero over {problem.feasible_set!r}."
         )

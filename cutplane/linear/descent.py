@@ -12,6 +12,8 @@ from cutplane.linear.columns import Columns
 from cutplane.linear.compressed import Compressed, cost_of_compression
 from cutplane.linear.costs import OVERHEAD, PER_ENTRY
 from cutplane.linear.examples import Examples, bend_of_conjugate
+from cutplane.linear.group_terms import GroupTerms, group_terms_of
+from cutplane.linear.group_working_set import GroupWorkingSet
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
 from cutplane.linear.working_set import Position, WorkingSet
@@ -30,12 +32,6 @@ _LEAST = 1e-4
 """The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
 _SHARE = 10.0
 """What a step costs at least, as a multiple of what proves its bound, which then takes a tenth."""
-_GROWTH = 2
-"""How many times as large as the set of coordinates that move a working set is, as published."""
-_PART = 20
-"""A working set of this part of the coordinates is swept as often, within the cost of a pass over all."""
-_FEW = 10
-"""Coordinates of the smallest working set, as published."""
 _CORRECTIONS = 3
 """Each leaves the rounding errors of the last."""
 
@@ -53,10 +49,10 @@ class Descent:
     """
 
     def __init__(self, problem: Declaration, x: Array, z: Array):
-        risk, terms = predictor_of(problem), terms_of(problem)
+        risk, terms = predictor_of(problem), terms_of(problem) or group_terms_of(problem)
         assert risk is not None and terms is not None
         self.risk: LinearPredictor = risk
-        self.terms: Terms = terms
+        self.terms: Terms | GroupTerms = terms
         self.position = Position(x, z)
         self.examples = Examples(risk)
         self._free = np.flatnonzero(terms.free)
@@ -143,22 +139,19 @@ class Descent:
     def _solve(self, g: Array, tolerance: float, least: float) -> bool:
         """Solve the coordinates that move, and those that are pulled most; tell whether any moved."""
         x, everywhere = self.position.x, np.arange(self.terms.costs.size)
-        if self._whole is None and self.examples.quadratic and x.size < self.position.z.size:
+        compressible = self.examples.quadratic and isinstance(self.terms, Terms)
+        if self._whole is None and compressible and x.size < self.position.z.size:
             if self.position.visited > cost_of_compression(self.position.z.size, x.size):
                 self._whole = Compressed(self._columns(everywhere), self.examples.bends(self.position.z))
-        if self._whole is not None:
+        if self._whole is not None and isinstance(self.terms, Terms):
             z = self.position.z
             bend = bend_of_conjugate(self.examples.slopes(z), self.examples.bends(z))
             return self._whole.solve(self.position, self.terms, g, bend, least)
-        moving = self.terms.moves(x)
-        pulls = np.where(moving, np.inf, self.terms.pulls(x, g))
-        size = max(_GROWTH * np.count_nonzero(moving), x.size // _PART, _FEW)
-        which = np.argpartition(-pulls, size)[:size] if size < x.size else everywhere
-        return self._working_set(which[np.argsort(-pulls[which], kind="stable")]).solve(tolerance)
+        return self._working_set(self.terms.chosen(x, g)).solve(tolerance)
 
     def _working_set(self, which: Array) -> WorkingSet:
-        terms = self.terms.on(which)
-        return WorkingSet(self.examples, terms, self._columns(which), which, self.position)
+        kind = GroupWorkingSet if isinstance(self.terms, GroupTerms) else WorkingSet
+        return kind(self.examples, self.terms.on(which), self._columns(which), which, self.position)
 
     def _columns(self, which: Array) -> Columns:
         return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))

@@ -16,9 +16,9 @@ from numba.extending import overload
 
 from cutplane.runtime.compiling import SUMS, routine
 
-_BATCH = 5
+BATCH = 5
 """Sweeps between two extrapolations, as published."""
-_MOST = 200
+MOST = 200
 """Batches of one call, after which the caller looks at the clock."""
 _RIDGE = 1e-14
 """Steps that depend on one another leave their products singular but for rounding."""
@@ -214,10 +214,8 @@ def model(x, terms, d, r):
 
 
 @routine(fastmath=SUMS)
-def extrapolate(xs, rs, x, terms, d, r, value):
-    """Go to the affine combination of iterates whose steps cancel best, if the model is lower there [1]_.
-
-    Return the value of the model at the iterate that is kept.
+def combination(xs, rs, x, r):
+    """Return the affine combination of iterates whose steps cancel best [1]_, and its residual; or x and r.
 
     References
     ----------
@@ -236,7 +234,7 @@ def extrapolate(xs, rs, x, terms, d, r, value):
     for a in range(count):
         trace += products[a, a]
     if not trace > 0.0:
-        return value
+        return x, r
     for a in range(count):
         products[a, a] += _RIDGE * trace
     shares = np.linalg.solve(products, np.ones(count))
@@ -247,6 +245,13 @@ def extrapolate(xs, rs, x, terms, d, r, value):
             ahead[k] += shares[a] * xs[a + 1, k]
         for i in range(r.shape[0]):
             residual[i] += shares[a] * rs[a + 1, i]
+    return ahead, residual
+
+
+@routine(fastmath=SUMS)
+def extrapolate(xs, rs, x, terms, d, r, value):
+    """Go to the combination of iterates, if the model is lower there; return the value where that ends."""
+    ahead, residual = combination(xs, rs, x, r)
     for k in range(x.shape[0]):
         if not terms[3][k] <= ahead[k] <= terms[4][k]:
             return value
@@ -276,10 +281,10 @@ def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
     costs, _, _, low, high = terms
     everywhere = np.arange(which.shape[0])
     active = np.empty(which.shape[0], np.int64)
-    xs, rs = np.empty((_BATCH + 1, x.shape[0])), np.empty((_BATCH + 1, r.shape[0]))
+    xs, rs = np.empty((BATCH + 1, x.shape[0])), np.empty((BATCH + 1, r.shape[0]))
     visited = 0.0
     batches = 0
-    while batches < _MOST:
+    while batches < MOST:
         fall, seen = sweep(columns, which, everywhere, x, terms, bends, d, r)
         visited += seen
         if fall <= goal:
@@ -294,11 +299,11 @@ def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
         places = active[:count]
         value = model(x, terms, d, r)
         before = 0.0
-        while batches < _MOST:
+        while batches < MOST:
             batches += 1
             start, began = value, visited
             xs[0], rs[0] = x, r
-            for s in range(_BATCH):
+            for s in range(BATCH):
                 fall, seen = sweep(columns, which, places, x, terms, bends, d, r)
                 visited += seen
                 xs[s + 1], rs[s + 1] = x, r

@@ -14,6 +14,13 @@ from cutplane.regularizers.base import separable_form_of
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
+_GROWTH = 2
+"""How many times as large as the set of coordinates that move a working set is, as published."""
+_PART = 20
+"""A working set of this part of the coordinates is swept as often, within the cost of a pass over all."""
+_FEW = 10
+"""Coordinates of the smallest working set, as published."""
+
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -45,6 +52,12 @@ class Terms:
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return bool((self.free | (self.costs > 0.0) | (self.weights > 0.0) | bounded).all())
 
+    @property
+    def forced(self) -> bool:
+        """Whether some coordinates without a cost have squares, or bounds keep some from zero."""
+        paid = self.costs > 0.0
+        return bool(self.weights[~paid].any() or (self.low > 0.0).any() or (self.high < 0.0).any())
+
     def moves(self, x: Array) -> Array:
         """Return where the sum is smooth at x, and x can go both ways."""
         return ((x != 0.0) | (self.costs == 0.0)) & (self.low < x) & (x < self.high)
@@ -73,6 +86,10 @@ class Terms:
         down = np.where(x > self.low, slope - np.where(x <= 0.0, self.costs, -self.costs), -np.inf)
         size = self.costs + np.abs(slope)
         return np.maximum(up, down) / np.where(size > 0.0, size, 1.0)
+
+    def chosen(self, x: Array, g: Array) -> Array:
+        """Return a working set: the coordinates that move, and those that are pulled most."""
+        return strongest(self.pulls(x, g), self.moves(x))
 
     def gap(self, x: Array, g: Array, s: float) -> float:
         """Return the sum of h_j(x_j) + h_j*(-s g_j) + s g_j x_j, each at least 0."""
@@ -104,6 +121,14 @@ class Terms:
             if whole < gap:
                 return 1.0, whole
         return factor, gap
+
+
+def strongest(pulls: Array, moving: Array) -> Array:
+    """Return all that move, and those with the strongest pulls, strongest first."""
+    pulls = np.where(moving, np.inf, pulls)
+    size = max(_GROWTH * np.count_nonzero(moving), pulls.size // _PART, _FEW)
+    which = np.argpartition(-pulls, size)[:size] if size < pulls.size else np.arange(pulls.size)
+    return which[np.argsort(-pulls[which], kind="stable")]
 
 
 def terms_of(problem: Declaration) -> Terms | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class WorkingSet:
     expected to cost more than the Newton step, it is taken.
     """
 
-    def __init__(self, examples: Examples, terms: Terms, columns: Columns, which: Array, position: Position):
+    def __init__(self, examples: Examples, terms: Any, columns: Columns, which: Array, position: Position):
         self.examples = examples
         self.terms = terms
         self.columns = columns
@@ -107,7 +108,7 @@ class WorkingSet:
             x = self.x.copy()
             goal, share = position.sharpness * tolerance, 0.0 if examples.quadratic else _ROUGH
             budget = position.patience * self._cost_of_newton(moving)
-            visited, fall = columns.descend(x, self.terms.arrays, bends, d, r, goal, share, budget)
+            visited, fall = self._sweep(x, bends, d, r, goal, share, budget)
             position.visited += visited
             newton, settled = fall == math.inf, fall <= goal
             if not self._advance(x - self.x, slopes, 0 if examples.quadratic else _HALVINGS):
@@ -115,6 +116,9 @@ class WorkingSet:
             moved = True
         position.x[self.which] = self.x
         return moved
+
+    def _sweep(self, x: Array, bends: Array, *model: Any) -> tuple[float, float]:
+        return self.columns.descend(x, self.terms.arrays, bends, *model)
 
     def _cost_of_newton(self, moving: Array) -> float:
         if not 0 < moving.size <= MOST_UNKNOWNS:

@@ -23,6 +23,7 @@ class Capability(Enum):
     CONJUGATE = "conjugate_minimiser"
     QUADRATIC = "quadratic"
     SEPARABLE = "separable_form"
+    GROUPED = "grouped_form"
     UNREGULARIZED = "unregularized"
     LINEAR_FORM = "linear_form"
     ENTROPY = "log_reference"

@@ -60,6 +60,23 @@ class SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
 
 
+@dataclass(frozen=True)
+class GroupedForm:
+    """g(x) = sum_k costs_k ||x_k||_2, where x_k holds the coordinates with label k; label -1 is free."""
+
+    labels: Array
+    costs: Array
+
+    def norms(self, x: Array) -> Array:
+        """Return the norms of the groups."""
+        labels = self.labels + 1
+        return np.sqrt(np.bincount(labels, np.square(x), self.costs.size + 1)[1:])
+
+    def __call__(self, x: Array) -> float:
+        """Return the value at x."""
+        return float(self.costs @ self.norms(x))
+
+
 class ImageForm(NamedTuple):
     """A risk f(x) = h(M x) as cvxpy knows it.
 

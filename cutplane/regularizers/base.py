@@ -49,6 +49,8 @@ class Regularizer(ABC):
         g as a diagonal quadratic form (`lam` included).
     separable_form(dim) -> SeparableForm or None
         g as a diagonal quadratic form plus absolute costs.
+    grouped_form(dim) -> GroupedForm or None
+        g as the sum of the norms of groups.
     unregularized(dim) -> ndarray of bool, shape (dim,)
         The coordinates that g does not depend on, such as a bias; by default those where `quadratic`
         has weight zero.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.forms import GroupedForm
 from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import check_lam
@@ -91,6 +92,10 @@ class GroupLasso(Norm):
         ratios = self._norms(v) / self.weights
         chosen = np.arange(ratios.size) == np.argmax(ratios)
         return float(ratios.max()), self._spread(chosen / self.weights, self._norms(v)) * v
+
+    def grouped_form(self, dim: int) -> GroupedForm:
+        """Return the groups and what they cost."""
+        return GroupedForm(self._labels, self.lam * np.broadcast_to(self.weights, (len(self.groups),)))
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return g as a sum of norms."""

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.pieces.capabilities import Capability, ask, offers
-from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
+from cutplane.pieces.forms import DiagonalQuadratic, GroupedForm, LinearForm, SeparableForm
 from cutplane.pieces.linear_maps import Selection, enclosed
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
@@ -182,6 +182,12 @@ class Partial(Regularizer):
         if form is None:
             return None
         return SeparableForm(_spread(form.quadratic, chosen), chosen.spread(form.costs, 0.0))
+
+    def grouped_form(self, dim: int) -> GroupedForm | None:
+        """Return the grouped form of h, with nothing elsewhere; None if it has none."""
+        chosen = self._at(dim)
+        form = self._form(Capability.GROUPED, chosen)
+        return None if form is None else GroupedForm(chosen.spread(form.labels, -1).astype(int), form.costs)
 
     def linear_form(self, dim: int) -> LinearForm | None:
         """Return the linear form of h, with free columns elsewhere; None if it has none."""

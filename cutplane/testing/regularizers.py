@@ -128,6 +128,9 @@ class _RegularizerProbe:
             _FORM,
         )
         yield Property(
+            "grouped_form gives the value", partial(self._form, Capability.GROUPED, self._grouped), _FORM
+        )
+        yield Property(
             "linear_form gives the value", partial(self._form, Capability.LINEAR_FORM, self._linear), _FORM
         )
         yield Property(
@@ -272,6 +275,10 @@ class _RegularizerProbe:
 
     def _separable(self, x: Array) -> float | None:
         form = self.g.separable_form(len(x))
+        return None if form is None else form(x)
+
+    def _grouped(self, x: Array) -> float | None:
+        form = self.g.grouped_form(len(x))
         return None if form is None else form(x)
 
     def _linear(self, x: Array) -> float | None:

@@ -59,6 +59,11 @@ FORMS = {
     "nonnegative": lambda dim, b: (cut.L1(LAM), cut.sets.NonnegativeOrthant()),
     "l2 in a box": lambda dim, b: (cut.L2(LAM), cut.Box(0.05, 0.2)),
     "a box": lambda dim, b: (None, cut.Box(-0.1, 0.2)),
+    "groups": lambda dim, b: (cut.GroupLasso(np.arange(dim) // 3, LAM), None),
+    "weighted groups": lambda dim, b: (
+        cut.GroupLasso(np.arange(dim - 1) % 4, LAM, [0.5, 1.0, 2.0, 0.1]).on(slice(0, dim - 1)),
+        None,
+    ),
     "part": lambda dim, b: (cut.L1(LAM).on(slice(2, dim)) + cut.L2(LAM).on(slice(0, 2)), None),
 }
 
@@ -132,6 +137,16 @@ def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
     assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * lam_max(problem)))).x[:10].any()
 
 
+def test_above_the_largest_weight_all_groups_are_zero():
+    X, y = data(Logistic(), "csr", 30, 10)
+    groups = cut.GroupLasso(np.arange(10) // 2, 1.0, np.linspace(1.0, 2.0, 5)).on(slice(0, 10))
+    risk = cut.LinearRisk(X, y, Logistic(), intercept=True)
+    largest = lam_max(cut.Problem(risk, groups))
+    assert not solve(cut.Problem(risk, groups.with_lam(1.001 * largest))).x[:10].any()
+    found = solve(cut.Problem(risk, groups.with_lam(0.99 * largest))).x[:10]
+    assert np.count_nonzero(found.reshape(5, 2).any(axis=1)) == 1
+
+
 def test_the_largest_weight_of_a_loss_with_kinks_is_not_known():
     X, y = data(Hinge(), "csr", 30, 10)
     with pytest.raises(cut.MissingCapabilityError, match="without kinks"):
@@ -190,7 +205,7 @@ class Kinked(ScalarLoss):
         (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared(), blocks=2), cut.L1(0.1)), "one block"),
         (lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L2(0.1)), "is smooth"),
         (
-            lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.GroupLasso([[0, 1], [2, 3]], 0.1)),
+            lambda X, y: cut.Problem(cut.LinearRisk(X, y, Squared()), cut.LInf(0.1)),
             "bounds of the coord",
         ),
         (
