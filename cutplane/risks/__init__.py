@@ -13,6 +13,7 @@ from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
 from cutplane.risks.oracle import OracleRisk, risk
 from cutplane.risks.ordinal import OrdinalRisk
+from cutplane.risks.ranking import RankingRisk
 
 __all__ = [
     "AffineRisk",
@@ -28,6 +29,7 @@ __all__ = [
     "OnDemandRisk",
     "OracleRisk",
     "OrdinalRisk",
+    "RankingRisk",
     "Risk",
     "WeightedSum",
     "autodiff_risk",

@@ -1,0 +1,1 @@
+"""Measures of how well scores tell two labels apart."""
