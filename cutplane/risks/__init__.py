@@ -8,6 +8,7 @@ from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.maximum import Maximum, maximum
+from cutplane.risks.measure import MeasureRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
@@ -24,6 +25,7 @@ __all__ = [
     "LinearObjective",
     "LinearRisk",
     "Maximum",
+    "MeasureRisk",
     "MulticlassRisk",
     "NoveltyRisk",
     "OnDemandRisk",

@@ -1,0 +1,263 @@
+import pickle
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from vector_risks import LAYOUTS, features
+
+import cutplane as cut
+from cutplane import L2, MeasureRisk, Problem, RankingRisk, Status
+from cutplane.exceptions import InvalidInputError
+from cutplane.measures import (
+    FBeta,
+    Measure,
+    PrecisionAt,
+    PrecisionRecallBreakEven,
+    RecallAt,
+    RocArea,
+    TableMeasure,
+)
+from cutplane.runtime.compiling import compiling_at
+from cutplane.testing import check_risk
+
+N = 4
+
+
+class BalancedError(TableMeasure):
+    concave = True
+
+    def loss(self, true_positives, false_positives, positives, negatives):
+        return 0.5 * (1.0 - true_positives / positives) + 0.5 * false_positives / negatives
+
+
+class Matthews(TableMeasure):
+    """Of no useful shape: it is searched whole."""
+
+    def loss(self, true_positives, false_positives, positives, negatives):
+        a, b = true_positives, false_positives
+        c, d = positives - a, negatives - b
+        size = np.sqrt(np.maximum((a + b) * (a + c) * (d + b) * (d + c), 1.0))
+        return 0.5 - 0.5 * (a * d - b * c) / size
+
+
+class SquaredErrors(TableMeasure):
+    """Wrong: it says that it is concave in the false positives."""
+
+    concave = True
+
+    def loss(self, true_positives, false_positives, positives, negatives):
+        return (false_positives / negatives - 0.5) ** 2 + 1.0 - true_positives / positives
+
+
+TABLES = [
+    FBeta(),
+    FBeta(0.3),
+    FBeta(2.0),
+    PrecisionAt(1),
+    PrecisionAt(3),
+    PrecisionAt(6),
+    RecallAt(2),
+    PrecisionRecallBreakEven(),
+    BalancedError(),
+    Matthews(),
+]
+
+
+def labellings(measure, y):
+    """Every labelling that is compared, with its loss, by the definition."""
+    P, m = int((y > 0).sum()), len(y)
+    k = measure.predicted(P, m - P)
+    for v in product([-1.0, 1.0], repeat=m):
+        v = np.array(v)
+        a, b = int(((v > 0) & (y > 0)).sum()), int(((v > 0) & (y < 0)).sum())
+        if k is None or a + b == k:
+            yield v, float(measure.loss(a, b, P, m - P))
+
+
+def plain(measure, y, z):
+    return max(loss + (v - y) @ z / len(y) for v, loss in labellings(measure, y))
+
+
+def instance(seed=0, m=40):
+    rng = np.random.default_rng(seed)
+    X = features(rng, m, N)
+    y = np.where(X @ rng.standard_normal(N) + 0.5 * rng.standard_normal(m) > 0.6, 1.0, -1.0)
+    return X, y, rng
+
+
+@pytest.mark.parametrize("share", [0.0, np.inf])
+@pytest.mark.parametrize("measure", TABLES, ids=repr)
+def test_the_search_finds_the_worst_labelling(measure, share):
+    """By brute force, with ties among scores, on at most 8 examples and every number of positives."""
+    rng = np.random.default_rng(5)
+    with compiling_at(share):
+        for m, P in [(6, 1), (6, 5), (8, 3), (8, 5), (8, 4)]:
+            y = rng.permutation(np.where(np.arange(m) < P, 1.0, -1.0))
+            f = MeasureRisk(np.eye(m), y, measure)
+            for z in (rng.standard_normal(m), rng.integers(-2, 3, m) / 2.0, np.zeros(m), 5.0 * y):
+                value, slope = f.oracle(z)
+                assert value == pytest.approx(plain(measure, y, z), abs=1e-13)
+                assert any(
+                    np.allclose(slope, (v - y) / m) and loss + (v - y) @ z / m == pytest.approx(value)
+                    for v, loss in labellings(measure, y)
+                )
+                assert value >= f.infima[0] - 1e-13
+
+
+@pytest.mark.parametrize("measure", [FBeta(), FBeta(0.3), FBeta(2.0), BalancedError()], ids=repr)
+def test_bisection_finds_what_the_whole_table_holds(measure):
+    """On sizes that brute force does not reach: two classes of many sizes, scores tied and not."""
+    rng = np.random.default_rng(6)
+    for m in (30, 61, 200):
+        for P in (1, m // 7, m // 2, m - 1):
+            y = rng.permutation(np.where(np.arange(m) < P, 1.0, -1.0))
+            for z in (m * rng.standard_normal(m), rng.standard_normal(m) + y, rng.integers(-3, 4, m) / 4.0):
+                loss, u = measure.most_violated(z, y > 0)
+                a, b = np.meshgrid(np.arange(P + 1), np.arange(m - P + 1), indexing="ij")
+                best = np.append(0.0, np.cumsum(np.sort(z[y < 0])[::-1]))
+                worst = np.append(0.0, np.cumsum(np.sort(z[y > 0])))
+                sums = measure.loss(a, b, P, m - P) + 2.0 / m * (best[b] - worst[P - a])
+                assert loss + u @ z == pytest.approx(sums.max(), rel=1e-12, abs=1e-12)
+
+
+def test_roc_area_is_the_ranking_risk_of_two_levels():
+    X, y, rng = instance()
+    f, g = MeasureRisk(X, y, RocArea()), RankingRisk(X, y)
+    for x in (np.zeros(N), rng.standard_normal(N), 0.1 * rng.standard_normal(N)):
+        assert f(x) == pytest.approx(g(x), rel=1e-13)
+        np.testing.assert_allclose(f.oracle(x)[1], g.oracle(x)[1], atol=1e-13)
+
+
+def test_roc_area_at_its_kinks_is_below_by_brute_force():
+    """The pairs counted twice: as pairs, and as the orders of a positive and a negative."""
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        m = int(rng.integers(2, 8))
+        y = np.where(rng.permutation(m) < rng.integers(1, m), 1.0, -1.0)
+        z = rng.integers(-3, 4, m) / 2.0
+        losses = np.maximum(0.0, 1.0 - np.subtract.outer(z[y > 0], z[y < 0]))
+        assert MeasureRisk(np.eye(m), y, RocArea())(z) == pytest.approx(losses.mean())
+
+
+@pytest.mark.parametrize("measure", [*TABLES, RocArea()], ids=repr)
+def test_checks_find_nothing_wrong(measure):
+    X, y, _ = instance(3)
+    assert check_risk(MeasureRisk(X, y, measure))
+    if not measure.ranks:
+        assert check_risk(MeasureRisk(X, y, measure, intercept=True))
+
+
+def test_checks_find_a_measure_that_is_not_concave():
+    X, y, _ = instance(3)
+    assert not check_risk(MeasureRisk(X, y, SquaredErrors()), scale=0.3, raise_on_failure=False)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_layouts_give_the_same(layout, dtype):
+    X, y, rng = instance()
+    X = X.astype(dtype)
+    x = rng.standard_normal(N + 1)
+    f = MeasureRisk(LAYOUTS[layout](X), y, FBeta(), intercept=True)
+    loss, u = FBeta().most_violated(X.astype(np.float64) @ x[:-1] + x[-1], y > 0)
+    value, slope = f.oracle(x)
+    assert value == pytest.approx(loss + u @ (X.astype(np.float64) @ x[:-1] + x[-1]), rel=1e-12)
+    np.testing.assert_allclose(slope, np.append(u @ X.astype(np.float64), u.sum()), atol=1e-14)
+
+
+@pytest.mark.parametrize("measure", [FBeta(), FBeta(0.5), PrecisionAt(4), RocArea()], ids=repr)
+def test_gradient_by_finite_differences(measure):
+    X, y, rng = instance(4)
+    f = MeasureRisk(X, y, measure)
+    x = rng.standard_normal(N)
+    slope = f.oracle(x)[1]
+    for j in range(N):
+        step = 1e-7 * np.eye(N)[j]
+        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-7
+        assert slope[j] == pytest.approx(ratio, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "measure", [FBeta(), FBeta(0.4), PrecisionAt(2), PrecisionAt(5), BalancedError()], ids=repr
+)
+@pytest.mark.parametrize("method", ["auto", "bmrm", "ocas"])
+def test_the_optimum_is_that_of_all_labellings(measure, method):
+    X, y, _ = instance(7, m=9)
+    w = cp.Variable(N)
+    pieces = [loss + (v - y) @ X @ w / len(y) for v, loss in labellings(measure, y)]
+    expected = cp.Problem(cp.Minimize(cp.maximum(*pieces) + 0.05 * cp.sum_squares(w))).solve(
+        solver=cp.CLARABEL
+    )
+    result = Problem(MeasureRisk(X, y, measure), L2(0.1)).solve(method, tol=1e-6)
+    assert result.status is Status.OPTIMAL and result.certificate.verify().valid
+    assert result.objective == pytest.approx(expected, rel=2e-6, abs=1e-8)
+
+
+def test_a_measure_of_ones_own_search_is_solved():
+    """Hamming loss: the hinge loss of each example, found without a table."""
+
+    class Hamming(Measure):
+        def most_violated(self, scores, positive):
+            y = np.where(positive, 1.0, -1.0)
+            wrong = y * scores < 1.0
+            return wrong.mean(), -y * wrong / len(y)
+
+    X, y, _ = instance(2)
+    result = Problem(MeasureRisk(X, y, Hamming(), intercept=True), L2(0.1)).solve(tol=1e-6)
+    hinge = cut.LinearRisk(X, y, cut.losses.Hinge(), intercept=True)
+    assert result.objective == pytest.approx(Problem(hinge, L2(0.1)).solve(tol=1e-6).objective, rel=1e-5)
+
+
+def test_infima_are_those_of_the_labels_themselves():
+    X, y, _ = instance()
+    P = int((y > 0).sum())
+    least = {PrecisionAt(P): 0.0, PrecisionAt(P + 1): -np.inf, RecallAt(P - 1): -np.inf, Matthews(): 0.0}
+    for measure, infimum in {FBeta(): 0.0, RocArea(): 0.0, **least}.items():
+        assert MeasureRisk(X, y, measure).infima.tolist() == [infimum]
+
+
+def test_pickles_and_shows_itself():
+    X, y, rng = instance()
+    f = MeasureRisk(X, y, FBeta(2.0), intercept=True)
+    g = pickle.loads(pickle.dumps(f))
+    x = rng.standard_normal(N + 1)
+    assert (
+        g(x) == f(x) and repr(g) == repr(f) == "MeasureRisk(FBeta(beta=2.0), 40 x 4 dense float64, intercept)"
+    )
+
+
+class NotANumber(TableMeasure):
+    def loss(self, true_positives, false_positives, positives, negatives):
+        return np.nan * true_positives + false_positives
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": [1, 1, 1, 1]}, "labels of both signs, but every y is 1"),
+        ({"y": [0, 1, 1, 0]}, "pass 2.0 . y - 1.0"),
+        ({"y": [1, -1]}, r"one label per row of X, shape \(4,\)"),
+        ({"measure": "f1"}, "measure such as cutplane.measures.FBeta.., got 'f1'"),
+        ({"measure": FBeta}, r"did you mean FBeta\(\)"),
+        (
+            {"measure": PrecisionAt(5)},
+            r"PrecisionAt\(k=5\) needs at least 5 examples, got 4; pass a smaller k",
+        ),
+        ({"measure": RocArea(), "intercept": True}, "order of the scores alone"),
+        ({"intercept": 1}, "intercept must be True or False"),
+    ],
+    ids=str,
+)
+def test_wrong_input_is_named(arguments, message):
+    given = {"X": np.eye(4), "y": [1, -1, 1, -1], "measure": FBeta(), **arguments}
+    with pytest.raises(InvalidInputError, match=message):
+        MeasureRisk(**given)
+
+
+def test_wrong_parameters_and_losses_are_named():
+    for make in (lambda: FBeta(0.0), lambda: PrecisionAt(0), lambda: RecallAt(2.5)):
+        with pytest.raises(InvalidInputError, match=r"FBeta.beta|PrecisionAt.k|RecallAt.k"):
+            make()
+    with pytest.raises(InvalidInputError, match=r"NotANumber.* is nan with 0 true and 0 false positives"):
+        MeasureRisk(np.eye(4), [1, -1, 1, -1], NotANumber())(np.zeros(4))
