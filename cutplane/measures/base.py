@@ -149,12 +149,13 @@ class TableMeasure(Measure):
         return int(a), int(b)
 
     def _best_for_each(self, a: Array, gains: Array, P: int) -> Array:
-        """Return the best number of false positives for each number of true ones, by bisection."""
+        """Return the best number of false positives for each number of true ones: until the sum falls."""
         N = gains.size
-        low, high = np.zeros_like(a), np.full_like(a, N)
-        for _ in range(N.bit_length()):
-            middle = np.minimum((low + high) // 2, N - 1)
-            rise = self.loss(a, middle + 1, P, N) - self.loss(a, middle, P, N) + gains[middle]
-            rises = (rise > 0.0) & (low < high)
-            low, high = np.where(rises, middle + 1, low), np.where(rises, high, np.minimum(middle, high))
-        return low
+        bits = N.bit_length()
+        gains = np.append(gains, np.full((1 << bits) - N, -np.inf))
+        b = np.zeros_like(a)
+        for k in reversed(range(bits)):
+            last = b + ((1 << k) - 1)
+            after = self.loss(a, np.minimum(last + 1, N), P, N)
+            b += (after - self.loss(a, np.minimum(last, N), P, N) + gains[last] > 0.0).astype(b.dtype) << k
+        return b
