@@ -247,7 +247,6 @@ class NotANumber(TableMeasure):
         ({"measure": RocArea(), "intercept": True}, "order of the scores alone"),
         ({"intercept": 1}, "intercept must be True or False"),
     ],
-    ids=str,
 )
 def test_wrong_input_is_named(arguments, message):
     given = {"X": np.eye(4), "y": [1, -1, 1, -1], "measure": FBeta(), **arguments}

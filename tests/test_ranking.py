@@ -7,9 +7,9 @@ from covering import covering
 from scipy import sparse
 from vector_risks import LAYOUTS, features
 
-from cutplane import L2, Direct, LinearRisk, Problem, RankingRisk, Status
+from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, maximum
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.losses import Hinge
+from cutplane.losses import Hinge, Squared
 from cutplane.measures.passes import order_within, wrong_pairs
 from cutplane.runtime.compiling import compiling_at
 from cutplane.testing import check_risk
@@ -245,9 +245,30 @@ def test_the_conic_form_is_withheld_where_pairs_are_many():
         ({"cost": np.zeros((3, 3))}, "two rows of a positive cost"),
         ({"X": np.empty((0, 2))}, "at least one row"),
     ],
-    ids=str,
 )
 def test_wrong_input_is_named(arguments, message):
     given = {"X": sparse.eye_array(4).tocsr(), "relevance": [0, 1, 2, 2], **arguments}
     with pytest.raises(InvalidInputError, match=message):
         RankingRisk(**given)
+
+
+def test_a_search_takes_three_evaluations_at_most_and_keeps_their_cuts(monkeypatch):
+    X, relevance, _ = instance(9, m=80)
+    found, search = [], RankingRisk.largest_piece
+
+    def counted(risk, scores):
+        found.append(search(risk, scores))
+        return found[-1]
+
+    monkeypatch.setattr(RankingRisk, "largest_piece", counted)
+    result = Problem(RankingRisk(X, relevance), L2(1e-3)).solve(OCAS(), tol=1e-5)
+    assert result.status is Status.OPTIMAL and result.n_iter > 5
+    assert len(found) <= 1 + 5 * result.n_iter  # the minimiser of the model, three on the line, the next cut
+    assert result.history[-1].n_cuts >= len({u.tobytes() for _, u in found}) - 1
+
+
+def test_a_line_of_pieces_is_costly_if_one_is():
+    X, relevance, rng = instance()
+    f, g = RankingRisk(X, relevance), LinearRisk(X, relevance, Squared())
+    for risk, costly in ((f, True), (2.0 * f, True), (g + f, True), (maximum(f, g), True), (g + g, False)):
+        assert risk.line(*map(risk.image, rng.standard_normal((2, N)))).costly is costly

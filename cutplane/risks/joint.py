@@ -86,7 +86,7 @@ class JointRisk(ImagedRisk):
             z = self.combine(z0, z1, t)
             return z.value, float((z.piece[1] * step).sum())
 
-        return Line(evaluate)
+        return Line(evaluate, costly=True)
 
     def cancelled(self, z: Scored) -> float:
         """Return the size of the terms that the value is a sum of."""
