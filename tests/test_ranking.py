@@ -125,8 +125,8 @@ def test_order_within_sorts(m):
             np.testing.assert_array_equal(scores[order], scores[np.lexsort((scores, groups))])
 
 
-def test_threads_and_costs_of_one_give_the_same():
-    """Many queries, so that the pass is split; a matrix of ones is no costs at all."""
+def test_threads_tables_and_trees_give_the_same():
+    """Many queries, so that the pass is split; a matrix of ones is no costs at all, and a tree counts too."""
     m = 20_000
     rng = np.random.default_rng(4)
     X, relevance, ids = rng.standard_normal((m, 3)), rng.integers(0, 3, m), rng.integers(0, 900, m)
@@ -137,7 +137,7 @@ def test_threads_and_costs_of_one_give_the_same():
     order = np.lexsort((z, ids))
     starts = np.append(0, np.cumsum(np.bincount(ids)))
     u = np.empty(m)
-    wrong = wrong_pairs(z, order, starts, relevance, 3, np.empty((0, 0)), 0, 900, u)
+    wrong = wrong_pairs(z, order, starts, relevance, 3, np.empty((0, 0, 0)), 0, 900, u)
     for risk in (f, g):
         value, slope = risk.oracle(x)
         assert value == pytest.approx((wrong + u @ z) / f.total, rel=1e-12)
@@ -187,12 +187,15 @@ def test_two_levels_are_the_hinge_loss_of_differences():
 
 
 def test_costs_of_real_relevance_and_many_levels():
-    """As many levels as rows, none of them an integer."""
+    """As many levels as rows, none of them an integer: a tree counts them."""
     X, _, rng = instance(7)
     relevance = rng.standard_normal(M)
-    f = RankingRisk(X, relevance, GROUPS["sizes"])
-    x = rng.standard_normal(N)
-    assert f(x) == pytest.approx(plain(X @ x, pairs(relevance, GROUPS["sizes"], None))[0], rel=1e-12)
+    for groups in (None, GROUPS["sizes"]):
+        f = RankingRisk(X, relevance, groups)
+        x = rng.standard_normal(N)
+        value, u = plain(X @ x, pairs(relevance, groups, None))
+        assert f(x) == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(f.oracle(x)[1], X.T @ u, atol=1e-12)
 
 
 def test_a_query_without_a_pair_adds_nothing_and_ties_cost_one():

@@ -79,59 +79,44 @@ def _below(tree, level):
 
 
 @routine
-def _cost_below(counts, costs, level):
-    total = 0.0
-    for k in range(level):
-        total += counts[k] * costs[k, level]
-    return total
-
-
-@routine
-def _cost_above(counts, costs, level):
-    total = 0.0
-    for k in range(level + 1, costs.shape[0]):
-        total += counts[k] * costs[level, k]
-    return total
-
-
-@routine
 def wrong_pairs(scores, order, starts, levels, n_levels, costs, low, high, slopes):
     """Sum the costs of the pairs i, j of a group with levels[i] < levels[j] and scores[j] - scores[i] < 1.
 
     Return the sum over the groups low <= g < high; slopes[i] becomes the cost of the pairs in which i is the
-    lower one, less that of those in which it is the higher one. Every pair costs 1 if `costs` is empty.
+    lower one, less that of those in which it is the higher one. costs[0, k, l] for k < l is what a pair of
+    these levels costs, costs[1] the transposed matrix, and all other entries are 0; if there are no costs,
+    every pair costs 1, and a tree counts levels in place of a table.
     """
-    weighted = costs.shape[0] > 0
-    counts = np.zeros(n_levels if weighted else n_levels + 1)
+    tabled = costs.shape[0] > 0
+    known = np.zeros(n_levels if tabled else n_levels + 1)
     sum_of_all = 0.0
     for g in range(low, high):
         begin, end = starts[g], starts[g + 1]
         z, level = scores[order[begin:end]], levels[order[begin:end]]
         size = end - begin
-        counts[:] = 0.0
-        known = size
+        known[:] = 0.0
+        next_one = size - 1
         for j in range(size - 1, -1, -1):
-            while known > 0 and z[j] - z[known - 1] < 1.0:
-                known -= 1
-                if weighted:
-                    counts[level[known]] += 1.0
+            while next_one >= 0 and z[j] - z[next_one] < 1.0:
+                if tabled:
+                    for k in range(n_levels):
+                        known[k] += costs[0, level[next_one], k]
                 else:
-                    _enter(counts, level[known])
-            wrong = _cost_below(counts, costs, level[j]) if weighted else _below(counts, level[j])
+                    _enter(known, level[next_one])
+                next_one -= 1
+            wrong = known[level[j]] if tabled else _below(known, level[j])
             sum_of_all += wrong
             slopes[order[begin + j]] = -wrong
-        counts[:] = 0.0
-        known = 0
+        known[:] = 0.0
+        next_one = 0
         for i in range(size):
-            while known < size and z[known] - z[i] < 1.0:
-                if weighted:
-                    counts[level[known]] += 1.0
+            while next_one < size and z[next_one] - z[i] < 1.0:
+                if tabled:
+                    for k in range(n_levels):
+                        known[k] += costs[1, level[next_one], k]
                 else:
-                    _enter(counts, level[known])
-                known += 1
-            if weighted:
-                wrong = _cost_above(counts, costs, level[i])
-            else:
-                wrong = known - _below(counts, level[i] + 1)
+                    _enter(known, level[next_one])
+                next_one += 1
+            wrong = known[level[i]] if tabled else next_one - _below(known, level[i] + 1)
             slopes[order[begin + i]] += wrong
     return sum_of_all

@@ -9,6 +9,8 @@ import numpy as np
 from cutplane.measures.base import Measure
 from cutplane.pieces.validation import Array
 
+_COSTS = np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]])
+
 
 @dataclass(frozen=True)
 class RocArea(Measure):
@@ -35,7 +37,7 @@ class RocArea(Measure):
         labels, starts = positive.astype(np.int64), np.array([0, m])
         order = order_within(scores, np.zeros(m, np.int64), starts)
         u = np.empty(m)
-        wrong = wrong_pairs(scores, order, starts, labels, 2, np.empty((0, 0)), 0, 1, u)
+        wrong = wrong_pairs(scores, order, starts, labels, 2, _COSTS, 0, 1, u)
         pairs = float(P) * (m - P)
         return wrong / pairs, u / pairs
 

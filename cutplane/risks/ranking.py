@@ -24,6 +24,9 @@ from cutplane.runtime.threads import run_chunks
 _MOST_PAIRS = 100_000
 """Pairs of a conic programme at most: it has a row for each, and takes about a second then."""
 
+_FEW_LEVELS = 16
+"""Levels for which a table of counts, two cache lines, is faster than a tree."""
+
 _COST = 40.0
 """Nanoseconds for a row in the search for pairs."""
 
@@ -90,7 +93,7 @@ class RankingRisk(JointRisk):
     _queries: Array = field(init=False)
     _starts: Array = field(init=False)
     _levels: Array = field(init=False)
-    _costs: Array = field(init=False)
+    _tables: Array = field(init=False)
 
     def __post_init__(self) -> None:
         X = as_matrix(self.X)
@@ -98,14 +101,16 @@ class RankingRisk(JointRisk):
         relevance = as_vector("relevance", self.relevance, m)
         queries = _as_queries(self.groups, m)
         values, levels = np.unique(relevance, return_inverse=True)
-        costs = _as_costs(self.cost, values)
         starts = np.append(0, np.cumsum(np.bincount(queries)))
         query_of, level_of, inverse, counts = _cells(queries, levels)
         total = n_pairs = _count_pairs(starts, counts)
-        if costs.size:
-            total = _sum_costs(query_of, level_of, counts, costs)
-        else:
+        if self.cost is None:
             levels = (np.arange(counts.size) - np.searchsorted(query_of, query_of))[inverse]
+            n_levels = 1 + int(levels.max())
+            costs = np.triu(np.ones((n_levels, n_levels)), 1) if n_levels <= _FEW_LEVELS else None
+        else:
+            costs = _as_costs(self.cost, values)
+            total = _sum_costs(query_of, level_of, counts, costs)
         if not total > 0.0:
             wanted = "a positive cost" if n_pairs else "different relevance"
             raise InvalidInputError(
@@ -123,7 +128,7 @@ class RankingRisk(JointRisk):
             _queries=queries,
             _starts=starts,
             _levels=levels,
-            _costs=costs,
+            _tables=np.empty((0, 0, 0)) if costs is None else np.stack([costs, costs.T]),
         )
 
     def __repr__(self) -> str:
@@ -149,12 +154,12 @@ class RankingRisk(JointRisk):
         from cutplane.measures.passes import order_within, wrong_pairs
 
         order = order_within(scores, self._queries, self._starts)
-        n_levels = 1 + int(self._levels.max())
+        n_levels = self._tables.shape[1] or 1 + int(self._levels.max())
         slopes = np.empty(scores.size)
 
         def count(part: tuple[int, int]) -> float:
             return wrong_pairs(
-                scores, order, self._starts, self._levels, n_levels, self._costs, *part, slopes
+                scores, order, self._starts, self._levels, n_levels, self._tables, *part, slopes
             )
 
         wrong = sum(run_chunks(count, self._chunks))
@@ -187,7 +192,7 @@ class RankingRisk(JointRisk):
             i, j = np.nonzero(self._levels[mine, np.newaxis] < self._levels[mine])
             pairs.append(np.stack([mine[i], mine[j]]))
         lower, higher = np.concatenate(pairs, axis=1)
-        costs = self._costs[self._levels[lower], self._levels[higher]] if self._costs.size else 1.0
+        costs = self._tables[0, self._levels[lower], self._levels[higher]] if self._tables.size else 1.0
         return lower, higher, np.broadcast_to(costs, lower.shape)
 
 
@@ -209,9 +214,7 @@ def _as_queries(groups: Any, m: int) -> Array:
 
 
 def _as_costs(cost: Any, values: Array) -> Array:
-    """Return the costs of pairs of levels, shape (R, R); empty if each costs 1."""
-    if cost is None:
-        return np.empty((0, 0))
+    """Return the costs of pairs of levels, shape (R, R), in the upper triangle."""
     if isinstance(cost, str) and cost == "gain":
         cost = _gain
     size = values.size
