@@ -164,9 +164,8 @@ def thresholds(X, y):
 
 def scaling():
     """Print milliseconds of a value and a subgradient against the number of examples of 20 features."""
-    print(
-        "| examples | pairs, queries of 100, 3 levels | ROC area | F1 | of a hinge loss |\n|---|---|---|---|---|"
-    )
+    print("| examples | pairs, queries of 100, 3 levels | ROC area | F1 | of a hinge loss |")
+    print("|---|---|---|---|---|")
     for m in (10_000, 100_000, 1_000_000):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((m, 20))

@@ -4,10 +4,14 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import StandardScaler
 from vector_risks import LAYOUTS, features
 
 import cutplane as cut
 from cutplane import L2, MeasureRisk, Problem, RankingRisk, Status
+from cutplane.estimators import MeasureClassifier
 from cutplane.exceptions import InvalidInputError
 from cutplane.measures import (
     FBeta,
@@ -260,3 +264,68 @@ def test_wrong_parameters_and_losses_are_named():
             make()
     with pytest.raises(InvalidInputError, match=r"NotANumber.* is nan with 0 true and 0 false positives"):
         MeasureRisk(np.eye(4), [1, -1, 1, -1], NotANumber())(np.zeros(4))
+
+
+def rare(seed=0, m=400):
+    """Few positives among many negatives, not separable."""
+    X = np.random.default_rng(seed).standard_normal((m, 3))
+    noise = np.random.default_rng(seed + 1).standard_normal(m)
+    return X, np.where(X @ [1.0, 1.0, 0.0] + noise > 2.8, "yes", "no")
+
+
+def test_the_classifier_solves_the_problem_of_its_risk():
+    X, y = rare()
+    signs = np.where(y == "yes", 1.0, -1.0)
+    for regularize, free in ((True, 1.0), (False, 0.0)):
+        model = MeasureClassifier(FBeta(2.0), alpha=1e-2, tol=1e-5, regularize_intercept=regularize).fit(X, y)
+        regularizer = L2(1e-2, weights=[1.0, 1.0, 1.0, free])
+        risk = MeasureRisk(X, signs, FBeta(2.0), intercept=True)
+        expected = Problem(risk, regularizer).solve(tol=1e-5, x0=np.ones(4))
+        assert model.objective_ == pytest.approx(expected.objective, rel=2e-5)
+        assert model.result_.certificate.verify().valid
+        assert model.coef_.shape == (1, 3) and model.intercept_.shape == (1,)
+        chosen = X @ model.coef_[0] + model.intercept_[0] > 0.0
+        np.testing.assert_array_equal(model.predict(X), np.where(chosen, "yes", "no"))
+
+
+def test_training_for_f1_beats_the_threshold_that_errors_choose():
+    X, y = rare(m=2000)
+    found = {
+        name: f1_score(y, model.fit(X, y).predict(X), pos_label="yes")
+        for name, model in {
+            "f1": MeasureClassifier("f1", alpha=1e-4),
+            "errors": cut.estimators.LinearClassifier("hinge", alpha=1e-4),
+        }.items()
+    }
+    assert found["f1"] > found["errors"] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("measure", "chosen"), [("roc_area", 0), ("break_even", 0), (PrecisionAt(10), 10), (RecallAt(400), 400)]
+)
+def test_measures_of_an_order_predict_as_many_as_they_should(measure, chosen):
+    X, y = rare()
+    model = MeasureClassifier(measure, alpha=1e-2).fit(X, y)
+    assert (model.predict(X) == "yes").sum() == (chosen or (y == "yes").sum())
+    plain = MeasureClassifier(measure, alpha=1e-2, fit_intercept=False).fit(X, y)
+    assert plain.intercept_.tolist() == [0.0]
+    np.testing.assert_array_equal(plain.coef_, model.coef_)
+
+
+def test_a_classifier_of_a_measure_of_ones_own():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = MeasureClassifier(BalancedError(), "l1", alpha=1e-2).fit(X, y)
+    assert model.score(X, y) > 0.95 and np.count_nonzero(model.coef_) < 30
+
+
+def test_what_the_classifier_refuses():
+    X, y = rare()
+    for model, labels, message in (
+        (MeasureClassifier("f2"), y, r"measure must be one of \['break_even', 'f1', 'roc_area'\]"),
+        (MeasureClassifier(alpha=0.0), y, "alpha must be in"),
+        (MeasureClassifier(), np.arange(400) % 3, "Only binary classification is supported .* 3 classes"),
+        (MeasureClassifier(PrecisionAt(401)), y, "needs at least 401 examples, got 400"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            model.fit(X, labels)

@@ -5,9 +5,13 @@ import numpy as np
 import pytest
 from covering import covering
 from scipy import sparse
+from sklearn import config_context
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_score
 from vector_risks import LAYOUTS, features
 
 from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, maximum
+from cutplane.estimators import LinearRanker
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Hinge, Squared
 from cutplane.measures.passes import order_within, wrong_pairs
@@ -275,3 +279,50 @@ def test_a_line_of_pieces_is_costly_if_one_is():
     f, g = RankingRisk(X, relevance), LinearRisk(X, relevance, Squared())
     for risk, costly in ((f, True), (2.0 * f, True), (g + f, True), (maximum(f, g), True), (g + g, False)):
         assert risk.line(*map(risk.image, rng.standard_normal((2, N)))).costly is costly
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_accuracy_is_the_share_of_pairs_in_order(cost):
+    X, relevance, _ = instance()
+    X = X.round()  # ties
+    for x in (np.zeros(N), np.arange(N) - 2.0):
+        z, found = X @ x, pairs(relevance, GROUPS["ids"], COSTS[cost])
+        right = sum(price * (0.5 + 0.5 * np.sign(z[j] - z[i])) for i, j, price in found)
+        risk = RankingRisk(X, relevance, GROUPS["ids"], COSTS[cost])
+        assert risk.accuracy(x) == pytest.approx(right / risk.total)
+    y = np.where(relevance > 1, 1, 0)
+    assert RankingRisk(X, y).accuracy(x) == pytest.approx(roc_auc_score(y, z))
+
+
+@pytest.mark.parametrize("layout", ["C", "csr", "csc"])
+def test_the_ranker_solves_the_problem_of_its_risk(layout):
+    X, relevance, _ = instance(5, m=60)
+    ids = np.arange(60) // 9
+    X = LAYOUTS[layout](X)
+    model = LinearRanker(alpha=1e-2, cost="gain", tol=1e-6).fit(X, relevance, groups=ids)
+    risk = RankingRisk(X, relevance, ids, "gain")
+    result = Problem(risk, L2(1e-2)).solve(tol=1e-6)
+    assert model.objective_ == pytest.approx(result.objective, rel=2e-6)
+    assert model.result_.certificate.verify().valid and model.gap_ <= 1e-6
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_)
+    assert model.score(X, relevance, groups=ids) == model.result_.certificate.problem.risk.accuracy(
+        model.coef_
+    )
+    sizes = LinearRanker(alpha=1e-2, cost="gain", tol=1e-6).fit(X, relevance, groups=np.bincount(ids))
+    np.testing.assert_array_equal(sizes.coef_, model.coef_)
+
+
+def test_cross_validation_keeps_queries_together():
+    X, _, rng = instance(5, m=120)
+    ids, w = np.arange(120) // 10, rng.standard_normal(N)
+    relevance = np.floor(X @ w + 0.1 * rng.standard_normal(120)).clip(-1, 2)
+    with config_context(enable_metadata_routing=True):
+        model = LinearRanker().set_fit_request(groups=True).set_score_request(groups=True)
+        scores = cross_val_score(model, X, relevance, cv=GroupKFold(3), params={"groups": ids})
+    assert scores.shape == (3,) and scores.min() > 0.9
+
+
+def test_an_l1_penalty_leaves_zeros():
+    X, relevance, _ = instance(5, m=60)
+    model = LinearRanker("l1", alpha=0.05).fit(X, relevance)
+    assert 0 < np.count_nonzero(model.coef_) < N

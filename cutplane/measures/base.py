@@ -49,6 +49,10 @@ class Measure(ABC):
             A function of v that is zero at v = y.
         """
 
+    def predicted(self, positives: int, negatives: int) -> int | None:
+        """Return how many examples every labelling calls positive; None if that is free."""
+        return None
+
     def infimum(self, positives: int, negatives: int) -> float:
         """Return what the largest sum is at least, whatever the scores: Delta(y, y) if v = y is possible."""
         return -np.inf
@@ -93,10 +97,6 @@ class TableMeasure(Measure):
     @abstractmethod
     def loss(self, true_positives: Any, false_positives: Any, positives: int, negatives: int) -> Any:
         """Return Delta, finite, for arrays of the two counts that broadcast against each other."""
-
-    def predicted(self, positives: int, negatives: int) -> int | None:
-        """Return how many examples every labelling calls positive; None if that is free."""
-        return None
 
     def infimum(self, positives: int, negatives: int) -> float:
         """Return the loss of the labels themselves, if they are possible."""

@@ -149,6 +149,26 @@ class RankingRisk(JointRisk):
         """0, shape (1,)."""
         return np.zeros(1)
 
+    def accuracy(self, x: Array) -> float:
+        """Return the share of the pairs that w = x orders rightly, weighted by their costs; a tie is half.
+
+        Of one query with two levels it is the area under the ROC curve.
+
+        Parameters
+        ----------
+        x : ndarray of shape (dim,)
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> risk = cut.RankingRisk(np.array([[1.0], [3.0], [2.0]]), [0, 1, 2])
+        >>> round(risk.accuracy(np.ones(1)), 6)
+        0.666667
+        """
+        ranks = np.unique(self.image(x).scores, return_inverse=True)[1].astype(np.float64)
+        wrong, right = self.largest_piece(ranks)[0], self.largest_piece(-ranks)[0]  # ties are in both
+        return 0.5 * (1.0 + right - wrong)
+
     def largest_piece(self, scores: Array) -> tuple[float, Array]:
         """Return the share of the pairs with a positive loss, and the slope of their losses in the scores."""
         from cutplane.measures.passes import order_within, wrong_pairs
