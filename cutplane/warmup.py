@@ -69,6 +69,7 @@ def _linear() -> Iterator[object]:
             yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.NoveltyRisk(data, 0.1), cut.L2(1.0)).solve(max_iter=20)
+        yield cut.Problem(cut.RankingRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
 
 
 def _kernels() -> Iterator[object]:

@@ -46,7 +46,6 @@ class Measure(ABC):
         -------
         loss : float
         u : ndarray of shape (m,)
-            A function of v that is zero at v = y.
         """
 
     def predicted(self, positives: int, negatives: int) -> int | None:
@@ -66,7 +65,8 @@ class TableMeasure(Measure):
 
     A subclass implements `loss`. With a number of predicted positives that is fixed (`predicted`) the search
     takes O(m) operations beside the sort of the scores; with `concave` set O(P log N), for P positives and N
-    negatives; else O(P N), which is for some thousand examples.
+    negatives; else O(P N), which is for some thousand examples. If the number of predicted positives is fixed
+    and is not P, y is not among the labellings, and their mean with the best table takes its place [2]_.
 
     Attributes
     ----------
@@ -78,6 +78,8 @@ class TableMeasure(Measure):
     ----------
     .. [1] T. Joachims, "A support vector method for multivariate performance measures", ICML 2005,
        doi:10.1145/1102351.1102399.
+    .. [2] P. Kar, H. Narasimhan, P. Jain, "Surrogate functions for maximizing precision at the top", ICML
+       2015, https://arxiv.org/abs/1505.06813.
 
     Examples
     --------
@@ -99,50 +101,57 @@ class TableMeasure(Measure):
         """Return Delta, finite, for arrays of the two counts that broadcast against each other."""
 
     def infimum(self, positives: int, negatives: int) -> float:
-        """Return the loss of the labels themselves, if they are possible."""
-        if self.predicted(positives, negatives) not in (None, positives):
-            return -np.inf
-        return float(self.loss(np.array([positives]), np.array([0]), positives, negatives)[0])
+        """Return the loss of the labels, or of the best labellings that are compared."""
+        a, b = self._best(positives, negatives)
+        return float(self.loss(np.array([a]), np.array([b]), positives, negatives)[0])
 
     def most_violated(self, scores: Array, positive: Array) -> tuple[float, Array]:
-        """Return the loss of the worst labelling, and (v - y) / m with labels v and y of -1 and 1."""
+        """Return the loss of the worst labelling v, and 2 (v - r) / m for labels 0 and 1.
+
+        r are the labels; or, where they are not among the labellings that are compared, the mean of the best.
+        """
         from cutplane.measures.passes import order_within
 
         m = scores.size
-        N = m - int(positive.sum())
+        P = int(positive.sum())
+        N = m - P
         order = order_within(scores, positive.astype(np.int64), np.array([0, N, m]))
-        negatives, positives = order[:N][::-1], order[N:]
-        gains, costs = (2.0 / m * scores[group] for group in (negatives, positives))
-        a, b = self._worst(gains, costs)
-        loss = float(self.loss(np.array([a]), np.array([b]), m - N, N)[0])
+        negatives, positives = order[:N][::-1], order[N:][::-1]
+        a, b = self._worst(2.0 / m * scores[negatives], 2.0 / m * scores[positives])
+        loss = float(self.loss(np.array([a]), np.array([b]), P, N)[0])
         if not np.isfinite(loss):
             raise InvalidInputError(
-                f"{self!r}.loss is {loss} with {a} true and {b} false positives among {m - N} positives and "
+                f"{self!r}.loss is {loss} with {a} true and {b} false positives among {P} positives and "
                 f"{N} negatives; it must be finite."
             )
-        u = np.zeros(m)
-        u[negatives[:b]] = 2.0 / m
-        u[positives[: m - N - a]] = -2.0 / m
-        return loss, u
+        best = self._best(P, N)
+        u = np.where(positive, -best[0] / P, -best[1] / N)
+        u[positives[:a]] += 1.0
+        u[negatives[:b]] += 1.0
+        return loss, 2.0 / m * u
 
-    def _worst(self, gains: Array, costs: Array) -> tuple[int, int]:
-        """Return the table of the largest loss plus the first b gains less the first P - a costs."""
-        N, P = gains.size, costs.size
-        above, left_out = (np.append(0.0, np.cumsum(numbers)) for numbers in (gains, costs))
-        below = -left_out[::-1]
+    def _best(self, positives: int, negatives: int) -> tuple[int, int]:
+        """Return the table of the best labellings."""
+        k = self.predicted(positives, negatives)
+        return (positives, 0) if k is None else (min(k, positives), max(0, k - positives))
+
+    def _worst(self, negatives: Array, positives: Array) -> tuple[int, int]:
+        """Return the a and b of the largest loss plus the first a of the positives and b of the negatives."""
+        N, P = negatives.size, positives.size
+        false, true = (np.append(0.0, np.cumsum(scores)) for scores in (negatives, positives))
         k = self.predicted(P, N)
         if k is not None:
             a = np.arange(max(0, k - N), min(P, k) + 1)
-            best = int(np.argmax(self.loss(a, k - a, P, N) + below[a] + above[k - a]))
+            best = int(np.argmax(self.loss(a, k - a, P, N) + true[a] + false[k - a]))
             return int(a[best]), k - int(a[best])
         a = np.arange(P + 1)
         if self.concave:
-            b = self._best_for_each(a, gains, P)
-            best = int(np.argmax(self.loss(a, b, P, N) + below + above[b]))
+            b = self._best_for_each(a, negatives, P)
+            best = int(np.argmax(self.loss(a, b, P, N) + true + false[b]))
             return best, int(b[best])
         found = []
         for rows in np.array_split(a, max(1, (P + 1) * (N + 1) // _ROOM)):
-            sums = self.loss(rows[:, np.newaxis], np.arange(N + 1), P, N) + below[rows, np.newaxis] + above
+            sums = self.loss(rows[:, np.newaxis], np.arange(N + 1), P, N) + true[rows, np.newaxis] + false
             best = int(np.argmax(sums))
             found.append((sums.flat[best], rows[0] + best // (N + 1), best % (N + 1)))
         _, a, b = max(found)

@@ -45,13 +45,22 @@ class FBeta(TableMeasure):
 class PrecisionAt(TableMeasure):
     """1 - a / k: the share of negatives among the k examples with the largest scores.
 
-    Unless k is the number of positives, the labels themselves are not among the labellings that are compared,
-    and the risk may be negative, with no lower bound known.
+    All labellings with k positives are compared with y or, if it is none of them, with the mean of the best
+    ones [1]_: k of the P positives, or all of them and k - P negatives. With y itself, as in [2]_, the risk of
+    a k that is much less than P rewards nothing but large scores of all positives. Training for k = P, which
+    is `PrecisionRecallBreakEven`, often gives the better precision at a small k too.
 
     Parameters
     ----------
     k : int
         At least 1, at most the number of examples.
+
+    References
+    ----------
+    .. [1] P. Kar, H. Narasimhan, P. Jain, "Surrogate functions for maximizing precision at the top", ICML
+       2015, https://arxiv.org/abs/1505.06813.
+    .. [2] T. Joachims, "A support vector method for multivariate performance measures", ICML 2005,
+       doi:10.1145/1102351.1102399.
 
     Examples
     --------
@@ -83,8 +92,7 @@ class PrecisionAt(TableMeasure):
 class RecallAt(PrecisionAt):
     """1 - a / P: the share of the P positives that are not among the k examples with the largest scores.
 
-    It is at least 1 - k / P. Unless k is P, the risk has no lower bound that is known, as that of
-    `PrecisionAt`.
+    It is at least 1 - k / P. What the labellings are compared with is that of `PrecisionAt`.
 
     Parameters
     ----------

@@ -22,9 +22,11 @@ class MeasureRisk(JointRisk):
     """f(w) = max over labellings v of Delta(y, v) + (1/m) sum_i (v_i - y_i) <w, x_i>, for a measure Delta.
 
     v and y are vectors of m labels -1 and 1. Where the scores <w, x_i> have the right signs f is small, and
-    f(w) is at least Delta(y, v) for the labels v_i = sign <w, x_i> that w predicts, if they are among those
-    that are compared [1]_. For the area under the ROC curve v is an order of the examples, and f the mean
-    hinge loss of pairs. An evaluation takes one sort of the scores and a search beside the passes over X.
+    f(w) is at least Delta(y, v) for the labels v_i = sign <w, x_i> that w predicts [1]_. For measures of the
+    k largest scores, v has k positives; unless y has too, the mean of the best v takes its place in the sum,
+    and f(w) is at least the loss of the k largest scores. For the area under the ROC curve v is an order of
+    the examples, and f the mean hinge loss of pairs. An evaluation takes one sort of the scores and a search
+    beside the passes over X.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ class MeasureRisk(JointRisk):
 
     @property
     def infima(self) -> Array:
-        """What the measure says, shape (1,): mostly 0; -inf where it knows none."""
+        """What the measure says, shape (1,): 0 for most."""
         return np.array([self._infimum])
 
     def largest_piece(self, scores: Array) -> tuple[float, Array]:
