@@ -226,6 +226,7 @@ PUBLIC = {
     "cutplane.decomposition": cut.decomposition.__all__,
     "cutplane.graphical": cut.graphical.__all__,
     "cutplane.losses": cut.losses.__all__,
+    "cutplane.measures": cut.measures.__all__,
     "cutplane.testing": import_module("cutplane.testing").__all__,
 }
 

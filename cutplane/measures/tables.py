@@ -46,9 +46,9 @@ class PrecisionAt(TableMeasure):
     """1 - a / k: the share of negatives among the k examples with the largest scores.
 
     All labellings with k positives are compared with y or, if it is none of them, with the mean of the best
-    ones [1]_: k of the P positives, or all of them and k - P negatives. With y itself, as in [2]_, the risk of
-    a k that is much less than P rewards nothing but large scores of all positives. Training for k = P, which
-    is `PrecisionRecallBreakEven`, often gives the better precision at a small k too.
+    ones [1]_: k of the P positives, or all of them and k - P negatives. With y itself, as in [2]_, the risk
+    of a k that is much less than P rewards nothing but large scores of all positives. Training for k = P, for
+    which there is `PrecisionRecallBreakEven`, often gives the better precision at a small k too.
 
     Parameters
     ----------
