@@ -5,7 +5,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, fbeta_score, precision_score, recall_score
 from sklearn.preprocessing import StandardScaler
 from vector_risks import LAYOUTS, features
 
@@ -128,6 +128,19 @@ def test_bisection_finds_what_the_whole_table_holds(measure):
                 worst = np.append(0.0, np.cumsum(np.sort(z[y > 0])))
                 sums = measure.loss(a, b, P, m - P) + 2.0 / m * (best[b] - worst[P - a])
                 assert loss + u @ z == pytest.approx(sums.max(), rel=1e-12, abs=1e-12)
+
+
+def test_losses_are_those_of_scikit_learn():
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        y, v = rng.permutation(np.arange(12) < 5), rng.permutation(np.arange(12) < rng.integers(1, 12))
+        table = int((v & y).sum()), int((v & ~y).sum()), 5, 7
+        for beta in (0.3, 1.0, 2.0):
+            assert FBeta(beta).loss(*table) == pytest.approx(1.0 - fbeta_score(y, v, beta=beta))
+        k = int(v.sum())
+        assert PrecisionAt(k).loss(*table) == pytest.approx(1.0 - precision_score(y, v))
+        for measure in (RecallAt(k), PrecisionRecallBreakEven()):
+            assert measure.loss(*table) == pytest.approx(1.0 - recall_score(y, v))
 
 
 def test_roc_area_is_the_ranking_risk_of_two_levels():

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_score
 from vector_risks import LAYOUTS, features
 
-from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, maximum
+from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, load, maximum
 from cutplane.estimators import LinearRanker
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Hinge, Squared
@@ -154,6 +154,24 @@ def test_checks_find_nothing_wrong(cost):
     assert check_risk(RankingRisk(X, relevance, GROUPS["ids"], COSTS[cost]))
 
 
+def test_sums_and_images_of_rankings_pass_the_checks():
+    X, relevance, rng = instance(3)
+    f, g = (RankingRisk(X, relevance, GROUPS[name], "gain") for name in ("ids", "sizes"))
+    assert check_risk(0.5 * f + g @ rng.standard_normal((N, N)))
+    assert check_risk(maximum(f, g))
+
+
+def test_a_path_and_a_file_keep_the_cuts(tmp_path):
+    X, relevance, _ = instance(3)
+    problem = Problem(RankingRisk(X, relevance), L2(1.0))
+    path = problem.path([1.0, 0.1, 0.01], tol=1e-5)
+    for lam, result in zip([1.0, 0.1, 0.01], path.results, strict=True):
+        alone = Problem(problem.risk, L2(lam)).solve(tol=1e-5)
+        assert result.objective == pytest.approx(alone.objective, rel=2e-5)
+    saved = load(path.results[-1].save(tmp_path / "ranking"))
+    assert saved.certificate.verify(Problem(problem.risk, L2(0.01))).valid
+
+
 def test_gradient_by_finite_differences():
     X, relevance, rng = instance(1)
     f = RankingRisk(X, relevance, GROUPS["ids"], "gain")
@@ -168,8 +186,8 @@ def test_gradient_by_finite_differences():
 @pytest.mark.parametrize("method", ["auto", "proximal", "ocas", Direct()], ids=str)
 @pytest.mark.parametrize("cost", [None, "gain"])
 def test_the_optimum_is_that_of_all_pairs(method, cost):
-    X, relevance, _ = instance(5, m=60)
-    ids = np.arange(60) // 9
+    X, relevance, rng = instance(5, m=60)
+    ids = rng.integers(0, 7, 60)
     found = pairs(relevance, ids, cost)
     lower, higher, prices = map(np.array, zip(*found, strict=True))
     w = cp.Variable(N)

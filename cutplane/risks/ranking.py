@@ -205,13 +205,12 @@ class RankingRisk(JointRisk):
 
     def _pairs(self) -> tuple[Array, Array, Array]:
         """Return the lower and the higher row of every pair, and what it costs."""
-        rows = np.argsort(self._queries, kind="stable")
-        pairs = []
-        for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
-            mine = rows[start:end]
-            i, j = np.nonzero(self._levels[mine, np.newaxis] < self._levels[mine])
-            pairs.append(np.stack([mine[i], mine[j]]))
-        lower, higher = np.concatenate(pairs, axis=1)
+        rows = np.lexsort((self._levels, self._queries))
+        cells = self._queries[rows] * (1 + int(self._levels.max())) + self._levels[rows]
+        first = np.searchsorted(cells, cells, side="right")  # of the places with higher rows of the query
+        counts = self._starts[self._queries[rows] + 1] - first
+        places = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        lower, higher = np.repeat(rows, counts), rows[places]
         costs = self._tables[0, self._levels[lower], self._levels[higher]] if self._tables.size else 1.0
         return lower, higher, np.broadcast_to(costs, lower.shape)
 
