@@ -112,8 +112,8 @@ def _graphical() -> Iterator[object]:
 
 
 def _is_loss(piece: object) -> bool:
-    scalar = cut.losses.ScalarLoss
-    return isinstance(piece, type) and issubclass(piece, scalar) and piece is not scalar
+    abstract = cut.losses.ScalarLoss, cut.losses.MarginLoss
+    return isinstance(piece, type) and issubclass(piece, abstract[0]) and piece not in abstract
 
 
 def _data(m: int, n: int) -> tuple[Array, Array]:

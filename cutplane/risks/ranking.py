@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -234,10 +233,12 @@ def _as_queries(groups: Any, m: int) -> Array:
 
 def _as_costs(cost: Any, values: Array) -> Array:
     """Return the costs of pairs of levels, shape (R, R), in the upper triangle."""
-    if isinstance(cost, str) and cost == "gain":
-        cost = _gain
     size = values.size
-    if isinstance(cost, Callable):
+    if isinstance(cost, str) and cost == "gain":
+        with np.errstate(over="ignore", invalid="ignore"):
+            gains = np.exp2(values)
+            costs = gains - gains[:, np.newaxis]
+    elif callable(cost):
         costs = np.array([[cost(a, b) if a < b else 0.0 for b in values] for a in values], dtype=np.float64)
     else:
         try:
@@ -258,10 +259,6 @@ def _as_costs(cost: Any, values: Array) -> Array:
             "be finite and at least 0."
         )
     return costs
-
-
-def _gain(low: float, high: float) -> float:
-    return 2.0**high - 2.0**low
 
 
 def _cells(queries: Array, levels: Array) -> tuple[Array, Array, Array, Array]:
