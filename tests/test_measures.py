@@ -170,9 +170,10 @@ def test_checks_find_nothing_wrong(measure):
         assert check_risk(MeasureRisk(X, y, measure, intercept=True))
 
 
-def test_checks_find_a_measure_that_is_not_concave():
+def test_a_measure_that_is_not_concave_is_found():
     X, y, _ = instance(3)
-    assert not check_risk(MeasureRisk(X, y, SquaredErrors()), scale=0.3, raise_on_failure=False)
+    f = MeasureRisk(X, y, SquaredErrors())
+    assert not check_risk(f, scale=0.3, raise_on_failure=False)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -215,19 +216,32 @@ def test_the_optimum_is_that_of_all_labellings(measure, method):
     assert result.objective == pytest.approx(expected, rel=2e-6, abs=1e-8)
 
 
+class Hamming(Measure):
+    """The mean hinge loss of the examples, found without a table; `factor` times the slope is wrong."""
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def most_violated(self, scores, positive):
+        y = np.where(positive, 1.0, -1.0)
+        wrong = y * scores < 1.0
+        return wrong.mean(), -self.factor * y * wrong / len(y)
+
+
 def test_a_measure_of_ones_own_search_is_solved():
-    """Hamming loss: the hinge loss of each example, found without a table."""
-
-    class Hamming(Measure):
-        def most_violated(self, scores, positive):
-            y = np.where(positive, 1.0, -1.0)
-            wrong = y * scores < 1.0
-            return wrong.mean(), -y * wrong / len(y)
-
     X, y, _ = instance(2)
     result = Problem(MeasureRisk(X, y, Hamming(), intercept=True), L2(0.1)).solve(tol=1e-6)
     hinge = cut.LinearRisk(X, y, cut.losses.Hinge(), intercept=True)
     assert result.objective == pytest.approx(Problem(hinge, L2(0.1)).solve(tol=1e-6).objective, rel=1e-5)
+
+
+def test_a_measure_of_ones_own_is_asked_before_it_is_believed():
+    X, y, _ = instance(2)
+    found = Problem(MeasureRisk(X, y, Hamming()), L2(0.1)).solve()
+    wrong = Problem(MeasureRisk(X, y, Hamming(3.0)), L2(0.1)).solve()
+    ours = Problem(MeasureRisk(X, y, FBeta()), L2(0.1)).solve()
+    assert (found.status, wrong.status) == (Status.OPTIMAL, Status.INVALID_ORACLE)
+    assert "probes" in found.reason and "probes" not in ours.reason
 
 
 def test_infima_are_the_least_losses():

@@ -25,9 +25,13 @@ class Measure(ABC):
     ----------
     ranks : bool
         Whether the order of the scores alone matters, so that a constant added to all of them means nothing.
+    black_box : bool
+        Whether mistakes are looked for by a few questions at the end of a solve; False for a measure that is
+        known to be right.
     """
 
     ranks: bool = False
+    black_box: bool = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

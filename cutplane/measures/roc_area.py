@@ -28,6 +28,7 @@ class RocArea(Measure):
     """
 
     ranks = True
+    black_box = False
 
     def most_violated(self, scores: Array, positive: Array) -> tuple[float, Array]:
         """Return the share of the pairs with a positive loss, and the slope of their losses in the scores."""

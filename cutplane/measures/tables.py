@@ -30,6 +30,7 @@ class FBeta(TableMeasure):
 
     beta: float = 1.0
     concave = True
+    black_box = False
 
     def __post_init__(self) -> None:
         as_positive("FBeta.beta", self.beta)
@@ -71,6 +72,7 @@ class PrecisionAt(TableMeasure):
 
     k: int
     ranks = True
+    black_box = False
 
     def __post_init__(self) -> None:
         as_count(f"{type(self).__name__}.k", self.k)
@@ -123,6 +125,7 @@ class PrecisionRecallBreakEven(TableMeasure):
     """
 
     ranks = True
+    black_box = False
 
     def loss(self, true_positives: Any, false_positives: Any, positives: int, negatives: int) -> Any:
         """Return 1 - a / P."""

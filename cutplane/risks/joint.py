@@ -47,7 +47,6 @@ class JointRisk(ImagedRisk):
     A subclass has the attributes `_data` and `intercept`.
     """
 
-    black_box = False
     intercept: bool = False
     _data: Data
 

@@ -111,6 +111,11 @@ class MeasureRisk(JointRisk):
         return f"MeasureRisk({self.measure!r}, {describe(self.X)}{', intercept' if self.intercept else ''})"
 
     @property
+    def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the measure is one: somebody's own."""
+        return self.measure.black_box
+
+    @property
     def infima(self) -> Array:
         """What the measure says, shape (1,): 0 for most."""
         return np.array([self._infimum])

@@ -81,6 +81,7 @@ class RankingRisk(JointRisk):
     (0.05, [-0.75])
     """
 
+    black_box = False
     X: Any
     relevance: Array
     groups: Any = None
