@@ -69,6 +69,7 @@ def _linear() -> Iterator[object]:
             yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.NoveltyRisk(data, 0.1), cut.L2(1.0)).solve(max_iter=20)
+        yield cut.Problem(cut.RankingRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
 
 
 def _kernels() -> Iterator[object]:
@@ -111,8 +112,8 @@ def _graphical() -> Iterator[object]:
 
 
 def _is_loss(piece: object) -> bool:
-    scalar = cut.losses.ScalarLoss
-    return isinstance(piece, type) and issubclass(piece, scalar) and piece is not scalar
+    abstract = cut.losses.ScalarLoss, cut.losses.MarginLoss
+    return isinstance(piece, type) and issubclass(piece, abstract[0]) and piece not in abstract
 
 
 def _data(m: int, n: int) -> tuple[Array, Array]:

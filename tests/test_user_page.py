@@ -154,6 +154,21 @@ def test_gradients_come_from_torch():
     )
 
 
+def test_rankings_and_measures_run_as_written():
+    names = definitions(slice(60))
+    names |= {"relevance": np.digitize(np.arange(60) * 7 % 60, [20, 40]), "groups": np.arange(60) // 12}
+    ranking, measure = snippet_with("RankingRisk").strip().split("; ")
+    result = eval(ranking, names)
+    X, relevance, groups = (names[name] for name in ("X", "relevance", "groups"))
+    i, j = np.nonzero((groups[:, np.newaxis] == groups) & (relevance[:, np.newaxis] < relevance))
+    w = cp.Variable(X.shape[1])
+    expected = cp.sum(cp.pos(1 + (X[i] - X[j]) @ w)) / i.size + 0.005 * cp.sum_squares(w)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    assert result.objective == pytest.approx(minimum(expected), rel=1e-4)
+    assert eval(measure, names)(np.zeros(X.shape[1])) == pytest.approx(1.0)
+    assert cut.Problem(eval(measure, names), cut.L2(1e-2)).solve().status == "OPTIMAL"
+
+
 def minimum(expression, constraints=()):
     return cp.Problem(cp.Minimize(expression), list(constraints)).solve(solver=cp.CLARABEL)
 
@@ -211,6 +226,7 @@ PUBLIC = {
     "cutplane.decomposition": cut.decomposition.__all__,
     "cutplane.graphical": cut.graphical.__all__,
     "cutplane.losses": cut.losses.__all__,
+    "cutplane.measures": cut.measures.__all__,
     "cutplane.testing": import_module("cutplane.testing").__all__,
 }
 

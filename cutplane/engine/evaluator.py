@@ -84,6 +84,7 @@ class Evaluator:
         self.calls = 0
         self.separations = 0
         self._last: Estimate | None = None
+        self._sloped: tuple[Point, Array] | None = None
 
     def point(self, x: Array, accuracy: float = 0.0) -> Point:
         """Evaluate the objective at x: one pass over the data, or one call of the oracle.
@@ -150,8 +151,10 @@ class Evaluator:
             raise OracleError(
                 f"The value of {name_of(self.risk)} is {point.values} at x = {show(point.x)}: no cut is there"
             )
-        self.calls += 1
-        return self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
+        if self._sloped is None or self._sloped[0] is not point:
+            self.calls += 1
+            self._sloped = point, self._check_slopes(self._call(self.risk.slopes, point.image), point.x)
+        return self._sloped[1]
 
     def cut(self, point: Point) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, at an evaluated point."""

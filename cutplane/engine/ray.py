@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _ORACLE_CALLS = 3
+_FLAT = 0.2
+"""Share of the first slope at which a search is over where each step costs a query: a cut there says more
+of the line than the last digits of its minimiser would."""
 
 
 def least_share(run: Run, start: Point, end: Point, limit: float = 1.0) -> float:
@@ -23,10 +26,10 @@ def least_share(run: Run, start: Point, end: Point, limit: float = 1.0) -> float
 def search_ray(run: Run, start: Point, end: Point) -> Point:
     """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
-    A risk with images is searched without a pass over the data; any other is asked a few times more, and
-    every answer is kept as a cut.
+    A risk with images is searched without a pass over the data. Any other, and one whose lines are costly, is
+    asked a few times more on the segment, and every answer is kept as a cut.
     """
-    if not run.imaged:
+    if not run.imaged or run.evaluator.line(start, end).costly:
         return _search_with_oracle(run, start, end)
     limit = math.inf if run.problem.is_unconstrained else 1.0
     t = least_share(run, start, end, limit)
@@ -37,27 +40,35 @@ def search_ray(run: Run, start: Point, end: Point) -> Point:
 
 
 class _Enough(Exception):
-    """The search has used its oracle calls."""
+    """The search has used its oracle calls, or found where the line is nearly flat."""
 
 
 def _search_with_oracle(run: Run, start: Point, end: Point) -> Point:
     direction = end.x - start.x
     regularizer = run.problem.regularizer.line(start.x, end.x)
-    visited = {0.0: start, 1.0: end}
-    run.add_cut(end)
+    visited: dict[float, Point] = {}
+    known: dict[float, tuple[float, float]] = {}
+
+    def visit(t: float, point: Point) -> None:
+        visited[t], known[t] = point, (math.inf, math.inf)
+        if not math.isfinite(point.objective):
+            return
+        if t > 0.0:
+            run.add_cut(point)
+        slope = run.slopes(point).sum(axis=0) @ direction
+        known[t] = point.objective, float(slope) + regularizer(t)[1]
 
     def evaluate(t: float) -> tuple[float, float]:
-        if t not in visited:
-            if len(visited) >= 2 + _ORACLE_CALLS:
+        if t not in known:
+            if len(known) >= 2 + _ORACLE_CALLS:
                 raise _Enough
-            visited[t] = run.between(start, end, t)
-            if math.isfinite(visited[t].objective):
-                run.add_cut(visited[t])
-        if not math.isfinite(visited[t].objective):
-            return math.inf, math.inf
-        slope = run.slopes(visited[t]).sum(axis=0) @ direction
-        return visited[t].objective, float(slope) + regularizer(t)[1]
+            visit(t, run.between(start, end, t))
+        if t > 0.0 and abs(known[t][1]) <= _FLAT * abs(known[0.0][1]):
+            raise _Enough
+        return known[t]
 
+    visit(1.0, end)
+    visit(0.0, start)
     try:
         minimise_on_line(Line(evaluate), 1.0)
     except _Enough:

@@ -11,6 +11,7 @@ from cutplane.estimators.boosting import (  # noqa: E402
 )
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
+from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
 from cutplane.estimators.mkl import (  # noqa: E402
     MKLClassifier,
     MKLClassifierCV,
@@ -18,6 +19,7 @@ from cutplane.estimators.mkl import (  # noqa: E402
     MKLRegressorCV,
 )
 from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
+from cutplane.estimators.ranking import LinearRanker  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
@@ -26,6 +28,7 @@ __all__ = [
     "LPBoostClassifier",
     "LinearClassifier",
     "LinearClassifierCV",
+    "LinearRanker",
     "LinearRegressor",
     "LinearRegressorCV",
     "LinearSVC",
@@ -35,5 +38,6 @@ __all__ = [
     "MKLRegressor",
     "MKLRegressorCV",
     "MLPBoostClassifier",
+    "MeasureClassifier",
     "PolynomialMKLRegressor",
 ]

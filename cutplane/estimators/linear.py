@@ -21,6 +21,7 @@ from cutplane.estimators.formulation import (
 )
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
+from cutplane.regularizers.base import Regularizer
 from cutplane.result import Result
 from cutplane.risks.scores import scores
 
@@ -28,19 +29,11 @@ _ROWS = 1 << 10
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearEstimator(CertifiedEstimator):
+class LinearPredictor(CertifiedEstimator):
     """A linear predictor fitted by the engine, with a certificate.
-
-    A subclass says which loss and which penalty (`_loss`, `_weight`), and what the targets of its problems
-    are (`_encode`).
 
     Parameters
     ----------
-    fit_intercept : bool, default True
-        Whether there is a b.
-    regularize_intercept : bool, default False
-        Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
-        iterations.
     max_cuts : int, optional
         Most cuts kept for each problem; by default no limit.
     method : Method or "auto", default "auto"
@@ -57,8 +50,6 @@ class LinearEstimator(CertifiedEstimator):
         refer to the training data, and are left out when the estimator is pickled.
     """
 
-    fit_intercept: bool = True
-    regularize_intercept: bool = False
     max_cuts: int | None = None
     method: Any = "auto"
     backend: Any = "auto"
@@ -66,6 +57,94 @@ class LinearEstimator(CertifiedEstimator):
     intercept_: Any = field(init=False)
     penalty = "l2"
     l1_ratio = 0.5
+    fit_intercept = False
+    regularize_intercept = False
+    _scale = 1.0
+
+    @property
+    def _biased(self) -> bool:
+        """Whether the problems have biases."""
+        return bool(self.fit_intercept)
+
+    def _regularizer(self, lam: float, shape: tuple[int, int]) -> Regularizer:
+        """Return the penalty of coefficients of this shape, with the weight `lam`."""
+        weight = lam * unit_weight(self.penalty)
+        return make_regularizer(self.penalty, weight, self.l1_ratio, self._regularized(shape))
+
+    def _regularized(self, shape: tuple[int, int]) -> Array:
+        """Return which coordinates the penalty depends on.
+
+        Of the biases of a joint problem only the differences matter, so that a penalty on one of them changes
+        no optimum; it keeps their common level at zero, which nothing else determines.
+        """
+        regularized = np.ones(shape, dtype=bool)
+        if self._biased and not self.regularize_intercept:
+            regularized[:, -1] = False
+            if shape[0] > 1 and isinstance(self.penalty, str):
+                regularized[-1, -1] = True
+        return regularized.ravel()
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "backend": self.backend,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "time_limit": self.time_limit,
+            "max_cuts": self.max_cuts,
+            "log": bool(self.verbose),
+        }
+
+    def _solve(self, problems: Sequence[Problem]) -> list[Result]:
+        return [
+            uninterrupted(problem.solve(**self._options, **start))
+            for problem, start in zip(problems, self._starts(problems), strict=True)
+        ]
+
+    def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+        """Return where each solve begins."""
+        return [{"x0": self._x0(problem)} for problem in problems]
+
+    def _x0(self, problem: Problem) -> Array | None:
+        return None if self.regularize_intercept else starting_point(problem.risk)
+
+    def _store(self, results: Sequence[Result]) -> None:
+        """Set the fitted attributes."""
+        self._keep(results)
+        self.objective_ *= self._scale
+        self.lower_bound_ *= self._scale
+        solution = np.concatenate([np.asarray(result.x) for result in results])
+        solution = solution.reshape(-1, self.n_features_in_ + self._biased)
+        self._set_solution(solution[:, : self.n_features_in_], solution[:, self.n_features_in_ :].ravel())
+
+    def _set_solution(self, coef: Array, intercept: Array) -> None:
+        """Set ``coef_`` and ``intercept_`` from one row per problem or class; `intercept` may be empty."""
+        raise NotImplementedError
+
+    def _predictions(self, X: Any) -> Array:
+        """Return X coef_' + intercept_, shape (n_samples, n_rows)."""
+        return scores(self._examples(X), np.atleast_2d(self.coef_)) + self.intercept_
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearEstimator(LinearPredictor):
+    """A linear predictor of the mean loss of examples.
+
+    A subclass says which loss and which penalty (`_loss`, `_weight`), and what the targets of its problems
+    are (`_encode`).
+
+    Parameters
+    ----------
+    fit_intercept : bool, default True
+        Whether there is a b.
+    regularize_intercept : bool, default False
+        Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
+        iterations.
+    """
+
+    fit_intercept: bool = True
+    regularize_intercept: bool = False
     warm_start = False
     _unpickled = ("results_", "_digests")
 
@@ -112,49 +191,16 @@ class LinearEstimator(CertifiedEstimator):
         total = float(X.shape[0]) if weights is None else float(weights.sum())
         lam, self._scale = self._weight(total)
         risks = [make_risk(X, target, loss, weights, bool(self.fit_intercept)) for target in targets]
-        regularizer = make_regularizer(
-            self.penalty,
-            lam * unit_weight(self.penalty),
-            self.l1_ratio,
-            self._regularized(shape_of(risks[0])),
-        )
+        regularizer = self._regularizer(lam, shape_of(risks[0]))
         return [Problem(risk, regularizer) for risk in risks]
 
-    def _regularized(self, shape: tuple[int, int]) -> Array:
-        """Return which coordinates the penalty depends on.
-
-        Of the biases of a joint problem only the differences matter, so that a penalty on one of them changes
-        no optimum; it keeps their common level at zero, which nothing else determines.
-        """
-        regularized = np.ones(shape, dtype=bool)
-        if self.fit_intercept and not self.regularize_intercept:
-            regularized[:, -1] = False
-            if shape[0] > 1 and isinstance(self.penalty, str):
-                regularized[-1, -1] = True
-        return regularized.ravel()
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "backend": self.backend,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "time_limit": self.time_limit,
-            "max_cuts": self.max_cuts,
-            "log": bool(self.verbose),
-        }
-
-    def _solve(self, problems: Sequence[Problem]) -> list[Result]:
-        starts: list[dict[str, Any]] = [{"x0": self._x0(problem)} for problem in problems]
-        if self.warm_start:
-            digests = [digest(problem.risk) for problem in problems]
-            starts = [self._start(k, problem, digests[k]) for k, problem in enumerate(problems)]
-            self._digests = digests
-        return [
-            uninterrupted(problem.solve(**self._options, **start))
-            for problem, start in zip(problems, starts, strict=True)
-        ]
+    def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+        if not self.warm_start:
+            return super()._starts(problems)
+        digests = [digest(problem.risk) for problem in problems]
+        starts = [self._start(k, problem, digests[k]) for k, problem in enumerate(problems)]
+        self._digests = digests
+        return starts
 
     def _start(self, k: int, problem: Problem, key: str) -> dict[str, Any]:
         """Start from the cuts of the last fit if the risk is the same, else from its solution if it fits."""
@@ -163,26 +209,6 @@ class LinearEstimator(CertifiedEstimator):
             return {"warm_start": results[k]}
         fits = k < len(results) and results[k].x is not None and results[k].x.size == problem.dim
         return {"x0": results[k].x if fits else self._x0(problem)}
-
-    def _x0(self, problem: Problem) -> Array | None:
-        return None if self.regularize_intercept else starting_point(problem.risk)
-
-    def _store(self, results: Sequence[Result]) -> None:
-        """Set the fitted attributes."""
-        self._keep(results)
-        self.objective_ *= self._scale
-        self.lower_bound_ *= self._scale
-        solution = np.concatenate([np.asarray(result.x) for result in results])
-        solution = solution.reshape(-1, self.n_features_in_ + bool(self.fit_intercept))
-        self._set_solution(solution[:, : self.n_features_in_], solution[:, self.n_features_in_ :].ravel())
-
-    def _set_solution(self, coef: Array, intercept: Array) -> None:
-        """Set ``coef_`` and ``intercept_`` from one row per problem or class; `intercept` may be empty."""
-        raise NotImplementedError
-
-    def _predictions(self, X: Any) -> Array:
-        """Return X coef_' + intercept_, shape (n_samples, n_rows)."""
-        return scores(self._examples(X), np.atleast_2d(self.coef_)) + self.intercept_
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses.pieces import Pieces
 from cutplane.pieces.capabilities import Capability
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_signs, as_vector
 
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 
@@ -180,17 +180,7 @@ class ScalarLoss:
 
     def check_targets(self, y: Any) -> Array:
         """Return `y` as a float64 vector (labels -1 and +1 for margins), or raise `InvalidInputError`."""
-        targets = as_vector("y", y)
-        wrong = np.flatnonzero(np.abs(targets) != 1.0) if self.variable == "margin" else np.empty(0)
-        if wrong.size == 0:
-            return targets
-        name = type(self).__name__
-        if np.isin(targets, (0.0, 1.0)).all():
-            raise InvalidInputError(f"{name} needs labels y in {{-1, +1}}, got {{0, 1}}; pass 2.0 * y - 1.0.")
-        raise InvalidInputError(
-            f"{name} needs labels y in {{-1, +1}}, but y[{wrong[0]}] is {targets[wrong[0]]:g}; "
-            "pass np.where(y == positive, 1.0, -1.0), with the label that is to be positive."
-        )
+        return as_signs(type(self).__name__, y) if self.variable == "margin" else as_vector("y", y)
 
     @property
     def withheld(self) -> tuple[Capability, ...]:

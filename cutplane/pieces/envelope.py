@@ -21,7 +21,8 @@ def maximum_line(lines: Sequence[Line]) -> Line:
     derivatives = [line.derivative for line in lines if line.newton is None and line.derivative is not None]
     known = len(derivatives) == len(lines)
     derivative = MaximumDerivative(tuple(lines), tuple(derivatives)) if known else None
-    return Line(lambda t: max(line(t) for line in lines), derivative=derivative)
+    costly = any(line.costly for line in lines)
+    return Line(lambda t: max(line(t) for line in lines), derivative=derivative, costly=costly)
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,6 +150,9 @@ class Line:
     newton : callable or None
         ``newton(t)`` returns the first and the second derivative of phi, or of its smooth part, at t; inf or
         nan where they overflow. The search then takes Newton steps.
+    costly : bool
+        Whether an evaluation costs as much as a pass over the data. A search takes few then, and the cut of
+        each is kept.
     """
 
     evaluate: Callable[[float], tuple[float, float]]
@@ -157,6 +160,7 @@ class Line:
     derivative: Derivative | None = None
     search: Callable[[Line, float], float] | None = None
     newton: Callable[[float], tuple[float, float]] | None = None
+    costly: bool = False
 
     def __call__(self, t: float) -> tuple[float, float]:
         """Return (phi(t), a right derivative of phi at t)."""
@@ -174,7 +178,8 @@ class Line:
             newton = _sum_of_known(_added, self.newton, other.newton)
         elif self._has_kinks and other._has_kinks:
             kinks = np.concatenate([line.all_kinks() for line in (self, other)])  # type: ignore[misc]
-        return Line(evaluate, kinks, derivative, _search_of_sum(self, other), newton)
+        costly = self.costly or other.costly
+        return Line(evaluate, kinks, derivative, _search_of_sum(self, other), newton, costly)
 
     def __rmul__(self, factor: float) -> Line:
         def evaluate(t: float) -> tuple[float, float]:
@@ -192,7 +197,8 @@ class Line:
 
         derivative = None if self.derivative is None else factor * self.derivative
         own_search = search if self.search and factor > 0.0 else None
-        return Line(evaluate, self.kinks, derivative, own_search, newton if self.newton else None)
+        own_newton = newton if self.newton else None
+        return Line(evaluate, self.kinks, derivative, own_search, own_newton, self.costly)
 
     def all_kinks(self) -> Array | None:
         """Return every t >= 0 at which a linear or quadratic piece ends; None if they are not known."""

@@ -32,6 +32,20 @@ def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = T
     return vector
 
 
+def as_signs(owner: str, y: Any) -> Array:
+    """Return labels -1 and +1 as a float64 vector, or raise `InvalidInputError`."""
+    targets = as_vector("y", y)
+    wrong = np.flatnonzero(np.abs(targets) != 1.0)
+    if wrong.size == 0:
+        return targets
+    if np.isin(targets, (0.0, 1.0)).all():
+        raise InvalidInputError(f"{owner} needs labels y in {{-1, +1}}, got {{0, 1}}; pass 2.0 * y - 1.0.")
+    raise InvalidInputError(
+        f"{owner} needs labels y in {{-1, +1}}, but y[{wrong[0]}] is {targets[wrong[0]]:g}; "
+        "pass np.where(y == positive, 1.0, -1.0), with the label that is to be positive."
+    )
+
+
 def as_scalar(
     name: str,
     value: Any,

@@ -8,11 +8,13 @@ from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.maximum import Maximum, maximum
+from cutplane.risks.measure import MeasureRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
 from cutplane.risks.oracle import OracleRisk, risk
 from cutplane.risks.ordinal import OrdinalRisk
+from cutplane.risks.ranking import RankingRisk
 
 __all__ = [
     "AffineRisk",
@@ -23,11 +25,13 @@ __all__ = [
     "LinearObjective",
     "LinearRisk",
     "Maximum",
+    "MeasureRisk",
     "MulticlassRisk",
     "NoveltyRisk",
     "OnDemandRisk",
     "OracleRisk",
     "OrdinalRisk",
+    "RankingRisk",
     "Risk",
     "WeightedSum",
     "autodiff_risk",

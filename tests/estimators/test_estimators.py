@@ -24,10 +24,12 @@ from cutplane import estimators
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
+    LinearRanker,
     LinearRegressor,
     LinearRegressorCV,
     LinearSVC,
     LinearSVR,
+    MeasureClassifier,
 )
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses import Huber, Logistic, Quantile
@@ -52,6 +54,8 @@ VARIANTS = {
     LinearSVC(multi_class="crammer_singer", tol=1e-6): {},
     LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): EQUIVALENCE,
     LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-9): {},
+    LinearRanker(): {},
+    MeasureClassifier(): {},
 }
 
 

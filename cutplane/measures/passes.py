@@ -1,0 +1,122 @@
+"""Routines of ranking: the order of scores inside groups, and pairs of scores in the wrong order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
+
+_DIGIT = 11  # bits: six digits make a number of 64, and their 2048 counters stay in the fastest cache
+_DIGITS = 6
+_ONE = np.uint64(1)
+_MASK = np.uint64((1 << _DIGIT) - 1)
+_SIGN = np.uint64(63)
+
+
+def _by_comparison(scores: Array, groups: Array, starts: Array) -> Array:
+    return np.lexsort((scores, groups))
+
+
+@routine(plain=_by_comparison)
+def order_within(scores, groups, starts):
+    """Return the places of the scores in ascending order, group after group: a radix sort, linear in m.
+
+    groups[i] is the group of place i; group g has the places from starts[g] to starts[g + 1] of the answer.
+    """
+    m = scores.shape[0]
+    keys = scores.view(np.uint64).copy()
+    counts = np.zeros((_DIGITS, 1 << _DIGIT), np.int64)
+    for i in range(m):
+        # The bits of floats ascend as they do, those of negative ones the other way.
+        keys[i] ^= (~(keys[i] >> _SIGN) + _ONE) | (_ONE << _SIGN)
+        for d in range(_DIGITS):
+            counts[d, (keys[i] >> np.uint64(d * _DIGIT)) & _MASK] += 1
+    order = np.arange(m)
+    other, other_keys = np.empty(m, np.int64), np.empty(m, np.uint64)
+    for d in range(_DIGITS):
+        shift = np.uint64(d * _DIGIT)
+        count = counts[d]
+        if m == 0 or count[(keys[0] >> shift) & _MASK] == m:
+            continue
+        total = 0
+        for k in range(count.shape[0]):
+            total, count[k] = total + count[k], total
+        for i in range(m):
+            digit = (keys[i] >> shift) & _MASK
+            place = count[digit]
+            count[digit] += 1
+            other[place] = order[i]
+            other_keys[place] = keys[i]
+        order, other = other, order
+        keys, other_keys = other_keys, keys
+    if starts.shape[0] == 2:
+        return order
+    heads = starts[:-1].copy()
+    for i in order:
+        other[heads[groups[i]]] = i
+        heads[groups[i]] += 1
+    return other
+
+
+@routine
+def _enter(tree, level):
+    """Count one more of a level, in a tree of partial sums."""
+    k = level + 1
+    while k < tree.shape[0]:
+        tree[k] += 1.0
+        k += k & -k
+
+
+@routine
+def _below(tree, level):
+    """Return the count of all lower levels."""
+    total, k = 0.0, level
+    while k > 0:
+        total += tree[k]
+        k -= k & -k
+    return total
+
+
+@routine
+def wrong_pairs(scores, order, starts, levels, n_levels, costs, low, high, slopes):
+    """Sum the costs of the pairs i, j of a group with levels[i] < levels[j] and scores[j] - scores[i] < 1.
+
+    Return the sum over the groups low <= g < high; slopes[i] becomes the cost of the pairs in which i is the
+    lower one, less that of those in which it is the higher one. costs[0, k, l] for k < l is what a pair of
+    these levels costs, costs[1] the transposed matrix, and all other entries are 0; if there are no costs,
+    every pair costs 1, and a tree counts levels in place of a table.
+    """
+    tabled = costs.shape[0] > 0
+    known = np.zeros(n_levels if tabled else n_levels + 1)
+    sum_of_all = 0.0
+    for g in range(low, high):
+        begin, end = starts[g], starts[g + 1]
+        z, level = scores[order[begin:end]], levels[order[begin:end]]
+        size = end - begin
+        known[:] = 0.0
+        next_one = size - 1
+        for j in range(size - 1, -1, -1):
+            while next_one >= 0 and z[j] - z[next_one] < 1.0:
+                if tabled:
+                    for k in range(n_levels):
+                        known[k] += costs[0, level[next_one], k]
+                else:
+                    _enter(known, level[next_one])
+                next_one -= 1
+            wrong = known[level[j]] if tabled else _below(known, level[j])
+            sum_of_all += wrong
+            slopes[order[begin + j]] = -wrong
+        known[:] = 0.0
+        next_one = 0
+        for i in range(size):
+            while next_one < size and z[next_one] - z[i] < 1.0:
+                if tabled:
+                    for k in range(n_levels):
+                        known[k] += costs[1, level[next_one], k]
+                else:
+                    _enter(known, level[next_one])
+                next_one += 1
+            wrong = known[level[i]] if tabled else next_one - _below(known, level[i] + 1)
+            slopes[order[begin + i]] += wrong
+    return sum_of_all
