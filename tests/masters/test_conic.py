@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
-from cutplane.masters.conic.cone_programme import BACKENDS, into_dual_cone, solve_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, Outcome, into_dual_cone, solve_conic
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
 
@@ -255,3 +255,21 @@ def test_a_solver_that_fails_at_the_last_digits_is_asked_for_fewer(monkeypatch):
     monkeypatch.setattr(SolvingChain, "invert", fails_once)
     assert solve_conic(problem, x, "CLARABEL").bound == pytest.approx(math.sqrt(3.0), rel=1e-6)
     assert len(asked) == 2
+
+
+def test_a_bound_reaches_auxiliaries_of_another_size():
+    """The norm is 4e9 where its multiple is 0.1: a residual in the norm's column is worth as much more."""
+    lam, extent = 2.0**-36, 4e9
+    w = cp.Variable(7)
+    inner = InnerMinimum(CvxpyRegularizer(cp.norm_inf(w) * lam, w, 2.0), WholeSpace(), 7)
+    v = np.append(np.full(6, 1e-17), -2.0 * lam * (1.0 + 5e-6))
+    excess = np.abs(v).sum() - 2.0 * lam
+    assert inner(v, np.inf, extent).value <= -excess * extent
+
+
+def test_an_inaccurate_solution_bounds_nothing_if_the_size_of_x_is_not_known(monkeypatch):
+    answer = Outcome(cp.OPTIMAL_INACCURATE, np.ones(2), -1.0, -2.0)
+    monkeypatch.setattr("cutplane.masters.conic.certificates.try_conic", lambda *_: answer)
+    inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
+    assert inner(np.ones(2)).value == -np.inf
+    assert inner(np.ones(2), np.inf, 1.0).value > -np.inf

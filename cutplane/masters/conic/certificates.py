@@ -20,6 +20,8 @@ from cutplane.regularizers.none import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
 
 _ENOUGH = 1e-6  # a gap this small, relative to the value, is not worth a second backend
+_TOO_FAR = 1e3
+"""Auxiliaries may be squares: in a unit so much smaller than the solution a proof does not reach them."""
 _ROUNDING = 1e-12  # a proof of infeasibility exceeds this, relative to the terms of its sum
 
 
@@ -96,12 +98,12 @@ class InnerMinimum:
         Minimum
             ``(-inf, None)`` if it is unbounded, or if no backend could solve it.
         """
-        if far_from_unit(extent, self._unit):
+        if far_from_unit(extent, self._unit) or extent > _TOO_FAR * self._unit:
             self._compile(unit_of(extent))
         self._extent = max(self._largest if self._largest < math.inf else 0.0, extent)
         least = self._evaluate(v, budget)
         size = 0.0 if least.x is None else float(np.abs(least.x).max())
-        if not far_from_unit(size, self._unit):
+        if not far_from_unit(size, self._unit) or size < extent:
             return least
         doubt = self.doubt
         self._compile(unit_of(size))
@@ -136,6 +138,8 @@ class InnerMinimum:
                 continue
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
+            if outcome.status != cp.OPTIMAL and self._extent == 0.0:
+                continue  # nothing tells where the minimum lies, in whose neighbourhood the bound would hold
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
                 self.doubt = max(0.0, outcome.value - outcome.bound)

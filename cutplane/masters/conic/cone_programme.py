@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
+from scipy import sparse
 
 from cutplane.masters.conic.call import ACCURATE, EXACT, timed
 from cutplane.pieces.validation import Array
@@ -32,6 +33,9 @@ _REACH = 10.0
 
 _DIVERGED = 1e100
 """A solution with such entries is none: their squares would overflow."""
+
+_LINKS = 10
+"""Auxiliaries of auxiliaries of variables, so often."""
 
 _LARGEST_EXPONENT = 700.0
 """exp(709.8) is the largest number."""
@@ -96,7 +100,7 @@ class Solved:
     Attributes
     ----------
     A, b, c, P, constant
-        The data; P is None if there is no quadratic form.
+        The data, with auxiliaries in units of their own; P is None if there is no quadratic form.
     v, y : ndarray
         The primal point, and the dual point moved into the dual cone.
     solution : cvxpy's Solution
@@ -188,8 +192,41 @@ def _answer(problem: cp.Problem, backend: str, settings: dict[str, Any]) -> tupl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
+        data = _in_own_units(data, problem)
         raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
         return data, inverse, raw, chain.invert(raw, inverse)
+
+
+def _in_own_units(data: dict[str, Any], problem: cp.Problem) -> dict[str, Any]:
+    """State auxiliaries in units of what the rows make of variables of the size of 1, if that is more."""
+    places = data["param_prob"].var_id_to_col
+    known = np.zeros(data["c"].size, dtype=bool)
+    for variable in problem.variables():
+        if variable.id in places:
+            known[places[variable.id] :][: variable.size] = True
+    units = column_sizes(data["A"], known)
+    if (units == 1.0).all():
+        return data
+    by_unit = sparse.diags_array(units)
+    own = {"A": sparse.csc_array(data["A"] @ by_unit), "c": data["c"] * units}
+    if data.get("P") is not None:
+        own["P"] = sparse.csc_array(by_unit @ data["P"] @ by_unit)
+    return {**data, **own}
+
+
+def column_sizes(A: Any, known: Array) -> Array:
+    """Return powers of two, at least 1: how large columns may be in rows beside known ones of size 1."""
+    entries = sparse.coo_array(A)
+    rows, columns, values = entries.row, entries.col, np.abs(entries.data)
+    sizes = np.where(known, 1.0, 0.0)
+    for _ in range(_LINKS):
+        heights = np.zeros(entries.shape[0])
+        np.maximum.at(heights, rows, values * sizes[columns])
+        new = (sizes[columns] == 0.0) & (heights[rows] > 0.0) & (values > 0.0)
+        if not new.any():
+            break
+        np.maximum.at(sizes, columns[new], heights[rows[new]] / values[new])
+    return np.exp2(np.ceil(np.log2(np.clip(sizes, 1.0, _DIVERGED))))
 
 
 def _cones(dims: Any) -> tuple[Array, Array]:
