@@ -12,6 +12,7 @@ from cutplane import (
     losses,
     mkl,
     stopping,
+    structured,
     testing,
 )
 from cutplane.decomposition import LagrangianDual, ValueFunction
@@ -93,6 +94,7 @@ from cutplane.sets import (
     separation_oracle,
 )
 from cutplane.status import Status
+from cutplane.structured import StructuredRisk
 
 __all__ = [
     "BMRM",
@@ -162,6 +164,7 @@ __all__ = [
     "SpectralNorm",
     "SquaredGroupNorm",
     "Status",
+    "StructuredRisk",
     "ValueFunction",
     "WeightedSum",
     "WholeSpace",
@@ -186,6 +189,7 @@ __all__ = [
     "separation_oracle",
     "set_threads",
     "stopping",
+    "structured",
     "testing",
     "total_variation",
     "trend_filter",
