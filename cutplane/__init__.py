@@ -30,7 +30,17 @@ from cutplane.exceptions import (
 )
 from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
-from cutplane.methods import BMRM, OCAS, Direct, FrankWolfe, Kelley, LevelBundle, ProximalBundle, Relay
+from cutplane.methods import (
+    BMRM,
+    OCAS,
+    BlockFrankWolfe,
+    Direct,
+    FrankWolfe,
+    Kelley,
+    LevelBundle,
+    ProximalBundle,
+    Relay,
+)
 from cutplane.problem import Problem
 from cutplane.recognition import RecognisedModel, from_cvxpy
 from cutplane.regularizers import (
@@ -103,6 +113,7 @@ __all__ = [
     "OCAS",
     "Backend",
     "BackendError",
+    "BlockFrankWolfe",
     "Box",
     "CappedSimplex",
     "Comparison",

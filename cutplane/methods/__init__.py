@@ -2,6 +2,7 @@
 
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method, Step
+from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
@@ -17,6 +18,7 @@ __all__ = [
     "BMRM",
     "OCAS",
     "AcceleratedGradient",
+    "BlockFrankWolfe",
     "Direct",
     "FrankWolfe",
     "Kelley",

@@ -11,6 +11,7 @@ from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.masters.base import Prox
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
+from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
@@ -43,6 +44,7 @@ NAMES: dict[str, Method] = {
     for method in (
         AcceleratedGradient(),
         BMRM(),
+        BlockFrankWolfe(),
         Direct(),
         FrankWolfe(),
         Kelley(),

@@ -1,7 +1,9 @@
 """Structured outputs: labellings of sequences, trees and graphs, learnt with a large margin."""
 
+from cutplane.structured.chain import ChainRisk
 from cutplane.structured.example_sum import ExampleSum
 from cutplane.structured.features import Factors
 from cutplane.structured.risk import StructuredRisk
+from cutplane.structured.sequences import decode
 
-__all__ = ["ExampleSum", "Factors", "StructuredRisk"]
+__all__ = ["ChainRisk", "ExampleSum", "Factors", "StructuredRisk", "decode"]
