@@ -157,7 +157,8 @@ def test_a_tampered_certificate_fails(tmp_path):
     assert certificate.verify().valid
     key = int(certificate.queries[np.argmax(certificate.multipliers)])
     honest = certificate.duals[key].copy()
-    for place, value in ((2 * len(X), 0.1), (-1, honest[-1] + 1.0), (-1, 7.0), (0, honest[0] + 1.0), (3, 0.0)):
+    forged = (2 * len(X), 0.1), (-1, honest[-1] + 1.0), (-1, 7.0), (0, honest[0] + 1.0), (3, 0.0)
+    for place, value in forged:
         certificate.duals[key] = honest.copy()
         certificate.duals[key][place] = value
         assert not certificate.verify().valid, (place, value)

@@ -20,12 +20,19 @@ if TYPE_CHECKING:
 
 _SHARE = 1.0 / 3.0
 """What share of the gap met during an epoch is left after it, before that was measured."""
+_TINY = 1e-300
+"""In the place of an estimate of 0: it is the iterate that is optimal then."""
 _TURN = 10
 """Epochs after which the bounds are certified at any rate: a tenth of the work."""
 
 
 class BlockAscent(Protocol):
     """What ``risk.block_ascent(quadratic, multipliers)`` returns: ascent on the dual, block by block."""
+
+    @property
+    def x(self) -> Array:
+        """The point that follows from the aggregates, shape (dim,)."""
+        ...
 
     @property
     def average(self) -> Array:
@@ -53,7 +60,8 @@ class BlockState:
     ----------
     ascent : BlockAscent
     share : float
-        The certified gap over the estimated one, when it was last certified.
+        The certified gap over the estimated one, which is that of the iterates, when it was last certified;
+        above 1 their average is no better than they are.
     waited : int
         Epochs since then.
     """
@@ -73,8 +81,8 @@ class BlockFrankWolfe(Method):
     rises (a pairwise step [2]_); more visits, as many as pay by the rise per second, take the best
     labelling of those found before and decode nothing [3]_. The sum of the aggregates is one cut of f: its
     lower bound never falls. The upper bound is the objective at the average of the iterates, of which the
-    k-th has a weight that grows like k. Both are certified, by a pass over the data, as soon as the gaps
-    met in an epoch say that it pays, and after every tenth epoch.
+    k-th has a weight that grows like k, or at the last one where that is better. Both are certified, by a
+    pass over the data, as soon as the gaps met in an epoch say that it pays, and after every tenth epoch.
 
     It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, and your
     own `structured.ExampleSum`) and `L2` with equal weights, without a feasible set.
@@ -131,11 +139,11 @@ class BlockFrankWolfe(Method):
             run.proceed()
             return Step("epoch", state)
         bound = run.add_dual_cut(state.ascent.multipliers)
-        point = run.evaluate(state.ascent.average)
+        point = run.evaluate(state.ascent.average if state.share <= 1.0 else state.ascent.x)
         if not run.closed:
             run.add_cut(point)
         left = run.upper - bound
-        state.share = left / estimate if 0.0 < left < math.inf and estimate > 0.0 else _SHARE
+        state.share = left / max(estimate, _TINY) if 0.0 < left < math.inf else _SHARE
         state.waited = 0
         return Step("certified", state)
 

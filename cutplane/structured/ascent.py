@@ -27,6 +27,11 @@ class CachedAscent(ABC):
 
     @property
     @abstractmethod
+    def x(self) -> Array:
+        """The point that follows from the labellings and their shares, shape (dim,)."""
+
+    @property
+    @abstractmethod
     def average(self) -> Array:
         """The average of the iterates, shape (dim,)."""
 

@@ -45,19 +45,20 @@ class ChainAscent(CachedAscent):
             self._take(multipliers)
             x = x - risk.dual_cut(multipliers)[0][0] / self.lam
         self._weights = data.split(x)
-        self._early = tuple(np.zeros_like(part) for part in self._weights)
-        self._change = tuple(np.zeros_like(part) for part in self._weights)
+        self._early, self._change = (_zeros_like(self._weights) for _ in range(2))
         self._visits, self._late, self._now = 0, 1.0, 0
         self._order, self._seed = np.arange(m), np.uint64(_SEED)
         self._tables = np.empty((2, data.longest, data.n_states))
 
     @property
+    def x(self) -> Array:
+        """The point that follows from the labellings and their shares, shape (dim,)."""
+        return _joined(self._weights)
+
+    @property
     def average(self) -> Array:
         """The average of the iterates, the k-th with a weight in proportion to k, shape (dim,)."""
-        emissions, transitions = (
-            w - early / self._late for w, early in zip(self._weights, self._early, strict=True)
-        )
-        return np.concatenate([emissions.T.ravel(), transitions.ravel()])
+        return self.x - _joined(self._early) / self._late
 
     @property
     def multipliers(self) -> Array:
@@ -100,3 +101,12 @@ class ChainAscent(CachedAscent):
             for name in ("_labels", "_shares", "_used"):
                 known = getattr(self, name)
                 setattr(self, name, np.concatenate([known, np.zeros((more, known.shape[1]), known.dtype)]))
+
+
+def _joined(parts: tuple[Array, Array]) -> Array:
+    emissions, transitions = parts
+    return np.concatenate([emissions.T.ravel(), transitions.ravel()])
+
+
+def _zeros_like(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+    return np.zeros_like(parts[0]), np.zeros_like(parts[1])

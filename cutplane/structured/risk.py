@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.examples import as_weights
 from cutplane.structured.example_sum import ExampleSum
@@ -140,6 +141,19 @@ class StructuredRisk(ExampleSum):
         return f"StructuredRisk({self.n_examples} examples, dim={self.dim}, {self.rescaling}{decoder})"
 
     @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Block steps and their cuts, if labellings are not numbers or vectors of numbers."""
+        first = self.Y[0]
+        try:
+            numbers = np.asarray(first)
+        except ValueError:  # parts of different shapes
+            numbers = np.empty(0, dtype=object)
+        plain = isinstance(first, np.ndarray) or numbers.ndim <= 1
+        if plain and numbers.dtype.kind in "biuf":
+            return ()
+        return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
+
+    @property
     def infima(self) -> Array:
         """0, the score of the true labellings; shape (1,)."""
         return np.zeros(1)
@@ -147,6 +161,15 @@ class StructuredRisk(ExampleSum):
     def decode(self, w: Array, i: int) -> Any:
         """Return what `loss_augmented_inference` returns for example i."""
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)
+
+    def from_numbers(self, i: int, numbers: Array) -> Any:
+        """Return numbers as a labelling of the kind of Y[i]; integers stay integers."""
+        truth = self.Y[i]
+        whole = np.asarray(truth).dtype.kind in "biu" and not (numbers % 1.0).any()
+        exact = numbers.astype(np.int64) if whole else numbers
+        if isinstance(truth, np.ndarray):
+            return exact.reshape(truth.shape)
+        return exact[0].item() if np.ndim(truth) == 0 else type(truth)(exact.tolist())
 
     def best(self, w: Array, i: int) -> tuple[Any, Factors, float]:
         """Return what the decoder found, or the true labelling if that is better, and its piece."""
