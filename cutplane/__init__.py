@@ -32,6 +32,7 @@ from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
 from cutplane.methods import (
     BMRM,
+    LBFGS,
     OCAS,
     BlockFrankWolfe,
     Direct,
@@ -110,6 +111,7 @@ __all__ = [
     "BMRM",
     "L1",
     "L2",
+    "LBFGS",
     "OCAS",
     "Backend",
     "BackendError",

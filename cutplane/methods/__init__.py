@@ -7,6 +7,7 @@ from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
+from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
@@ -16,6 +17,7 @@ from cutplane.methods.relay import Relay
 
 __all__ = [
     "BMRM",
+    "LBFGS",
     "OCAS",
     "AcceleratedGradient",
     "BlockFrankWolfe",

@@ -16,6 +16,7 @@ from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
+from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
@@ -50,6 +51,7 @@ NAMES: dict[str, Method] = {
         Direct(),
         FrankWolfe(),
         Kelley(),
+        LBFGS(),
         LevelBundle(),
         MirrorDescent(),
         OCAS(),
@@ -89,6 +91,7 @@ def choose(problem: Declaration) -> Method:
     * a linear risk: `Kelley`, whose model is the risk itself, or `Direct` where that is a conic programme;
     * a sum over examples that takes block steps, with L2: `BlockFrankWolfe`, and after 30 passes, which
       suffice where examples are many, `ProximalBundle` too;
+    * a risk that says that it is smooth, with L2: `LBFGS`;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
     * pieces that are all known to cvxpy, with fewer than 2e5 nonzero numbers where reduced problems are
@@ -108,6 +111,8 @@ def choose(problem: Declaration) -> Method:
         methods = Kelley(), ProximalBundle()
     elif suits(BlockFrankWolfe(), problem):
         methods, alone = (BlockFrankWolfe(), ProximalBundle()), _PASSES
+    elif problem.risk.smooth and suits(LBFGS(), problem):
+        methods = LBFGS(), ProximalBundle()
     elif is_certifiable(problem) and any(suits(move, problem) for move in MOVES):
         methods = Portfolio(), ProximalBundle()
     elif _is_known_by_linear_minimisation(problem):
