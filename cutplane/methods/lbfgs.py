@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array, as_count
+from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -113,8 +114,8 @@ class LBFGS(Method):
 
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk with a square in all coordinates."""
-        quadratic = None
-        if problem.is_unconstrained:
+        quadratic: Any = None
+        if problem.is_unconstrained and has_slope(problem.regularizer):
             quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
         if quadratic is None or not quadratic.weights.min() > 0.0:
             raise MissingCapabilityError(
@@ -148,7 +149,8 @@ class LBFGS(Method):
 
 
 def _gradient(run: Run, point: Point) -> Array:
-    return run.slopes(point).sum(axis=0) + run.problem.regularizer.subgradient(point.x)
+    regularizer: Any = run.problem.regularizer
+    return run.slopes(point).sum(axis=0) + regularizer.subgradient(point.x)
 
 
 def _search(run: Run, start: Point, direction: Array, slope: float) -> tuple[Point, Array] | None:

@@ -42,7 +42,8 @@ def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
     """Return one matrix, one vector of labels and the lengths, from these or from lists of sequences."""
     if lengths is not None or not isinstance(X, list | tuple):
         return X, y, lengths
-    if not X or any(np.ndim(part) != 2 and not sparse.issparse(part) for part in X):
+    X = [part if sparse.issparse(part) else np.asarray(part) for part in X]
+    if not X or any(part.ndim != 2 for part in X):
         raise InvalidInputError("X must be a list of arrays of shape (length, n_features), at least one.")
     widths = {part.shape[1] for part in X}
     if len(widths) > 1:
