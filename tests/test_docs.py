@@ -8,7 +8,7 @@ import pytest
 GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 
 
-@pytest.mark.parametrize("page", ["extend.rst", "decomposition.rst"])
+@pytest.mark.parametrize("page", ["extend.rst", "decomposition.rst", "structured.rst"])
 def test_what_a_page_shows_is_what_happens(page):
     failed, attempted = doctest.testfile(str(GUIDE / page), module_relative=False)
     assert attempted
