@@ -250,3 +250,37 @@ def test_wrong_answers_are_refused():
         cut.StructuredRisk(*examples(), as_pair, hamming, decoder(hamming, "margin"))
     with pytest.raises(InvalidInputError, match="as many entries"):
         cut.StructuredRisk([0], [], as_pair, hamming, decoder(hamming, "margin"))
+
+
+def test_a_decoder_that_raises_or_changes_its_mind_is_named():
+    class Faulty(cut.structured.ExampleSum):
+        dim, n_examples, calls = 1, 2, 0
+
+        def __init__(self, answers):
+            self.answers = answers
+
+        def decode(self, w, i):
+            self.calls += 1
+            return self.answers(self.calls)
+
+        def piece(self, i, y):
+            return cut.structured.Factors(np.array([0]), np.array([float(self.calls)])), 1.0 + self.calls
+
+    def raises(calls):
+        if calls > 5:
+            raise ZeroDivisionError("no luck")
+        return [1.0]
+
+    for answers, words in ((raises, "no luck"), (lambda calls: np.ones(calls), "pad them in as_numbers")):
+        with pytest.raises(OracleError, match=words):
+            result = cut.Problem(Faulty(answers), cut.L2(1.0)).solve(cut.BlockFrankWolfe())
+            assert result.status == "INVALID_ORACLE"
+            raise OracleError(result.reason)
+
+
+def test_a_time_limit_leaves_bounds_that_are_certified():
+    risk = structured()
+    result = cut.Problem(risk, cut.L2(1e-3)).solve(cut.BlockFrankWolfe(), tol=1e-12, time_limit=0.2)
+    assert result.status in ("TIME_LIMIT", "OPTIMAL")
+    assert result.certificate.verify().valid
+    assert result.gap < 0.5

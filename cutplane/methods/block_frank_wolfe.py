@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cutplane.exceptions import MissingCapabilityError
+from cutplane.engine.oracle_checks import name_of
+from cutplane.exceptions import CutplaneError, MissingCapabilityError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import seconds_left
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 _SHARE = 1.0 / 3.0
 """What share of the gap met during an epoch is left after it, before that was measured."""
+_HURRY = 3.0
+"""The bounds are certified before a time limit ends the run: a next step may take a little longer, and to
+certify takes about as long."""
 _TINY = 1e-300
 """In the place of an estimate of 0: it is the iterate that is optimal then."""
 _TURN = 10
@@ -129,13 +135,15 @@ class BlockFrankWolfe(Method):
         """Start from known multipliers, or from the true labellings."""
         risk: Any = run.problem.risk
         quadratic = _quadratic_of(run.problem)
-        return BlockState(run.timed(risk.block_ascent, quadratic, run.known_multipliers()))
+        return BlockState(_asked(run, risk.block_ascent, quadratic, run.known_multipliers()))
 
     def step(self, run: Run, state: BlockState) -> Step:
         """Visit all examples; certify both bounds if it pays."""
-        estimate = run.timed(state.ascent.advance, queries=1)
+        began = clock()
+        estimate = _asked(run, state.ascent.advance, queries=1)
         state.waited += 1
-        if state.share * estimate > run.tolerance(run.upper) and state.waited < _TURN:
+        last = seconds_left() < _HURRY * (clock() - began)
+        if state.share * estimate > run.tolerance(run.upper) and state.waited < _TURN and not last:
             run.proceed()
             return Step("epoch", state)
         bound = run.add_dual_cut(state.ascent.multipliers)
@@ -146,6 +154,17 @@ class BlockFrankWolfe(Method):
         state.share = left / max(estimate, _TINY) if 0.0 < left < math.inf else _SHARE
         state.waited = 0
         return Step("certified", state)
+
+
+def _asked(run: Run, function: Any, *arguments: Any, queries: int = 0) -> Any:
+    """Call a function that calls the user's decoders; say which risk raised an exception."""
+    try:
+        return run.timed(function, *arguments, queries=queries)
+    except CutplaneError:
+        raise
+    except Exception as error:
+        name = name_of(run.problem.risk)
+        raise OracleError(f"{name} raised {type(error).__name__}: {error}") from error
 
 
 def _quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:

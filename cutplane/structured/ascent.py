@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import seconds_left
 
 _MOST = 100
 """Cached epochs after one with decoders: where all that is left is rounding, they might go on for ever."""
@@ -50,6 +51,6 @@ class CachedAscent(ABC):
         for _ in range(_MOST):
             _, more, extra = self.epoch(exact=False)
             rise, cost = rise + more, cost + extra
-            if more <= 0.0 or more * cost < rise * extra:
+            if more <= 0.0 or more * cost < rise * extra or seconds_left() == 0.0:
                 break
         return gap

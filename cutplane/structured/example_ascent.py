@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import check_time
 from cutplane.structured.ascent import CachedAscent, Epoch
 from cutplane.structured.features import Factors
 from cutplane.structured.mixture import pack
@@ -95,6 +97,7 @@ class ExampleAscent(CachedAscent):
         self._now += 1
         for i in self._rng.permutation(len(self._kept)).tolist():
             if exact:
+                check_time()
                 self._decode(i)
             met, more = self._visit(self._kept[i])
             gap, rise = gap + met, rise + more
@@ -104,6 +107,11 @@ class ExampleAscent(CachedAscent):
         """Keep the best labelling of an example."""
         y, factors, offset = self.risk.best(self._x, i)
         numbers, kept = self.risk.as_numbers(y), self._kept[i]
+        if numbers.size != kept[0].numbers.size:
+            raise OracleError(
+                f"The labellings of example {i} have {kept[0].numbers.size} and {numbers.size} numbers; "
+                "certificates need as many for each: pad them in as_numbers."
+            )
         if not any(np.array_equal(numbers, one.numbers) for one in kept):
             kept.append(_Labelling(numbers, factors, offset, 0.0, self._now))
 
