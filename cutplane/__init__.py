@@ -13,6 +13,7 @@ from cutplane import (
     measures,
     mkl,
     stopping,
+    structured,
     testing,
 )
 from cutplane.decomposition import LagrangianDual, ValueFunction
@@ -30,7 +31,18 @@ from cutplane.exceptions import (
 )
 from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
-from cutplane.methods import BMRM, OCAS, Direct, FrankWolfe, Kelley, LevelBundle, ProximalBundle, Relay
+from cutplane.methods import (
+    BMRM,
+    LBFGS,
+    OCAS,
+    BlockFrankWolfe,
+    Direct,
+    FrankWolfe,
+    Kelley,
+    LevelBundle,
+    ProximalBundle,
+    Relay,
+)
 from cutplane.problem import Problem
 from cutplane.recognition import RecognisedModel, from_cvxpy
 from cutplane.regularizers import (
@@ -96,14 +108,17 @@ from cutplane.sets import (
     separation_oracle,
 )
 from cutplane.status import Status
+from cutplane.structured import StructuredRisk
 
 __all__ = [
     "BMRM",
     "L1",
     "L2",
+    "LBFGS",
     "OCAS",
     "Backend",
     "BackendError",
+    "BlockFrankWolfe",
     "Box",
     "CappedSimplex",
     "Comparison",
@@ -167,6 +182,7 @@ __all__ = [
     "SpectralNorm",
     "SquaredGroupNorm",
     "Status",
+    "StructuredRisk",
     "ValueFunction",
     "WeightedSum",
     "WholeSpace",
@@ -192,6 +208,7 @@ __all__ = [
     "separation_oracle",
     "set_threads",
     "stopping",
+    "structured",
     "testing",
     "total_variation",
     "trend_filter",

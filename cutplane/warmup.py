@@ -111,6 +111,17 @@ def _graphical() -> Iterator[object]:
         yield cut.graphical.solve_lagrangian(model, max_iter=10)
 
 
+def _structured() -> Iterator[object]:
+    """Label sequences, with a margin and by their likelihood."""
+    X, y = _data(60, 4)
+    labels = np.digitize(y, [-0.5, 0.5])
+    for kind, dtype in product(_KINDS[:3], _TYPES):
+        data = kind(X.astype(dtype)), labels, [6] * 10
+        risks = cut.structured.ChainRisk(*data), cut.structured.ChainLogLikelihood(*data)
+        for risk in risks:
+            yield cut.Problem(risk, cut.L2(1e-1)).solve(max_iter=20)
+
+
 def _is_loss(piece: object) -> bool:
     abstract = cut.losses.ScalarLoss, cut.losses.MarginLoss
     return isinstance(piece, type) and issubclass(piece, abstract[0]) and piece not in abstract
@@ -128,6 +139,7 @@ PARTS = {
     "kernels": _kernels,
     "boosting": _boosting,
     "graphical": _graphical,
+    "structured": _structured,
 }
 
 if __name__ == "__main__":

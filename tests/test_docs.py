@@ -8,7 +8,10 @@ import pytest
 GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 
 
-@pytest.mark.parametrize("page", ["extend.rst", "decomposition.rst", "ranking_and_measures.rst"])
+PAGES = ["extend.rst", "decomposition.rst", "ranking_and_measures.rst", "structured.rst"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows_is_what_happens(page):
     failed, attempted = doctest.testfile(str(GUIDE / page), module_relative=False)
     assert attempted

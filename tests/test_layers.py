@@ -17,7 +17,7 @@ FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path i
 FORMULATION = ("risks", "regularizers", "sets", "losses", "measures", "pieces")
 MASTERS = ("masters",)
 ALGORITHM = ("engine", "methods")
-SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition")
+SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition", "structured")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch", "jax")
 

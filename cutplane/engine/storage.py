@@ -22,7 +22,7 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
-_FORMAT = 3
+_FORMAT = 4
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
@@ -55,7 +55,8 @@ def save(result: Result, path: str | Path) -> Path:
         point_keys=keys,
         points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
         dual_keys=dual_keys,
-        duals=np.array(list(certificate.duals.values())),
+        dual_sizes=np.array([np.size(dual) for dual in certificate.duals.values()], dtype=np.int64),
+        duals=np.concatenate([np.empty(0), *certificate.duals.values()]),
         **_solutions_to_arrays(certificate.solutions),
         **_slopes_to_arrays(certificate.slopes),
         **{name: getattr(certificate, name) for name in _ARRAYS},
@@ -145,7 +146,7 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         slopes=_slopes_from_arrays(file, dim),
         **{name: file[name] for name in _ARRAYS},
         points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
-        duals=dict(zip(file["dual_keys"].tolist(), file["duals"], strict=True)),
+        duals=dict(zip(file["dual_keys"].tolist(), _duals_from(file), strict=True)),
         solutions=_solutions_from_arrays(file),
         x=x if x.size else None,
         lower_bound=float(header["lower_bound"]),
@@ -166,6 +167,11 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         backend=header["backend"],
         max_cuts=header["max_cuts"],
     )
+
+
+def _duals_from(file: Any) -> list[Array]:
+    sizes = file["dual_sizes"]
+    return np.split(file["duals"], np.cumsum(sizes)[:-1]) if sizes.size else []
 
 
 def _slopes_to_arrays(slopes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Linear prediction, boosting, kernels for scikit-learn: ``fit``, ``predict``, `GridSearchCV`, `Pipeline`."""
+"""Linear prediction, boosting, kernels, sequences for scikit-learn: ``fit``, `GridSearchCV`, `Pipeline`."""
 
 from cutplane.runtime.extras import require_extra
 
@@ -9,6 +9,7 @@ from cutplane.estimators.boosting import (  # noqa: E402
     LPBoostClassifier,
     MLPBoostClassifier,
 )
+from cutplane.estimators.chains import ChainCRF, ChainSSVM  # noqa: E402
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
 from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
@@ -24,6 +25,8 @@ from cutplane.estimators.regression import LinearRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
 __all__ = [
+    "ChainCRF",
+    "ChainSSVM",
     "ERLPBoostClassifier",
     "LPBoostClassifier",
     "LinearClassifier",

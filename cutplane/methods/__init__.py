@@ -2,10 +2,12 @@
 
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method, Step
+from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
+from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
@@ -15,8 +17,10 @@ from cutplane.methods.relay import Relay
 
 __all__ = [
     "BMRM",
+    "LBFGS",
     "OCAS",
     "AcceleratedGradient",
+    "BlockFrankWolfe",
     "Direct",
     "FrankWolfe",
     "Kelley",

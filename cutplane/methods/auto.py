@@ -11,10 +11,12 @@ from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.masters.base import Prox
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
+from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
+from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
@@ -27,6 +29,8 @@ from cutplane.regularizers.base import separable_form_of
 
 _ROUNDS = 20
 """Linear programmes after which a set is taken to be round."""
+_PASSES = 30
+"""Passes of block steps after which examples are taken to be few for the tolerance."""
 
 _FEW = 2e5
 """Nonzero numbers in a risk: a conic solve takes half a second then, as long as twenty reduced problems that
@@ -43,9 +47,11 @@ NAMES: dict[str, Method] = {
     for method in (
         AcceleratedGradient(),
         BMRM(),
+        BlockFrankWolfe(),
         Direct(),
         FrankWolfe(),
         Kelley(),
+        LBFGS(),
         LevelBundle(),
         MirrorDescent(),
         OCAS(),
@@ -83,6 +89,9 @@ def choose(problem: Declaration) -> Method:
     * other separation oracles: `ProximalBundle`, and from the twentieth iteration on `LevelBundle` too, whose
       queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself, or `Direct` where that is a conic programme;
+    * a sum over examples that takes block steps, with L2: `BlockFrankWolfe`, and after 30 passes, which
+      suffice where examples are many, `ProximalBundle` too;
+    * a risk that says that it is smooth, with L2: `LBFGS`;
     * a problem of a form that one of the moves needs: `Portfolio`;
     * a set that is known by its linear minimisation alone, and no regularizer: `FrankWolfe`;
     * pieces that are all known to cvxpy, with fewer than 2e5 nonzero numbers where reduced problems are
@@ -100,6 +109,10 @@ def choose(problem: Declaration) -> Method:
         alone = _ROUNDS
     elif problem.risk.linear and has_own_master(problem, None):
         methods = Kelley(), ProximalBundle()
+    elif suits(BlockFrankWolfe(), problem):
+        methods, alone = (BlockFrankWolfe(), ProximalBundle()), _PASSES
+    elif problem.risk.smooth and suits(LBFGS(), problem):
+        methods = LBFGS(), ProximalBundle()
     elif is_certifiable(problem) and any(suits(move, problem) for move in MOVES):
         methods = Portfolio(), ProximalBundle()
     elif _is_known_by_linear_minimisation(problem):

@@ -33,6 +33,7 @@ class Capability(Enum):
     SEPARATION = "separate"
     NEARBY = "nearby"
     DUAL_CUT = "dual_cut"
+    BLOCK_ASCENT = "block_ascent"
     IMAGE_FORM = "cvxpy_image_form"
     LINEAR_PREDICTOR = "linear_predictor"
     MINIMISER = "minimise_with"

@@ -43,6 +43,8 @@ class Risk(ABC):
         for a risk that is known to be right.
     linear : bool
         Whether f is linear, so that its only cut is the function itself.
+    smooth : bool
+        Whether f is known to be differentiable, so that its subgradients are gradients.
     splits_sums : bool
         Whether a sum with this risk gives a cut for each block of each term.
     open : bool
@@ -60,6 +62,7 @@ class Risk(ABC):
     exact: bool = True
     black_box: bool = True
     linear: bool = False
+    smooth: bool = False
     splits_sums: bool = False
     open: bool = False
     __array_ufunc__ = None  # numpy leaves its operators to ours

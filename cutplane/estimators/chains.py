@@ -1,0 +1,207 @@
+"""Labels of sequences by linear chains: max-margin, and conditional random fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from cutplane.estimators.base import CertifiedEstimator, uninterrupted
+from cutplane.estimators.documentation import documented
+from cutplane.estimators.formulation import as_choice
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_positive
+from cutplane.problem import Problem
+from cutplane.regularizers.l2 import L2
+from cutplane.risks.base import Risk
+from cutplane.structured.chain import ChainRisk
+from cutplane.structured.likelihood import ChainLogLikelihood
+from cutplane.structured.sequences import decode, stack
+
+
+@dataclass(eq=False, repr=False)
+class ChainEstimator(ClassifierMixin, CertifiedEstimator):
+    """Linear chains: a weight for each class and feature, and for each pair of neighbouring classes.
+
+    Parameters
+    ----------
+    alpha : float, default 1e-2
+        Weight of the penalty; greater than 0.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (n_classes, n_features)
+        The emission weights.
+    transitions_ : ndarray of shape (n_classes, n_classes)
+        The weight of a class, the row, being followed by another.
+    results_ : tuple of Result
+        The certified result of the problem; `result_` is the only one.
+    objective_, lower_bound_ : float
+        The objective, and what is certified to be below its optimum.
+    """
+
+    alpha: float = 1e-2
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+            One for each sequence.
+        y : sequence of array_like of shape (length,)
+            The classes of the positions, of any kind.
+        sample_weight : array_like of shape (n_sequences,), optional
+            Weights of the sequences.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInputError
+            A ``ValueError``; if a parameter or an argument is wrong.
+        """
+        alpha = as_positive("alpha", self.alpha)
+        rows, classes, lengths = stack(_listed("X", X), _listed("y", y))
+        self.classes_, labels = np.unique(classes, return_inverse=True)
+        risk = self._risk(rows, labels, lengths, sample_weight)
+        options: Any = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        result: Any = Problem(risk, L2(alpha)).solve(**options, log=bool(self.verbose))
+        self.n_features_in_ = rows.shape[1]
+        size = len(self.classes_) * rows.shape[1]
+        self.coef_ = result.x[:size].reshape(len(self.classes_), -1)
+        self.transitions_ = result.x[size:].reshape(len(self.classes_), -1)
+        self._keep([uninterrupted(result)])
+        return self
+
+    def predict(self, X: Any) -> list[Array]:
+        """Return the classes of the positions, those with the largest score of each sequence together.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+
+        Returns
+        -------
+        list of ndarray of shape (length,)
+        """
+        check_is_fitted(self)
+        X = _listed("X", X)
+        widths = {np.shape(part)[-1] for part in X}
+        if widths != {self.n_features_in_}:
+            raise InvalidInputError(
+                f"The sequences of X have {sorted(widths)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        found = decode(np.append(self.coef_, self.transitions_), X)
+        return [self.classes_[labels] for labels in found]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of positions whose class is predicted, of all sequences together.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+        y : sequence of array_like of shape (length,)
+        sample_weight : array_like of shape (n_sequences,), optional
+            Weights of the sequences.
+
+        Returns
+        -------
+        float
+        """
+        right = [np.asarray(a) == np.asarray(b) for a, b in zip(self.predict(X), y, strict=True)]
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+        hits, sizes = np.array([(each.sum(), each.size) for each in right]).T
+        return float(weights @ hits / (weights @ sizes))
+
+    def _risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        """Return the risk that is minimised."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.sparse, tags.no_validation = False, False, True
+        return tags
+
+
+def _listed(name: str, value: Any) -> Sequence[Any]:
+    """Return sequences as a list; a single matrix is refused, for its rows are no sequences."""
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.tolist()
+    if not isinstance(value, list | tuple):
+        raise InvalidInputError(
+            f"{name} must be a list with one entry for each sequence, got {kind}; pass [{name}] for one."
+        )
+    return list(value)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class ChainSSVM(ChainEstimator):
+    """Max-margin linear chains, with a certificate.
+
+        minimise  mean_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
+
+    where F_w(x, s) adds up the weights of emissions and transitions, and D counts wrong labels; see
+    `cutplane.structured.ChainRisk`.
+
+    Parameters
+    ----------
+    loss : {"hamming", "share"}, default "hamming"
+        How many labels of a sequence are wrong, or what share of them.
+
+    References
+    ----------
+    B. Taskar, C. Guestrin, D. Koller, "Max-margin Markov networks", NIPS 2003.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainSSVM
+    >>> X = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]]
+    >>> model = ChainSSVM(alpha=0.1).fit(X, [["a", "b", "b"], ["b", "a"]])
+    >>> [labels.tolist() for labels in model.predict(X)]
+    [['a', 'b', 'b'], ['b', 'a']]
+    """
+
+    _: KW_ONLY
+    loss: str = "hamming"
+
+    def _risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        loss = as_choice("loss", self.loss, ("hamming", "share"))
+        return ChainRisk(X, y, lengths, loss, len(self.classes_), sample_weight)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class ChainCRF(ChainEstimator):
+    """Conditional random fields on linear chains, with a certificate.
+
+        minimise  mean_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
+
+    where F_w(x, s) adds up the weights of emissions and transitions; see
+    `cutplane.structured.ChainLogLikelihood`.
+
+    References
+    ----------
+    J. Lafferty, A. McCallum, F. Pereira, "Conditional random fields", ICML 2001.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainCRF
+    >>> X = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]]
+    >>> model = ChainCRF(alpha=0.1).fit(X, [["a", "b", "b"], ["b", "a"]])
+    >>> [labels.tolist() for labels in model.predict(X)]
+    [['a', 'b', 'b'], ['b', 'a']]
+    """
+
+    def _risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        return ChainLogLikelihood(X, y, lengths, len(self.classes_), sample_weight)

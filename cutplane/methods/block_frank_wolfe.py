@@ -1,0 +1,177 @@
+"""Block-coordinate Frank-Wolfe: one example at a time, with a cache of labellings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from cutplane.engine.oracle_checks import name_of
+from cutplane.exceptions import CutplaneError, MissingCapabilityError, OracleError
+from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability, ask, require
+from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import seconds_left
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+    from cutplane.pieces.forms import DiagonalQuadratic
+
+_SHARE = 1.0 / 3.0
+"""What share of the gap met during an epoch is left after it, before that was measured."""
+_HURRY = 3.0
+"""The bounds are certified before a time limit ends the run: a next step may take a little longer, and to
+certify takes about as long."""
+_TINY = 1e-300
+"""In the place of an estimate of 0: it is the iterate that is optimal then."""
+_TURN = 10
+"""Epochs after which the bounds are certified at any rate: a tenth of the work."""
+
+
+class BlockAscent(Protocol):
+    """What ``risk.block_ascent(quadratic, multipliers)`` returns: ascent on the dual, block by block."""
+
+    @property
+    def x(self) -> Array:
+        """The point that follows from the aggregates, shape (dim,)."""
+        ...
+
+    @property
+    def average(self) -> Array:
+        """The average of the iterates, shape (dim,)."""
+        ...
+
+    @property
+    def multipliers(self) -> Array:
+        """Those of the examples, for which ``risk.dual_cut`` returns the sum of the aggregates."""
+        ...
+
+    def advance(self) -> float:
+        """Visit every example once with its decoder, and the cache as often as pays; return a gap.
+
+        It is the sum of the gaps of the examples, each at the time of its visit: an estimate.
+        """
+        ...
+
+
+@dataclass(eq=False)
+class BlockState:
+    """Where the method stands.
+
+    Attributes
+    ----------
+    ascent : BlockAscent
+    share : float
+        The certified gap over the estimated one, which is that of the iterates, when it was last certified;
+        above 1 their average is no better than they are.
+    waited : int
+        Epochs since then.
+    """
+
+    ascent: BlockAscent
+    share: float = _SHARE
+    waited: int = 0
+
+
+@dataclass(frozen=True)
+class BlockFrankWolfe(Method):
+    """Frank-Wolfe steps on the dual of a sum over examples, one example at a time [1]_.
+
+    For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2`` each example keeps a convex
+    combination of labellings, with the aggregate (a_i, b_i), and ``w = -sum_i a_i / lam``. A visit decodes
+    the example at w, and moves share from the worst of its labellings to the best one, as far as the dual
+    rises (a pairwise step [2]_); more visits, as many as pay by the rise per second, take the best
+    labelling of those found before and decode nothing [3]_. The sum of the aggregates is one cut of f: its
+    lower bound never falls. The upper bound is the objective at the average of the iterates, of which the
+    k-th has a weight that grows like k, or at the last one where that is better. Both are certified, by a
+    pass over the data, as soon as the gaps met in an epoch say that it pays, and after every tenth epoch.
+
+    It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, and your
+    own `structured.ExampleSum`) and `L2` with equal weights, without a feasible set.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form; use `ProximalBundle` then.
+
+    References
+    ----------
+    .. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher, "Block-coordinate Frank-Wolfe optimization
+       for structural SVMs", ICML 2013, https://proceedings.mlr.press/v28/lacoste-julien13.html.
+    .. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania, S. Lacoste-Julien, "Minding the gaps for
+       block Frank-Wolfe optimization of structured SVMs", ICML 2016,
+       https://proceedings.mlr.press/v48/osokin16.html.
+    .. [3] N. Shah, V. Kolmogorov, C. Lampert, "A multi-plane block-coordinate Frank-Wolfe algorithm for
+       training structural SVMs with a costly max-oracle", CVPR 2015, doi:10.1109/CVPR.2015.7298890.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X = [np.eye(2)[[0, 1, 0]], np.eye(2)[[1, 1]]]
+    >>> problem = cut.Problem(cut.structured.ChainRisk(X, [[0, 1, 0], [1, 1]]), cut.L2(0.1))
+    >>> result = problem.solve(cut.BlockFrankWolfe(), tol=1e-6)
+    >>> print(result.status, round(result.objective, 4))
+    OPTIMAL 0.05
+    """
+
+    stabilizations = ()
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless the problem is a sum over examples with equal weights of a square."""
+        remedy = "Use ProximalBundle(), or make your risk a cutplane.structured.ExampleSum."
+        for capability in (Capability.BLOCK_ASCENT, Capability.DUAL_CUT):
+            require(problem.risk, capability, self.name, remedy)
+        if _quadratic_of(problem) is None:
+            raise MissingCapabilityError(
+                f"{self.name} needs a square with equal weights, such as L2(0.1), and no feasible set; got "
+                f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
+            )
+
+    def start(self, run: Run) -> BlockState:
+        """Start from known multipliers, or from the true labellings."""
+        risk: Any = run.problem.risk
+        quadratic = _quadratic_of(run.problem)
+        return BlockState(_asked(run, risk.block_ascent, quadratic, run.known_multipliers()))
+
+    def step(self, run: Run, state: BlockState) -> Step:
+        """Visit all examples; certify both bounds if it pays."""
+        began = clock()
+        estimate = _asked(run, state.ascent.advance, queries=1)
+        state.waited += 1
+        last = seconds_left() < _HURRY * (clock() - began)
+        if state.share * estimate > run.tolerance(run.upper) and state.waited < _TURN and not last:
+            run.proceed()
+            return Step("epoch", state)
+        bound = run.add_dual_cut(state.ascent.multipliers)
+        point = run.evaluate(state.ascent.average if state.share <= 1.0 else state.ascent.x)
+        if not run.closed:
+            run.add_cut(point)
+        left = run.upper - bound
+        state.share = left / max(estimate, _TINY) if 0.0 < left < math.inf else _SHARE
+        state.waited = 0
+        return Step("certified", state)
+
+
+def _asked(run: Run, function: Any, *arguments: Any, queries: int = 0) -> Any:
+    """Call a function that calls the user's decoders; say which risk raised an exception."""
+    try:
+        return run.timed(function, *arguments, queries=queries)
+    except CutplaneError:
+        raise
+    except Exception as error:
+        name = name_of(run.problem.risk)
+        raise OracleError(f"{name} raised {type(error).__name__}: {error}") from error
+
+
+def _quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
+    """Return the regularizer, if it is a square with equal weights, and all there is beside the risk."""
+    if not problem.is_unconstrained:
+        return None
+    quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+    if quadratic is None or not quadratic.weights.min() > 0.0 or np.ptp(quadratic.weights) > 0.0:
+        return None
+    return quadratic

@@ -1,0 +1,171 @@
+"""The limited-memory quasi-Newton method of Broyden, Fletcher, Goldfarb and Shanno."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.engine.evaluator import Point
+from cutplane.engine.tangent import minimise_cut
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.validation import Array, as_count
+from cutplane.regularizers.base import has_slope
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+
+_DECREASE, _CURVATURE = 1e-4, 0.9
+"""What share of the predicted decrease, and what share of the slope, a step may leave: as is usual."""
+_TRIALS = 40
+"""Points of a line search: bisection alone gives twelve digits."""
+_NOISE = 1e-15
+"""Changes of the objective below this share of it are rounding."""
+
+
+@dataclass(eq=False)
+class LBFGSState:
+    """Where the method stands.
+
+    Attributes
+    ----------
+    point : Point
+    gradient : ndarray of shape (dim,)
+        Of risk and regularizer together.
+    steps, changes : list of ndarray
+        The last steps, and by what the gradient changed along each.
+    """
+
+    point: Point
+    gradient: Array
+    steps: list[Array] = field(default_factory=list)
+    changes: list[Array] = field(default_factory=list)
+
+    def direction(self) -> Array:
+        """Return the quasi-Newton direction, by the two-loop recursion."""
+        q = -self.gradient
+        pairs = list(zip(self.steps, self.changes, strict=True))
+        shares = []
+        for s, y in reversed(pairs):
+            shares.append(float(s @ q) / float(s @ y))
+            q -= shares[-1] * y
+        if pairs:
+            s, y = pairs[-1]
+            q *= float(s @ y) / float(y @ y)
+        else:
+            q /= max(1.0, float(np.linalg.norm(self.gradient)))
+        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+            q += (share - float(y @ q) / float(s @ y)) * s
+        return q
+
+
+@dataclass(frozen=True)
+class LBFGS(Method):
+    """L-BFGS for a smooth risk and a square: steps by the curvature of the last few gradients [1]_.
+
+    A line search ends where the objective has fallen, and its slope too (the conditions of Wolfe). With
+    ``g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2``, all weights positive, the cut at one point proves that
+
+        F* >= F(x) - 1/2 sum_j (grad F(x))_j^2 / weights_j,
+
+    so that every point gives both bounds, and the certified gap falls with the square of the gradient.
+
+    The risk must be differentiable: the subgradients that it returns are taken for gradients. On one that is
+    not, the method gets stuck, and says so. It needs `L2`, or another diagonal quadratic, with positive
+    weights, and no feasible set.
+
+    Parameters
+    ----------
+    memory : int, default 10
+        How many steps are remembered.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form; use `ProximalBundle` then.
+    InvalidInputError
+        If `memory` is no positive integer.
+
+    References
+    ----------
+    .. [1] D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale optimization", Math.
+       Program. 45, 1989, doi:10.1007/BF01589116.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+    >>> problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Logistic()), cut.L2(1.0))
+    >>> print(round(problem.solve(cut.LBFGS(), tol=1e-9).objective, 6))
+    0.437859
+    """
+
+    memory: int = 10
+
+    stabilizations = ()
+
+    def __post_init__(self) -> None:
+        as_count("LBFGS.memory", self.memory)
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless the problem is a risk with a square in all coordinates."""
+        quadratic: Any = None
+        if problem.is_unconstrained and has_slope(problem.regularizer):
+            quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+        if quadratic is None or not quadratic.weights.min() > 0.0:
+            raise MissingCapabilityError(
+                f"{self.name} needs a square in all coordinates, such as L2(0.1), and no feasible set; got "
+                f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
+            )
+
+    def start(self, run: Run) -> LBFGSState:
+        """Start from the best evaluated point."""
+        point = run.best if run.best is not None else run.first
+        return LBFGSState(point, _gradient(run, point))
+
+    def step(self, run: Run, state: LBFGSState) -> Step:
+        """Search the line of the quasi-Newton direction, and take the bound of the point found."""
+        direction = state.direction()
+        slope = float(direction @ state.gradient)
+        if not slope < 0.0:
+            state.steps, state.changes = [], []
+            direction, slope = -state.gradient, -float(state.gradient @ state.gradient)
+        found = _search(run, state.point, direction, slope)
+        if found is None:
+            return Step("search", state, "no step along the gradient decreases the objective")
+        point, gradient = found
+        step, change = point.x - state.point.x, gradient - state.gradient
+        if float(step @ change) > 0.0:
+            state.steps = [*state.steps, step][-self.memory :]
+            state.changes = [*state.changes, change][-self.memory :]
+        state.point, state.gradient = point, gradient
+        minimise_cut(run, point)
+        return Step("quasi-Newton", state)
+
+
+def _gradient(run: Run, point: Point) -> Array:
+    regularizer: Any = run.problem.regularizer
+    return run.slopes(point).sum(axis=0) + regularizer.subgradient(point.x)
+
+
+def _search(run: Run, start: Point, direction: Array, slope: float) -> tuple[Point, Array] | None:
+    """Return a point on a ray where the conditions of Wolfe hold, and its gradient; None if none is found."""
+    low, high, t = 0.0, math.inf, 1.0
+    noise, found = _NOISE * abs(start.objective), None
+    for _ in range(_TRIALS):
+        point = run.visit(start.x + t * direction)
+        if not point.objective <= start.objective + _DECREASE * t * slope + noise:
+            high = t
+        else:
+            gradient = _gradient(run, point)
+            found = point, gradient
+            if float(direction @ gradient) >= _CURVATURE * slope:
+                return found
+            low = t
+        t = 2.0 * t if high == math.inf else 0.5 * (low + high)
+    return found

@@ -1,0 +1,148 @@
+"""Sums over all labellings of linear chains, compiled: forward and backward passes in logarithms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutplane.losses.inlined import exp
+from cutplane.runtime.compiling import SUMS, routine
+from cutplane.structured.chain_passes import row_scores, score_of
+
+_TINY = 1e-280
+"""Below it a sum of exponentials has lost digits, and is computed anew around its largest term."""
+_HUGE = 1e280
+
+
+@routine
+def log_sums(known, weights, powers, top, out):
+    """Set out[s] to log sum_a exp(known[a] + weights[a, s]); `powers` is exp(weights - top)."""
+    n_states = known.shape[0]
+    largest = known[0]
+    for a in range(n_states):
+        largest = max(largest, known[a])
+    for s in range(n_states):
+        out[s] = 0.0
+    for a in range(n_states):
+        share = math.exp(known[a] - largest)
+        for s in range(n_states):
+            out[s] += share * powers[a, s]
+    for s in range(n_states):
+        if out[s] > _TINY:
+            out[s] = math.log(out[s]) + largest + top
+        else:
+            best = -np.inf
+            for a in range(n_states):
+                best = max(best, known[a] + weights[a, s])
+            total = 0.0
+            for a in range(n_states):
+                total += math.exp(known[a] + weights[a, s] - best)
+            out[s] = best + math.log(total)
+
+
+@routine(fastmath=SUMS)
+def add_shares(rows, t, shares, out):
+    """Add shares[s] times a row to each column s of `out`, shape (n, S); zeros of the row cost nothing."""
+    X, data, indices, indptr = rows
+    n_states = shares.shape[0]
+    if indptr.shape[0] == 0:
+        for j in range(X.shape[1]):
+            x = np.float64(X[t, j])
+            if x != 0.0:
+                for s in range(n_states):
+                    out[j, s] += x * shares[s]
+    else:
+        for p in range(indptr[t], indptr[t + 1]):
+            x, j = np.float64(data[p]), indices[p]
+            for s in range(n_states):
+                out[j, s] += x * shares[s]
+
+
+@routine
+def add_pairs(before, ahead, transitions, powers, top, total, weight, shares, out):
+    """Add the weight times the probabilities of the pairs of states at two positions to `out`, shape (S, S).
+
+    `before` are the logarithms of the sums up to the first, `ahead` those from the second on; `total` is that
+    of all. `shares` is room.
+    """
+    n_states = ahead.shape[0]
+    left, right = before[0], ahead[0]
+    for s in range(n_states):
+        left, right = max(left, before[s]), max(right, ahead[s])
+    factor = math.exp(min(left + right + top - total, 700.0))
+    if factor < _HUGE:
+        for s in range(n_states):
+            shares[s] = exp(ahead[s] - right)
+        for a in range(n_states):
+            share = weight * factor * math.exp(before[a] - left)
+            for s in range(n_states):
+                out[a, s] += share * powers[a, s] * shares[s]
+    else:
+        for a in range(n_states):
+            for s in range(n_states):
+                out[a, s] += weight * math.exp(before[a] + transitions[a, s] + ahead[s] - total)
+
+
+@routine
+def expectations(
+    rows, starts, low, high, labels, weights, emissions, transitions, powers, turned, turned_powers, top,
+    scores, forward, room, emission_sums, transition_sums,
+):  # fmt: skip
+    """Add expected features less true ones, weighted, of the sequences low <= i < high, to the sums.
+
+    Parameters
+    ----------
+    powers : ndarray of shape (S, S)
+        exp(transitions - top), with `top` their largest; `turned`, `turned_powers` are the transposes.
+    scores, forward : ndarray of shape (longest, S)
+    room : ndarray of shape (3, S)
+    emission_sums : ndarray of shape (n, S)
+    transition_sums : ndarray of shape (S, S)
+
+    Returns
+    -------
+    float
+        The sum over the sequences of weight times (log sum over labellings exp score - score of the labels).
+    """
+    value = 0.0
+    n_states = transitions.shape[0]
+    backward, ahead, shares = room[0], room[1], room[2]
+    for i in range(low, high):
+        start, end = starts[i], starts[i + 1]
+        length, weight = end - start, weights[i]
+        if weight == 0.0:
+            continue
+        for t in range(length):
+            row_scores(rows, start + t, emissions, scores[t])
+        for s in range(n_states):
+            forward[0, s] = scores[0, s]
+        for t in range(1, length):
+            log_sums(forward[t - 1], transitions, powers, top, forward[t])
+            for s in range(n_states):
+                forward[t, s] += scores[t, s]
+        last = forward[length - 1]
+        largest = last[0]
+        for s in range(n_states):
+            largest = max(largest, last[s])
+        total = 0.0
+        for s in range(n_states):
+            total += math.exp(last[s] - largest)
+        total = largest + math.log(total)
+        value += weight * (total - score_of(scores[:length], transitions, labels, start))
+        for s in range(n_states):
+            backward[s] = 0.0
+        for t in range(length - 1, -1, -1):
+            for s in range(n_states):
+                shares[s] = weight * exp(forward[t, s] + backward[s] - total)
+            shares[labels[start + t]] -= weight
+            add_shares(rows, start + t, shares, emission_sums)
+            if t > 0:
+                transition_sums[labels[start + t - 1], labels[start + t]] -= weight
+                for s in range(n_states):
+                    ahead[s] = scores[t, s] + backward[s]
+                add_pairs(
+                    forward[t - 1], ahead, transitions, powers, top, total, weight, shares, transition_sums
+                )
+                log_sums(ahead, turned, turned_powers, top, backward)
+    return value

@@ -1,0 +1,84 @@
+"""Convex combinations of labellings as vectors: the multipliers of examples from which cuts are recomputed.
+
+The vector holds how many labellings each example has, and how many numbers each of these; then, for each slot
+k, the shares of those examples that have more than k, and the numbers of these labellings, one after the
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cutplane.exceptions import OracleError
+from cutplane.pieces.validation import Array
+
+_COMPLAINT = "The multipliers are no convex combinations of labellings, one of each example."
+
+
+def pack(shares: Array, labels: Array, sizes: Array) -> Array:
+    """Return the vector of the labellings with a positive share.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (K, m)
+        Of example i in slot k; 0 where the slot is empty.
+    labels : ndarray of shape (K, N)
+        The numbers of all examples, one after the other.
+    sizes : ndarray of shape (m,)
+        How many numbers a labelling of each example has.
+    """
+    order = np.argsort(shares <= 0.0, axis=0, kind="stable")
+    counts = (shares > 0.0).sum(axis=0)
+    of_number = np.repeat(np.arange(sizes.size), sizes)
+    parts = [counts.astype(np.float64), sizes.astype(np.float64)]
+    for k in range(int(counts.max())):
+        there, places = np.flatnonzero(counts > k), np.flatnonzero(counts[of_number] > k)
+        parts.append(shares[order[k, there], there])
+        parts.append(labels[order[k, of_number[places]], places].astype(np.float64))
+    return np.concatenate(parts)
+
+
+def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Yield for each slot which examples have a labelling there, their shares, and where which numbers are.
+
+    The shares of an example are divided by their sum.
+
+    Parameters
+    ----------
+    u : ndarray
+    sizes : ndarray of shape (m,)
+        How many numbers a labelling of each example has.
+
+    Raises
+    ------
+    OracleError
+        If the vector is no such combination.
+    """
+    u, m = np.asarray(u, dtype=np.float64), sizes.size
+    counts = u[:m]
+    if u.ndim != 1 or not np.array_equal(u[m : 2 * m], sizes) or not (counts >= 1.0).all():
+        raise OracleError(_COMPLAINT)
+    of_number = np.repeat(np.arange(m), sizes)
+    slots, place, most = [], 2 * m, counts.max()
+    while len(slots) < most and place < u.size:
+        there, places = np.flatnonzero(counts > len(slots)), np.flatnonzero(counts[of_number] > len(slots))
+        middle, end = place + there.size, place + there.size + places.size
+        slots.append((there, u[place:middle], places, u[middle:end]))
+        place = end
+    if len(slots) < most or place != u.size or not all((shares > 0.0).all() for _, shares, _, _ in slots):
+        raise OracleError(_COMPLAINT)
+    totals = np.zeros(m)
+    for there, shares, _, _ in slots:
+        totals[there] += shares
+    for there, shares, places, numbers in slots:
+        yield there, shares / totals[there], places, numbers
+
+
+def sizes_in(u: Array, m: int) -> Array:
+    """Return how many numbers the labellings of each of m examples have, as the vector says."""
+    sizes = np.asarray(u, dtype=np.float64)[m : 2 * m]
+    if sizes.size < m or not ((sizes >= 1.0) & (sizes % 1.0 == 0.0) & (sizes < np.size(u))).all():
+        raise OracleError(_COMPLAINT)
+    return sizes.astype(np.int64)

@@ -1,0 +1,198 @@
+"""The max-margin risk of structured outputs, from a user's joint feature, loss and decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.validation import Array, as_count
+from cutplane.risks.examples import as_weights
+from cutplane.structured.example_sum import ExampleSum
+from cutplane.structured.features import Factors, as_factors, dimension_of
+
+Rescaling = Literal["margin", "slack"]
+Decoder = Literal["exact", "outer", "inner"]
+
+_NOTHING = Factors(np.empty(0, dtype=np.int64), np.empty(0))
+_ROUNDING = 1e-9
+"""How far below the score of the true labelling, relative to its terms, rounding may put a maximum."""
+
+
+class StructuredRisk(ExampleSum):
+    """The mean over m examples of how much the worst labelling violates its margin.
+
+    With ``psi_i(y) = joint_feature(x_i, y) - joint_feature(x_i, y_i)`` it is [1]_
+
+        f(w) = sum_i c_i max_y [loss(y_i, y) + <w, psi_i(y)>]      (margin rescaling),
+        f(w) = sum_i c_i max_y loss(y_i, y) (1 + <w, psi_i(y)>)    (slack rescaling).
+
+    Parameters
+    ----------
+    X, Y : sequence of length m
+        The examples, and their true labellings, of any kind that your functions take.
+    joint_feature : callable
+        ``joint_feature(x, y)`` returns an array of shape (dim,), a sparse row of that length, or a pair
+        ``(indices, values)``, whose indices may repeat.
+    loss : callable
+        ``loss(y_true, y)`` returns a number >= 0, and 0 for ``y == y_true``.
+    loss_augmented_inference : callable
+        ``loss_augmented_inference(x, y_true, w)`` returns a labelling y that attains the maximum.
+    rescaling : {"margin", "slack"}, default "margin"
+    decoder : {"exact", "outer", "inner"}, default "exact"
+        What `loss_augmented_inference` does, and so what is proven:
+
+        * "exact": it finds the maximum. Bounds and cuts hold for f.
+        * "outer": it maximises over more than the labellings, as a linear relaxation does, and returns a
+          point of that larger set, which `joint_feature` and `loss` take too. The relaxed risk, which is
+          nowhere below f, is the one that is minimised and certified; its value bounds f from above.
+        * "inner": it searches some labellings only, and may miss the best one. Cuts and lower bounds hold for
+          f, but values may be too low: where the gap closes, the status is TARGET and not OPTIMAL.
+    sample_weight : array_like of shape (m,), optional
+        Weights >= 0, by default 1 for each example.
+    normalize : bool, default True
+        Whether the weights c are divided by their sum.
+    dim : int, optional
+        The number of coordinates of w, needed if joint features are pairs.
+
+    Raises
+    ------
+    InvalidInputError
+        If X and Y are empty or differ in length, a function cannot be called, a loss of a true labelling is
+        not 0, `dim` is missing, or another argument is not as above.
+    OracleError
+        While solving, if a function returns something else, or an exact decoder returns a labelling that is
+        worse than the true one; `cutplane.testing.check_structured` compares decoders with enumeration.
+
+    References
+    ----------
+    .. [1] I. Tsochantaridis, T. Joachims, T. Hofmann, Y. Altun, "Large margin methods for structured and
+       interdependent output variables", JMLR 6, 2005, https://jmlr.org/papers/v6/tsochantaridis05a.html.
+
+    Examples
+    --------
+    Three classes, each with its own weights:
+
+    >>> import numpy as np, cutplane as cut
+    >>> X, Y = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-1.0, -1.0])], [0, 1, 2]
+    >>> def joint_feature(x, y):
+    ...     return 2 * y + np.arange(2), x
+    >>> def loss(y_true, y):
+    ...     return float(y_true != y)
+    >>> def loss_augmented_inference(x, y_true, w):
+    ...     return int(np.argmax(w.reshape(3, 2) @ x + (np.arange(3) != y_true)))
+    >>> risk = cut.StructuredRisk(X, Y, joint_feature, loss, loss_augmented_inference, dim=6)
+    >>> print(round(cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6).objective, 4))
+    0.0667
+    """
+
+    def __init__(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        joint_feature: Callable[[Any, Any], Any],
+        loss: Callable[[Any, Any], float],
+        loss_augmented_inference: Callable[[Any, Any, Array], Any],
+        rescaling: Rescaling = "margin",
+        decoder: Decoder = "exact",
+        sample_weight: Any = None,
+        normalize: bool = True,
+        dim: int | None = None,
+    ):
+        functions = joint_feature, loss, loss_augmented_inference
+        names = "joint_feature", "loss", "loss_augmented_inference"
+        for name, function in zip(names, functions, strict=True):
+            if not callable(function):
+                raise InvalidInputError(f"{name} must be a function, got {function!r}.")
+        for name, value, choices in (
+            ("rescaling", rescaling, get_args(Rescaling)),
+            ("decoder", decoder, get_args(Decoder)),
+        ):
+            if value not in choices:
+                raise InvalidInputError(f"{name} must be one of {choices}, got {value!r}.")
+        m = len(X)
+        if m == 0 or len(Y) != m:
+            raise InvalidInputError(
+                f"X and Y must have as many entries, and at least one, got {m} and {len(Y)}."
+            )
+        self.X, self.Y = X, Y
+        self.joint_feature, self.loss, self.loss_augmented_inference = functions
+        self.rescaling, self.decoder = rescaling, decoder
+        self.n_examples = m
+        self.weights = as_weights(sample_weight, m, normalize)
+        self.exact = decoder != "inner"
+        found = dimension_of(joint_feature(X[0], Y[0])) if dim is None else as_count("dim", dim)
+        if found is None:
+            raise InvalidInputError(
+                "joint_feature returns pairs (indices, values): pass dim, the number of coordinates of w."
+            )
+        self.dim = found
+        for i in range(m):
+            if loss(Y[i], Y[i]) != 0.0:
+                raise InvalidInputError(
+                    f"loss(Y[{i}], Y[{i}]) is {loss(Y[i], Y[i])!r}; the loss of a true labelling must be 0."
+                )
+
+    def __repr__(self) -> str:
+        decoder = "" if self.decoder == "exact" else f", {self.decoder} decoder"
+        return f"StructuredRisk({self.n_examples} examples, dim={self.dim}, {self.rescaling}{decoder})"
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Block steps and their cuts, if labellings are not numbers or vectors of numbers."""
+        first = self.Y[0]
+        try:
+            numbers = np.asarray(first)
+        except ValueError:  # parts of different shapes
+            numbers = np.empty(0, dtype=object)
+        plain = isinstance(first, np.ndarray) or numbers.ndim <= 1
+        if plain and numbers.dtype.kind in "biuf":
+            return ()
+        return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
+
+    @property
+    def infima(self) -> Array:
+        """0, the score of the true labellings; shape (1,)."""
+        return np.zeros(1)
+
+    def decode(self, w: Array, i: int) -> Any:
+        """Return what `loss_augmented_inference` returns for example i."""
+        return self.loss_augmented_inference(self.X[i], self.Y[i], w)
+
+    def from_numbers(self, i: int, numbers: Array) -> Any:
+        """Return numbers as a labelling of the kind of Y[i]; integers stay integers."""
+        truth = self.Y[i]
+        whole = np.asarray(truth).dtype.kind in "biu" and not (numbers % 1.0).any()
+        exact = numbers.astype(np.int64) if whole else numbers
+        if isinstance(truth, np.ndarray):
+            return exact.reshape(truth.shape)
+        return exact[0].item() if np.ndim(truth) == 0 else type(truth)(exact.tolist())
+
+    def best(self, w: Array, i: int) -> tuple[Any, Factors, float]:
+        """Return what the decoder found, or the true labelling if that is better, and its piece."""
+        y, factors, offset = super().best(w, i)
+        score = factors.dot(w) + offset
+        if score >= 0.0:
+            return y, factors, offset
+        size = float(np.abs(factors.values) @ np.abs(w[factors.indices])) + abs(offset)
+        if self.exact and score < -_ROUNDING * size:
+            raise OracleError(
+                f"loss_augmented_inference returned a labelling of example {i} with the score {score:.6g}, "
+                "below that of the true one, 0. Compare it with enumeration by "
+                'cutplane.testing.check_structured, or say decoder="inner" if it may miss the best.'
+            )
+        return self.Y[i], _NOTHING, 0.0
+
+    def piece(self, i: int, y: Any) -> tuple[Factors, float]:
+        """Return the slope and the offset that labelling y of example i contributes."""
+        x, truth = self.X[i], self.Y[i]
+        loss = float(self.loss(truth, y))
+        if not 0.0 <= loss < np.inf:
+            raise OracleError(f"loss(Y[{i}], y) is {loss}; it must be a number >= 0.")
+        weight = float(self.weights[i])
+        found, true = (as_factors(self.joint_feature(x, each), self.dim) for each in (y, truth))
+        rescaled = weight if self.rescaling == "margin" else weight * loss
+        return found.minus(true).times(rescaled), weight * loss

@@ -1,0 +1,250 @@
+"""Labelled sequences: positions row after row, cut into sequences, checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
+from cutplane.risks.examples import as_labels
+from cutplane.risks.matrix import as_matrix, unsigned
+from cutplane.runtime.threads import run_chunks
+
+_PER_STATE = 0.25
+"""Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
+
+
+def as_starts(lengths: Any, n_positions: int) -> Array:
+    """Return where each sequence starts, and where the last one ends, shape (m + 1,)."""
+    lengths = np.asarray([n_positions] if lengths is None else lengths)
+    if lengths.ndim != 1 or lengths.size == 0 or lengths.dtype.kind not in "iu":
+        raise InvalidInputError(f"lengths must be a vector of integers, got {lengths!r}.")
+    if (lengths < 1).any():
+        where = int(np.argmin(lengths))
+        raise InvalidInputError(f"lengths[{where}] is {lengths[where]}; drop empty sequences.")
+    if lengths.sum() != n_positions:
+        raise InvalidInputError(
+            f"lengths must sum to the number of rows of X, {n_positions}, but they sum to {lengths.sum()}."
+        )
+    return np.append(0, np.cumsum(lengths))
+
+
+def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
+    """Return one matrix, one vector of labels and the lengths, from these or from lists of sequences."""
+    if lengths is not None or not isinstance(X, list | tuple):
+        return X, y, lengths
+    X = [part if sparse.issparse(part) else np.asarray(part) for part in X]
+    if not X or any(part.ndim != 2 for part in X):
+        raise InvalidInputError("X must be a list of arrays of shape (length, n_features), at least one.")
+    widths = {part.shape[1] for part in X}
+    if len(widths) > 1:
+        raise InvalidInputError(f"The sequences of X must have equally many columns, got {sorted(widths)}.")
+    lengths = np.array([part.shape[0] for part in X])
+    if y is not None:
+        if len(y) != len(X) or any(np.shape(b) != (n,) for n, b in zip(lengths, y, strict=True)):
+            raise InvalidInputError("y must be a list with one label for each row of each sequence of X.")
+        y = np.concatenate([np.asarray(part) for part in y])
+    if any(sparse.issparse(part) for part in X):
+        return sparse.vstack(X, format="csr"), y, lengths
+    return np.concatenate(X), y, lengths
+
+
+def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
+    """Return a checked matrix as the compiled passes read it: an array, and data, indices, indptr.
+
+    What is not there is empty, so that dense and sparse rows have one routine.
+    """
+    if not sparse.issparse(X):
+        return read_only(X), np.empty(0, X.dtype), np.empty(0, np.uint32), np.empty(0, np.uint32)
+    return np.empty((0, 0), X.dtype), read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Checked sequences.
+
+    Attributes
+    ----------
+    X : ndarray or CSR of shape (N, n)
+    labels : ndarray of shape (N,)
+        0, 1, ..., S - 1, as the smallest unsigned integers that hold them.
+    starts : ndarray of shape (m + 1,)
+    n_states : int
+    """
+
+    X: Any
+    labels: Array
+    starts: Array
+    n_states: int
+
+    @classmethod
+    def of(cls, X: Any, y: Any, lengths: Any, n_states: Any) -> Sequences:
+        """Check the input of a risk."""
+        X, y, lengths = stack(X, y, lengths)
+        X = as_csr_or_dense(X)
+        labels, n_states = as_labels(y, X.shape[0], n_states, "n_states")
+        starts = as_starts(lengths, X.shape[0])
+        return cls(X, labels.astype(np.min_scalar_type(n_states - 1)), starts, n_states)
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.X.shape[1]
+
+    @property
+    def dim(self) -> int:
+        """The number of weights: states x features, and states x states."""
+        return self.n_states * (self.n_features + self.n_states)
+
+    def __len__(self) -> int:
+        return self.starts.size - 1
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest sequence."""
+        return int(np.diff(self.starts).max())
+
+    @cached_property
+    def rows(self) -> tuple[Array, Array, Array, Array]:
+        """X as compiled passes read it."""
+        return as_rows(self.X)
+
+    @cached_property
+    def _costs(self) -> Array:
+        """Nanoseconds that it takes to decode all before each sequence, shape (m + 1,)."""
+        entries = (
+            self.X.indptr if sparse.issparse(self.X) else np.arange(self.X.shape[0] + 1) * self.n_features
+        )
+        before = entries[self.starts] + self.starts * float(self.n_states)
+        return _PER_STATE * self.n_states * before
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds, roughly, that it takes to decode all."""
+        return float(self._costs[-1])
+
+    @property
+    def row_entries(self) -> float:
+        """Stored entries of a row, on average."""
+        return self.X.nnz / self.X.shape[0] if sparse.issparse(self.X) else float(self.n_features)
+
+    @cached_property
+    def chunks(self) -> Ranges:
+        """Ranges of sequences, each worth a thread."""
+        return balanced_ranges(self._costs, count_chunks(self._costs[-1]))
+
+    @cached_property
+    def sums(self) -> Segments:
+        """Ranges of sequences with a vector of sums each."""
+        return segments(np.array([0, len(self)]), self._costs / self.n_states, self.dim)
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Return the emission weights, features x states, and the transition weights, of a vector."""
+        size = self.n_states * self.n_features
+        emissions = w[:size].reshape(self.n_states, -1).T.copy()
+        return emissions, w[size:].reshape(self.n_states, -1).copy()
+
+    def decode(self, w: Array, costs: Array, weights: Array) -> tuple[float, Array]:
+        """Return the weighted sum of the largest violations, and the labellings that attain them.
+
+        `costs` are those of a wrong label, and `weights` those of the sequences, shape (m,).
+        """
+        from cutplane.structured.chain_passes import decode
+
+        emissions, transitions = self.split(w)
+        found = np.empty_like(self.labels)
+
+        def do(part: tuple[int, int]) -> float:
+            longest = int(np.diff(self.starts[part[0] : part[1] + 1]).max())
+            room = np.empty((2, longest, self.n_states))
+            known = self.rows, self.starts, *part, emissions, transitions
+            return decode(*known, self.labels, costs, weights, *room, found)
+
+        return sum(run_chunks(do, self.chunks)), found
+
+    def differences(self, terms: Iterable[tuple[Array, Array]]) -> Array:
+        """Return the sum of the features of labellings less those of the true ones, shape (dim,).
+
+        Each term is a labelling of all positions, and a factor for each sequence.
+        """
+        from cutplane.structured.chain_passes import add_differences
+
+        plan, size = self.sums, self.n_states * self.n_features
+        sums = plan.room(self.dim)
+        sums.fill(0.0)
+        terms = list(terms)
+
+        def do(group: tuple[int, int]) -> None:
+            for segment in range(*group):
+                emissions = sums[segment, :size].reshape(self.n_states, -1)
+                transitions = sums[segment, size : self.dim].reshape(self.n_states, -1)
+                for found, factors in terms:
+                    add_differences(
+                        self.rows, self.starts, plan.edges[segment], plan.edges[segment + 1],
+                        found, self.labels, factors, emissions, transitions,
+                    )  # fmt: skip
+
+        run_chunks(do, plan.groups)
+        return plan.add_up(sums, self.dim)[0]
+
+
+def decode(w: Array, X: Any, lengths: Any = None) -> Any:
+    """Return the labellings with the largest scores of a chain with the weights w.
+
+    Parameters
+    ----------
+    w : array_like of shape (dim,)
+        As `ChainRisk` and `ChainLogLikelihood` have them.
+    X : ndarray, sparse array, or list of these
+        Positions of shape (N, n), or a list of sequences.
+    lengths : array_like of int, optional
+        How many positions each sequence has, if X is not a list.
+
+    Returns
+    -------
+    ndarray of shape (N,), or list of ndarray
+        A list if X is one.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.structured import decode
+    >>> E, T = np.array([[1.0], [-1.0]]), np.array([[0.0, 3.0], [0.0, 0.0]])
+    >>> decode(np.append(E, T), np.array([[1.0], [1.0], [0.5]])).tolist()
+    [0, 0, 1]
+    """
+    listed = lengths is None and isinstance(X, list | tuple)
+    X, _, lengths = stack(X, None, lengths)
+    X = as_csr_or_dense(X)
+    w = as_vector("w", w)
+    n = X.shape[1]
+    n_states = round(0.5 * (math.sqrt(n * n + 4.0 * w.size) - n))
+    if n_states * (n + n_states) != w.size:
+        raise InvalidInputError(
+            f"w has {w.size} entries, which is no S (S + {n}) for sequences with {n} features."
+        )
+    labels = np.zeros(X.shape[0], dtype=np.min_scalar_type(n_states - 1))
+    data = Sequences(X, labels, as_starts(lengths, X.shape[0]), n_states)
+    nothing = np.zeros(len(data))
+    found = data.decode(w, nothing, nothing)[1].astype(np.int64)
+    return np.split(found, data.starts[1:-1]) if listed else found
+
+
+def as_csr_or_dense(X: Any) -> Any:
+    """Return a checked matrix, CSR if it is sparse."""
+    X = as_matrix(X)
+    return X.tocsr() if sparse.issparse(X) and X.format != "csr" else X
