@@ -128,6 +128,7 @@ class Softmax(VectorLoss):
     """
 
     infimum: ClassVar[float] = 0.0
+    smooth: ClassVar[bool] = True
 
     def value(self, s: Array, y: Array) -> Array:
         """Return the losses, shape (m,), of scores s of shape (m, p) and labels y of shape (m,)."""

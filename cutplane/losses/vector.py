@@ -30,6 +30,8 @@ class VectorLoss(ABC):
     ----------
     infimum : float
         A lower bound of l; -inf if none is known.
+    smooth : bool
+        Whether l is known to be differentiable: "auto" takes `LBFGS` then, where the rest of a problem fits.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class VectorLoss(ABC):
     """
 
     infimum: ClassVar[float] = -math.inf
+    smooth: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, s: Array, y: Array) -> Array:

@@ -116,6 +116,11 @@ class MulticlassRisk(ImagedRisk):
         return () if offers(self.loss, Capability.CVXPY) else (Capability.CVXPY,)
 
     @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the loss is."""
+        return self.loss.smooth
+
+    @property
     def infima(self) -> Array:
         """The least loss times the sum of the weights, shape (1,)."""
         total = self.weights.sum()
