@@ -123,6 +123,7 @@ def test_rows_without_weight_do_not_count_in_a_combination(count, kind):
         ([1e-20, 3e-20], [0, 0], 1, [0.25, 0.75]),
         ([np.nan, 2.0], [0, 0], 1, [0.0, 1.0]),
         ([np.inf, 2.0], [0, 0], 1, [0.0, 1.0]),
+        ([1.5e308, 1.5e308], [0, 0], 1, [0.5, 0.5]),
         ([1.0, 0.9e-14], [0, 0], 1, [1.0, 0.0]),
         ([1.0, 1.1e-14], [0, 0], 1, [1.0, 1.1e-14]),
         ([0.0, 0.0], [0, 0], 1, None),
@@ -295,3 +296,17 @@ def test_an_open_box_is_bounded_by_combinations_that_are_flat_but_for_a_solver()
     nearly = whole(flat, *rows[1:], np.array([0.5 + 1e-9, 0.5 - 1e-9]), 3.0)
     assert nearly.value == pytest.approx(1.5) and nearly.multipliers.tolist() == [0.5, 0.5]
     assert whole(flat, *rows[1:], np.array([0.6, 0.4]), 3.0).value == -np.inf
+
+
+def test_multipliers_of_the_rows_of_a_set_spare_a_solver(monkeypatch):
+    monkeypatch.delattr("cutplane.masters.conic.certificates.InnerMinimum")
+    dual = DualFunction(problem(cut.L2(1.0), cut.Polyhedron([[1.0, 1.0]], [-2.0])))
+    slopes, offsets = np.array([[1.0, 1.0]]), np.array([3.0])
+    found = dual(slopes, offsets, BLOCKS[:1], np.ones(1), INF, np.array([0.0]))
+    assert found.value == pytest.approx(3.0 - 1.0)
+
+
+def test_points_of_a_ball_far_from_zero_are_charged_with_their_last_bits():
+    far = DualFunction(problem(None, cut.L2Ball(1.0, [2.0**30, 0.0])))
+    found = far(np.array([[0.0, 1.0]]), np.zeros(1), BLOCKS[:1], np.ones(1), INF)
+    assert -1.0 - 1e-5 < found.value <= -1.0 - CANCELLED * 2.0**30

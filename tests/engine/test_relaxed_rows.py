@@ -1,15 +1,19 @@
 """Bounds from multipliers of the rows of a polyhedron, and points moved into one, against conic solves."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.engine.relaxed_rows import RelaxedRows
+from cutplane.masters.base import ReducedProblem
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum
+from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.projection import project_on_polyhedron
 from cutplane.masters.qp.simplex_qp import StackedRows
-from cutplane.regularizers import L1, L2, ElasticNet
+from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
 from cutplane.sets import Box, L2Ball, Polyhedron
 
 DIM = 5
@@ -119,3 +123,16 @@ def test_points_just_outside_move_in(seed, size):
     moved = chain.restore(x + size * rng.standard_normal(41))
     assert chain.violation(moved) <= 1e-14
     assert np.abs(moved - x).max() <= 100 * size
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
+def test_multipliers_that_highs_finds_give_the_minimum(scale):
+    region = REGIONS["rows in a box"]
+    slopes = scale * np.random.default_rng(0).standard_normal((3, DIM))
+    rows = SimpleNamespace(
+        slopes=slopes, offsets=np.zeros(3), blocks=np.zeros(3, dtype=int), ids=np.arange(3)
+    )
+    solution = HighsMaster(ReducedProblem(DIM, 1, NoRegularizer(), region), "rows").solve(rows)
+    v = solution.multipliers @ slopes
+    found = relaxed(NoRegularizer(), region)(v, solution.set_multipliers, 0.0)
+    assert found == pytest.approx(float((slopes @ solution.x).max()), rel=1e-6, abs=1e-9 * scale)

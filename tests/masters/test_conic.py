@@ -15,6 +15,7 @@ from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
 from cutplane.masters.conic.cone_programme import BACKENDS, Outcome, into_dual_cone, solve_conic
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
+from cutplane.regularizers.base import Minimum
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
 
 DIM = 6
@@ -273,3 +274,10 @@ def test_an_inaccurate_solution_bounds_nothing_if_the_size_of_x_is_not_known(mon
     inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
     assert inner(np.ones(2)).value == -np.inf
     assert inner(np.ones(2), np.inf, 1.0).value > -np.inf
+
+
+def test_of_two_units_the_one_that_proves_more_counts(monkeypatch):
+    inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
+    answers = [Minimum(-1.0, np.full(2, 1e5)), Minimum(-2.0, np.full(2, 1e5))]
+    monkeypatch.setattr(inner, "_evaluate", lambda *_: answers.pop(0))
+    assert inner(np.ones(2)).value == -1.0 and not answers

@@ -8,7 +8,7 @@ import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
-from cutplane.masters.conic.whole import Conjugate, solve_whole
+from cutplane.masters.conic.whole import Conjugate, image_form, solve_whole
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)
@@ -168,3 +168,28 @@ def test_offsets_that_are_rounding_alone_tell_no_unit():
     slope = np.append(-X.T @ shares, shares.sum() - 1.0)
     offset = Conjugate(cut.NoveltyRisk(X, nu=0.5), cut.WholeSpace(), 4)(slope, 0.0, 1.0, 2.8e-13)
     assert offset == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_form_of_the_image_is_taken_where_its_multipliers_give_cuts():
+    class OnlyCuts(cut.Risk):
+        dim = 2
+
+        def oracle(self, x):
+            return 0.0, np.zeros(2)
+
+        def dual_cut(self, u):
+            return np.zeros((1, 2)), np.zeros(1)
+
+        def cvxpy_form(self, x):
+            return 0.0 * cp.sum(x)
+
+    x = cp.Variable(2)
+    assert image_form(OnlyCuts(), x).image is x
+    risk = cut.LinearRisk(np.eye(2), [1.0, -1.0], cut.losses.Hinge())
+    assert image_form(risk, x).image is not x
+
+
+def test_the_dual_point_of_a_known_backend_bounds_both_parts():
+    risk = cut.LinearRisk(np.eye(2), [1.0, -1.0], cut.losses.Hinge())
+    whole = solve_whole(risk, ReducedProblem(2, 1, cut.L2(1.0), cut.WholeSpace()), "CLARABEL")
+    assert whole.offset > -np.inf and whole.least is not None
