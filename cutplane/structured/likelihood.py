@@ -114,12 +114,13 @@ class ChainLogLikelihood(Risk):
         def do(group: tuple[int, int]) -> float:
             low, high = plan.span(group)
             longest = int(np.diff(data.starts[low : high + 1]).max())
-            tables, room, value = np.empty((2, longest, S)), np.empty((3, S)), 0.0
+            tables, largest = np.empty((3, longest, S)), np.empty(longest)
+            room, value = np.empty((3, S)), 0.0
             for segment in range(*group):
                 parts = sums[segment, :size].reshape(-1, S), sums[segment, size : self.dim].reshape(S, S)
                 value += expectations(
                     data.rows, data.starts, plan.edges[segment], plan.edges[segment + 1],
-                    data.labels, self.weights, *known, *tables, room, *parts,
+                    data.labels, self.weights, *known, *tables, largest, room, *parts,
                 )  # fmt: skip
             return value
 
