@@ -167,8 +167,8 @@ def decode_into(
         row = scores[t - start]
         row_scores(rows, t, emissions, row)
         for s in range(row.shape[0]):
-            row[s] += cost
-        row[truth[t]] -= cost
+            if s != truth[t]:
+                row[s] += cost
     best_labelling(scores, transitions, reach, labels[slot, start:end])
 
 

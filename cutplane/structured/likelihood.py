@@ -98,6 +98,10 @@ class ChainLogLikelihood(Risk):
         """0: no probability is above 1; shape (1,)."""
         return np.zeros(1)
 
+    def cancelled(self, z: Array) -> float:
+        """Return a bound of the size of the scores, of which only differences are left."""
+        return self.sequences.size_of_scores(z, self.weights)
+
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and the gradient at `x`."""
         from cutplane.structured.likelihood_passes import expectations

@@ -22,6 +22,9 @@ from cutplane.runtime.threads import run_chunks
 _PER_STATE = 0.25
 """Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
 
+_ROWS = 4096
+"""Rows that are looked at together: a copy of them stays small."""
+
 
 def as_starts(lengths: Any, n_positions: int) -> Array:
     """Return where each sequence starts, and where the last one ends, shape (m + 1,)."""
@@ -152,6 +155,23 @@ class Sequences:
         size = self.n_states * self.n_features
         emissions = w[:size].reshape(self.n_states, -1).T.copy()
         return emissions, w[size:].reshape(self.n_states, -1).copy()
+
+    @cached_property
+    def _row_sizes(self) -> Array:
+        """The sums of the absolute entries of the rows of each sequence, shape (m,)."""
+        if sparse.issparse(self.X):
+            rows = np.asarray(abs(self.X).sum(axis=1)).ravel()
+        else:
+            parts = (self.X[i : i + _ROWS] for i in range(0, self.X.shape[0], _ROWS))
+            rows = np.concatenate([np.abs(part).sum(axis=1, dtype=np.float64) for part in parts])
+        return np.add.reduceat(rows, self.starts[:-1])
+
+    def size_of_scores(self, w: Array, weights: Array) -> float:
+        """Return a bound of the weighted sum of the terms of scores, of which only differences are left."""
+        size = self.n_states * self.n_features
+        pairs = np.diff(self.starts) - 1.0
+        emissions, transitions = (float(np.abs(part).max()) for part in (w[:size], w[size:]))
+        return emissions * float(weights @ self._row_sizes) + transitions * float(weights @ pairs)
 
     def decode(self, w: Array, costs: Array, weights: Array) -> tuple[float, Array]:
         """Return the weighted sum of the largest violations, and the labellings that attain them.
