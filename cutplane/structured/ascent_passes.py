@@ -158,9 +158,7 @@ def move_pair(a, b, step, late, pairs, transitions, early):
 
 
 @routine
-def decode_into(
-    rows, start, end, emissions, transitions, truth, cost, table, reach, labels, slot
-):  # fmt: skip
+def decode_into(rows, start, end, emissions, transitions, truth, cost, table, reach, labels, slot):
     """Put the best labelling of a sequence, the loss added, into a slot."""
     scores = table[: end - start]
     for t in range(start, end):
