@@ -107,10 +107,7 @@ class ChainLogLikelihood(Risk):
         from cutplane.structured.likelihood_passes import expectations
 
         data, plan = self.sequences, self.sequences.sums
-        emissions, transitions = data.split(x)
-        top = float(transitions.max())
-        powers, turned = np.exp(transitions - top), transitions.T.copy()
-        known = emissions, transitions, powers, turned, powers.T.copy(), top
+        known = data.powers(x)
         size, S = data.n_states * data.n_features, data.n_states
         sums = plan.room(self.dim)
         sums.fill(0.0)

@@ -92,6 +92,24 @@ def add_pairs(before, left, ahead, right, excess, transitions, powers, total, we
 
 
 @routine
+def forward_sums(rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest):
+    """Fill the tables of a sequence: scores, log-sums up to each position, their shares and the largest.
+
+    Return the logarithm of the sum over all labellings.
+    """
+    for t in range(length):
+        row_scores(rows, start + t, emissions, scores[t])
+        if t == 0:
+            forward[0] = scores[0]
+        else:
+            log_sums(forward[t - 1], left[t - 1], largest[t - 1], transitions, powers, top, forward[t])
+            for s in range(scores.shape[1]):
+                forward[t, s] += scores[t, s]
+        largest[t] = shares_of(forward[t], left[t])
+    return largest[length - 1] + math.log(left[length - 1].sum())
+
+
+@routine
 def expectations(
     rows, starts, low, high, labels, weights, emissions, transitions, powers, turned, turned_powers, top,
     scores, forward, left, largest, room, emission_sums, transition_sums,
@@ -120,16 +138,9 @@ def expectations(
         start, length, weight = starts[i], starts[i + 1] - starts[i], weights[i]
         if weight == 0.0:
             continue
-        for t in range(length):
-            row_scores(rows, start + t, emissions, scores[t])
-            if t == 0:
-                forward[0] = scores[0]
-            else:
-                log_sums(forward[t - 1], left[t - 1], largest[t - 1], transitions, powers, top, forward[t])
-                for s in range(n_states):
-                    forward[t, s] += scores[t, s]
-            largest[t] = shares_of(forward[t], left[t])
-        total = largest[length - 1] + math.log(left[length - 1].sum())
+        total = forward_sums(
+            rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest
+        )
         value += weight * (total - score_of(scores[:length], transitions, labels, start))
         for s in range(n_states):
             backward[s] = 0.0
@@ -148,3 +159,30 @@ def expectations(
                 )  # fmt: skip
                 log_sums(ahead, right, most, turned, turned_powers, top, backward)
     return value
+
+
+@routine
+def marginals(
+    rows, starts, low, high, emissions, transitions, powers, turned, turned_powers, top,
+    scores, forward, left, largest, room, out,
+):  # fmt: skip
+    """Fill `out`, shape (N, S), with the probabilities of the states of the sequences low <= i < high.
+
+    The other parameters are those of `expectations`.
+    """
+    n_states = transitions.shape[0]
+    backward, ahead, right = room[0], room[1], room[2]
+    for i in range(low, high):
+        start, length = starts[i], starts[i + 1] - starts[i]
+        total = forward_sums(
+            rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest
+        )
+        for s in range(n_states):
+            backward[s] = 0.0
+        for t in range(length - 1, -1, -1):
+            for s in range(n_states):
+                out[start + t, s] = exp(forward[t, s] + backward[s] - total)
+                ahead[s] = scores[t, s] + backward[s]
+            if t > 0:
+                most = shares_of(ahead, right)
+                log_sums(ahead, right, most, turned, turned_powers, top, backward)
