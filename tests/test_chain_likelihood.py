@@ -55,7 +55,7 @@ def test_values_are_those_of_enumeration_and_slopes_those_of_differences(scale):
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_marginals_are_those_of_enumeration(scale):
-    X, Y = chains(m=6, seed=4)
+    X, _ = chains(m=6, seed=4)
     w = scale * np.random.default_rng(4).standard_normal(DIM)
     for x, found in zip(X, marginals(w, [sparse.csr_array(part) for part in X]), strict=True):
         everything = list(product(range(S), repeat=len(x)))
