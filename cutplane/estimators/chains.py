@@ -20,7 +20,8 @@ from cutplane.regularizers.l2 import L2
 from cutplane.risks.base import Risk
 from cutplane.structured.chain import ChainRisk
 from cutplane.structured.likelihood import ChainLogLikelihood
-from cutplane.structured.sequences import decode, stack
+from cutplane.structured.predictions import decode, marginals
+from cutplane.structured.sequences import stack
 
 
 @dataclass(eq=False, repr=False)
@@ -92,6 +93,10 @@ class ChainEstimator(ClassifierMixin, CertifiedEstimator):
         -------
         list of ndarray of shape (length,)
         """
+        found = decode(*self._weights_and_sequences(X))
+        return [self.classes_[labels] for labels in found]
+
+    def _weights_and_sequences(self, X: Any) -> tuple[Array, Sequence[Any]]:
         check_is_fitted(self)
         X = _listed("X", X)
         widths = {np.shape(part)[-1] for part in X}
@@ -100,8 +105,7 @@ class ChainEstimator(ClassifierMixin, CertifiedEstimator):
                 f"The sequences of X have {sorted(widths)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        found = decode(np.append(self.coef_, self.transitions_), X)
-        return [self.classes_[labels] for labels in found]
+        return np.append(self.coef_, self.transitions_), X
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of positions whose class is predicted, of all sequences together.
@@ -202,6 +206,19 @@ class ChainCRF(ChainEstimator):
     >>> [labels.tolist() for labels in model.predict(X)]
     [['a', 'b', 'b'], ['b', 'a']]
     """
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """Return the probabilities of the classes at the positions, given the whole sequence.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+
+        Returns
+        -------
+        list of ndarray of shape (length, n_classes)
+        """
+        return marginals(*self._weights_and_sequences(X))
 
     def _risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
         return ChainLogLikelihood(X, y, lengths, len(self.classes_), sample_weight)

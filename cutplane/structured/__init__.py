@@ -4,7 +4,15 @@ from cutplane.structured.chain import ChainRisk
 from cutplane.structured.example_sum import ExampleSum
 from cutplane.structured.features import Factors
 from cutplane.structured.likelihood import ChainLogLikelihood
+from cutplane.structured.predictions import decode, marginals
 from cutplane.structured.risk import StructuredRisk
-from cutplane.structured.sequences import decode
 
-__all__ = ["ChainLogLikelihood", "ChainRisk", "ExampleSum", "Factors", "StructuredRisk", "decode"]
+__all__ = [
+    "ChainLogLikelihood",
+    "ChainRisk",
+    "ExampleSum",
+    "Factors",
+    "StructuredRisk",
+    "decode",
+    "marginals",
+]

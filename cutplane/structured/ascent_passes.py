@@ -158,17 +158,15 @@ def move_pair(a, b, step, late, pairs, transitions, early):
 
 
 @routine
-def decode_into(
-    rows, start, end, emissions, transitions, truth, cost, table, reach, labels, slot
-):  # fmt: skip
+def decode_into(rows, start, end, emissions, transitions, truth, cost, table, reach, labels, slot):
     """Put the best labelling of a sequence, the loss added, into a slot."""
     scores = table[: end - start]
     for t in range(start, end):
         row = scores[t - start]
         row_scores(rows, t, emissions, row)
         for s in range(row.shape[0]):
-            row[s] += cost
-        row[truth[t]] -= cost
+            if s != truth[t]:
+                row[s] += cost
     best_labelling(scores, transitions, reach, labels[slot, start:end])
 
 

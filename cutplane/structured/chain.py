@@ -115,6 +115,10 @@ class ChainRisk(Risk):
         """0, the score of the true labellings; shape (1,)."""
         return np.zeros(1)
 
+    def cancelled(self, z: Array) -> float:
+        """Return a bound of the size of the scores, of which only differences are left."""
+        return self.sequences.size_of_scores(z, self.weights)
+
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`: all sequences are decoded."""
         value, found = self.sequences.decode(x, self.costs, self.weights)

@@ -46,7 +46,7 @@ def add_row(rows, t, factor, s, out):
 
 @routine(fastmath=NUMBERS)
 def best_labelling(scores, transitions, reach, found):
-    """Set `found` to a labelling with the largest score, of ties the first states; return that score.
+    """Set `found` to a labelling with the largest score, of ties the first states.
 
     `reach`, of the shape of `scores`, (length, S), is set to the largest score of the positions so far that
     ends in each state.
@@ -76,7 +76,19 @@ def best_labelling(scores, transitions, reach, found):
             if value > best:
                 best, last = value, s
         found[t] = last
-    return reach[length - 1, found[length - 1]]
+
+
+@routine
+def violation(scores, transitions, start, found, labels):
+    """Return the score of a labelling of a sequence less that of the true one: exactly 0 if they agree."""
+    total = 0.0
+    for t in range(start, start + scores.shape[0]):
+        s, own = found[t], labels[t]
+        if s != own:
+            total += scores[t - start, s] - scores[t - start, own]
+        if t > start and (s != own or found[t - 1] != labels[t - 1]):
+            total += transitions[found[t - 1], s] - transitions[labels[t - 1], own]
+    return total
 
 
 @routine
@@ -104,7 +116,7 @@ def decode(rows, starts, low, high, emissions, transitions, labels, costs, weigh
     Returns
     -------
     float
-        The sum over the sequences of weight times (largest score with the loss - score of the true labels).
+        The sum over the sequences of weight times (largest score, the loss added, - score of the true one).
     """
     total = 0.0
     for i in range(low, high):
@@ -112,13 +124,11 @@ def decode(rows, starts, low, high, emissions, transitions, labels, costs, weigh
         table = scores[: end - start]
         for t in range(start, end):
             row_scores(rows, t, emissions, table[t - start])
-        truth = score_of(table, transitions, labels, start)
-        for t in range(start, end):
             for s in range(table.shape[1]):
-                table[t - start, s] += costs[i]
-            table[t - start, labels[t]] -= costs[i]
-        best = best_labelling(table, transitions, reach, found[start:end])
-        total += weights[i] * max(0.0, best - truth)
+                if s != labels[t]:
+                    table[t - start, s] += costs[i]
+        best_labelling(table, transitions, reach, found[start:end])
+        total += weights[i] * max(0.0, violation(table, transitions, start, found, labels))
     return total
 
 

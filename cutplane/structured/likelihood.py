@@ -98,15 +98,16 @@ class ChainLogLikelihood(Risk):
         """0: no probability is above 1; shape (1,)."""
         return np.zeros(1)
 
+    def cancelled(self, z: Array) -> float:
+        """Return a bound of the size of the scores, of which only differences are left."""
+        return self.sequences.size_of_scores(z, self.weights)
+
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and the gradient at `x`."""
         from cutplane.structured.likelihood_passes import expectations
 
         data, plan = self.sequences, self.sequences.sums
-        emissions, transitions = data.split(x)
-        top = float(transitions.max())
-        powers, turned = np.exp(transitions - top), transitions.T.copy()
-        known = emissions, transitions, powers, turned, powers.T.copy(), top
+        known = data.powers(x)
         size, S = data.n_states * data.n_features, data.n_states
         sums = plan.room(self.dim)
         sums.fill(0.0)
@@ -114,12 +115,13 @@ class ChainLogLikelihood(Risk):
         def do(group: tuple[int, int]) -> float:
             low, high = plan.span(group)
             longest = int(np.diff(data.starts[low : high + 1]).max())
-            tables, room, value = np.empty((2, longest, S)), np.empty((3, S)), 0.0
+            tables, largest = np.empty((3, longest, S)), np.empty(longest)
+            room, value = np.empty((3, S)), 0.0
             for segment in range(*group):
                 parts = sums[segment, :size].reshape(-1, S), sums[segment, size : self.dim].reshape(S, S)
                 value += expectations(
                     data.rows, data.starts, plan.edges[segment], plan.edges[segment + 1],
-                    data.labels, self.weights, *known, *tables, room, *parts,
+                    data.labels, self.weights, *known, *tables, largest, room, *parts,
                 )  # fmt: skip
             return value
 

@@ -16,18 +16,29 @@ _HUGE = 1e280
 
 
 @routine
-def log_sums(known, weights, powers, top, out):
-    """Set out[s] to log sum_a exp(known[a] + weights[a, s]); `powers` is exp(weights - top)."""
+def shares_of(known, out):
+    """Fill `out` with exp(known - their largest), and return the largest."""
     n_states = known.shape[0]
     largest = known[0]
-    for a in range(n_states):
-        largest = max(largest, known[a])
+    for s in range(n_states):
+        largest = max(largest, known[s])
+    for s in range(n_states):
+        out[s] = exp(known[s] - largest)
+    return largest
+
+
+@routine
+def log_sums(known, shares, largest, weights, powers, top, out):
+    """Set out[s] to log sum_a exp(known[a] + weights[a, s]).
+
+    `shares` and `largest` are those of `known`, and `powers` is exp(weights - top).
+    """
+    n_states = known.shape[0]
     for s in range(n_states):
         out[s] = 0.0
     for a in range(n_states):
-        share = math.exp(known[a] - largest)
         for s in range(n_states):
-            out[s] += share * powers[a, s]
+            out[s] += shares[a] * powers[a, s]
     for s in range(n_states):
         if out[s] > _TINY:
             out[s] = math.log(out[s]) + largest + top
@@ -60,24 +71,20 @@ def add_shares(rows, t, shares, out):
 
 
 @routine
-def add_pairs(before, ahead, transitions, powers, top, total, weight, shares, out):
+def add_pairs(before, left, ahead, right, excess, transitions, powers, total, weight, out):
     """Add the weight times the probabilities of the pairs of states at two positions to `out`, shape (S, S).
 
-    `before` are the logarithms of the sums up to the first, `ahead` those from the second on; `total` is that
-    of all. `shares` is room.
+    `before` are the logarithms of the sums up to the first, `ahead` those from the second on, `left` and
+    `right` their shares; `total` is that of all, and `excess` what the largest of both and of the transitions
+    are above it.
     """
     n_states = ahead.shape[0]
-    left, right = before[0], ahead[0]
-    for s in range(n_states):
-        left, right = max(left, before[s]), max(right, ahead[s])
-    factor = math.exp(min(left + right + top - total, 700.0))
+    factor = math.exp(min(excess, 700.0))
     if factor < _HUGE:
-        for s in range(n_states):
-            shares[s] = exp(ahead[s] - right)
         for a in range(n_states):
-            share = weight * factor * math.exp(before[a] - left)
+            share = weight * factor * left[a]
             for s in range(n_states):
-                out[a, s] += share * powers[a, s] * shares[s]
+                out[a, s] += share * powers[a, s] * right[s]
     else:
         for a in range(n_states):
             for s in range(n_states):
@@ -85,9 +92,27 @@ def add_pairs(before, ahead, transitions, powers, top, total, weight, shares, ou
 
 
 @routine
+def forward_sums(rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest):
+    """Fill the tables of a sequence: scores, log-sums up to each position, their shares and the largest.
+
+    Return the logarithm of the sum over all labellings.
+    """
+    for t in range(length):
+        row_scores(rows, start + t, emissions, scores[t])
+        if t == 0:
+            forward[0] = scores[0]
+        else:
+            log_sums(forward[t - 1], left[t - 1], largest[t - 1], transitions, powers, top, forward[t])
+            for s in range(scores.shape[1]):
+                forward[t, s] += scores[t, s]
+        largest[t] = shares_of(forward[t], left[t])
+    return largest[length - 1] + math.log(left[length - 1].sum())
+
+
+@routine
 def expectations(
     rows, starts, low, high, labels, weights, emissions, transitions, powers, turned, turned_powers, top,
-    scores, forward, room, emission_sums, transition_sums,
+    scores, forward, left, largest, room, emission_sums, transition_sums,
 ):  # fmt: skip
     """Add expected features less true ones, weighted, of the sequences low <= i < high, to the sums.
 
@@ -95,7 +120,8 @@ def expectations(
     ----------
     powers : ndarray of shape (S, S)
         exp(transitions - top), with `top` their largest; `turned`, `turned_powers` are the transposes.
-    scores, forward : ndarray of shape (longest, S)
+    scores, forward, left : ndarray of shape (longest, S)
+    largest : ndarray of shape (longest,)
     room : ndarray of shape (3, S)
     emission_sums : ndarray of shape (n, S)
     transition_sums : ndarray of shape (S, S)
@@ -107,42 +133,56 @@ def expectations(
     """
     value = 0.0
     n_states = transitions.shape[0]
-    backward, ahead, shares = room[0], room[1], room[2]
+    backward, ahead, right = room[0], room[1], room[2]
     for i in range(low, high):
-        start, end = starts[i], starts[i + 1]
-        length, weight = end - start, weights[i]
+        start, length, weight = starts[i], starts[i + 1] - starts[i], weights[i]
         if weight == 0.0:
             continue
-        for t in range(length):
-            row_scores(rows, start + t, emissions, scores[t])
-        for s in range(n_states):
-            forward[0, s] = scores[0, s]
-        for t in range(1, length):
-            log_sums(forward[t - 1], transitions, powers, top, forward[t])
-            for s in range(n_states):
-                forward[t, s] += scores[t, s]
-        last = forward[length - 1]
-        largest = last[0]
-        for s in range(n_states):
-            largest = max(largest, last[s])
-        total = 0.0
-        for s in range(n_states):
-            total += math.exp(last[s] - largest)
-        total = largest + math.log(total)
+        total = forward_sums(
+            rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest
+        )
         value += weight * (total - score_of(scores[:length], transitions, labels, start))
         for s in range(n_states):
             backward[s] = 0.0
         for t in range(length - 1, -1, -1):
             for s in range(n_states):
-                shares[s] = weight * exp(forward[t, s] + backward[s] - total)
-            shares[labels[start + t]] -= weight
-            add_shares(rows, start + t, shares, emission_sums)
+                ahead[s] = scores[t, s] + backward[s]
+                right[s] = weight * exp(forward[t, s] + backward[s] - total)
+            right[labels[start + t]] -= weight
+            add_shares(rows, start + t, right, emission_sums)
             if t > 0:
                 transition_sums[labels[start + t - 1], labels[start + t]] -= weight
-                for s in range(n_states):
-                    ahead[s] = scores[t, s] + backward[s]
+                most = shares_of(ahead, right)
                 add_pairs(
-                    forward[t - 1], ahead, transitions, powers, top, total, weight, shares, transition_sums
-                )
-                log_sums(ahead, turned, turned_powers, top, backward)
+                    forward[t - 1], left[t - 1], ahead, right, largest[t - 1] + most + top - total,
+                    transitions, powers, total, weight, transition_sums,
+                )  # fmt: skip
+                log_sums(ahead, right, most, turned, turned_powers, top, backward)
     return value
+
+
+@routine
+def marginals(
+    rows, starts, low, high, emissions, transitions, powers, turned, turned_powers, top,
+    scores, forward, left, largest, room, out,
+):  # fmt: skip
+    """Fill `out`, shape (N, S), with the probabilities of the states of the sequences low <= i < high.
+
+    The other parameters are those of `expectations`.
+    """
+    n_states = transitions.shape[0]
+    backward, ahead, right = room[0], room[1], room[2]
+    for i in range(low, high):
+        start, length = starts[i], starts[i + 1] - starts[i]
+        total = forward_sums(
+            rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest
+        )
+        for s in range(n_states):
+            backward[s] = 0.0
+        for t in range(length - 1, -1, -1):
+            for s in range(n_states):
+                out[start + t, s] = exp(forward[t, s] + backward[s] - total)
+                ahead[s] = scores[t, s] + backward[s]
+            if t > 0:
+                most = shares_of(ahead, right)
+                log_sums(ahead, right, most, turned, turned_powers, top, backward)

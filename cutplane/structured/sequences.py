@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, unsigned
@@ -21,6 +20,9 @@ from cutplane.runtime.threads import run_chunks
 
 _PER_STATE = 0.25
 """Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
+
+_ROWS = 4096
+"""Rows that are looked at together: a copy of them stays small."""
 
 
 def as_starts(lengths: Any, n_positions: int) -> Array:
@@ -153,6 +155,30 @@ class Sequences:
         emissions = w[:size].reshape(self.n_states, -1).T.copy()
         return emissions, w[size:].reshape(self.n_states, -1).copy()
 
+    @cached_property
+    def _row_sizes(self) -> Array:
+        """The sums of the absolute entries of the rows of each sequence, shape (m,)."""
+        if sparse.issparse(self.X):
+            rows = np.asarray(abs(self.X).sum(axis=1)).ravel()
+        else:
+            parts = (self.X[i : i + _ROWS] for i in range(0, self.X.shape[0], _ROWS))
+            rows = np.concatenate([np.abs(part).sum(axis=1, dtype=np.float64) for part in parts])
+        return np.add.reduceat(rows, self.starts[:-1])
+
+    def size_of_scores(self, w: Array, weights: Array) -> float:
+        """Return a bound of the weighted sum of the terms of scores, of which only differences are left."""
+        size = self.n_states * self.n_features
+        pairs = np.diff(self.starts) - 1.0
+        emissions, transitions = (float(np.abs(part).max()) for part in (w[:size], w[size:]))
+        return emissions * float(weights @ self._row_sizes) + transitions * float(weights @ pairs)
+
+    def powers(self, w: Array) -> tuple[Any, ...]:
+        """Return the weights of a vector, as the passes of `likelihood_passes` take them."""
+        emissions, transitions = self.split(w)
+        top = float(transitions.max())
+        powers = np.exp(transitions - top)
+        return emissions, transitions, powers, transitions.T.copy(), powers.T.copy(), top
+
     def decode(self, w: Array, costs: Array, weights: Array) -> tuple[float, Array]:
         """Return the weighted sum of the largest violations, and the labellings that attain them.
 
@@ -195,53 +221,6 @@ class Sequences:
 
         run_chunks(do, plan.groups)
         return plan.add_up(sums, self.dim)[0]
-
-
-def decode(w: Array, X: Any, lengths: Any = None) -> Any:
-    """Return the labellings with the largest scores of a chain with the weights w.
-
-    Parameters
-    ----------
-    w : array_like of shape (dim,)
-        As `ChainRisk` and `ChainLogLikelihood` have them.
-    X : ndarray, sparse array, or list of these
-        Positions of shape (N, n), or a list of sequences.
-    lengths : array_like of int, optional
-        How many positions each sequence has, if X is not a list.
-
-    Returns
-    -------
-    ndarray of shape (N,), or list of ndarray
-        A list if X is one.
-
-    Raises
-    ------
-    InvalidInputError
-        If a shape does not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.structured import decode
-    >>> E, T = np.array([[1.0], [-1.0]]), np.array([[0.0, 3.0], [0.0, 0.0]])
-    >>> decode(np.append(E, T), np.array([[1.0], [1.0], [0.5]])).tolist()
-    [0, 0, 1]
-    """
-    listed = lengths is None and isinstance(X, list | tuple)
-    X, _, lengths = stack(X, None, lengths)
-    X = as_csr_or_dense(X)
-    w = as_vector("w", w)
-    n = X.shape[1]
-    n_states = round(0.5 * (math.sqrt(n * n + 4.0 * w.size) - n))
-    if n_states * (n + n_states) != w.size:
-        raise InvalidInputError(
-            f"w has {w.size} entries, which is no S (S + {n}) for sequences with {n} features."
-        )
-    labels = np.zeros(X.shape[0], dtype=np.min_scalar_type(n_states - 1))
-    data = Sequences(X, labels, as_starts(lengths, X.shape[0]), n_states)
-    nothing = np.zeros(len(data))
-    found = data.decode(w, nothing, nothing)[1].astype(np.int64)
-    return np.split(found, data.starts[1:-1]) if listed else found
 
 
 def as_csr_or_dense(X: Any) -> Any:

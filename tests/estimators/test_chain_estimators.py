@@ -41,6 +41,10 @@ def test_chains_learn_what_follows_what(model):
     assert [len(labels) for labels in predicted] == [len(labels) for labels in held_out[1]]
     same = pickle.loads(pickle.dumps(model)).predict(held_out[0])
     assert all(np.array_equal(a, b) for a, b in zip(same, predicted, strict=True))
+    if isinstance(model, ChainCRF):
+        for shares, labels in zip(model.predict_proba(held_out[0]), predicted, strict=True):
+            np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-9)
+            assert np.mean(model.classes_[shares.argmax(axis=1)] == labels) > 0.4
     in_sparse = clone(model).fit([sparse.csr_array(x) for x in X], y)
     assert in_sparse.objective_ == pytest.approx(model.objective_, rel=2e-3)
 

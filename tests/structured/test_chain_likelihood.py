@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.structured import ChainLogLikelihood
+from cutplane.structured import ChainLogLikelihood, marginals
 from cutplane.testing import check_risk
 
 S, N = 3, 2
@@ -51,6 +51,20 @@ def test_values_are_those_of_enumeration_and_slopes_those_of_differences(scale):
         step = 1e-5 * max(scale, 1.0)
         differences = [(risk(w + step * e) - risk(w - step * e)) / (2.0 * step) for e in np.eye(DIM)]
         np.testing.assert_allclose(slope, differences, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_marginals_are_those_of_enumeration(scale):
+    X, _ = chains(m=6, seed=4)
+    w = scale * np.random.default_rng(4).standard_normal(DIM)
+    for x, found in zip(X, marginals(w, [sparse.csr_array(part) for part in X]), strict=True):
+        everything = list(product(range(S), repeat=len(x)))
+        scores = np.array([score(x, labels, w) for labels in everything])
+        probabilities = np.exp(scores - logsumexp(scores))
+        expected = [
+            [probabilities @ [z[t] == s for z in everything] for s in range(S)] for t in range(len(x))
+        ]
+        np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_one_transition_can_outweigh_all():

@@ -91,6 +91,15 @@ def test_all_layouts_give_the_same_risk():
             again, same = ChainRisk(kind(X), labels, lengths).oracle(w)
             assert again == pytest.approx(value, rel=tolerance)
             np.testing.assert_allclose(same, slope, rtol=0.0, atol=tolerance * np.abs(slope).max())
+    halves = sparse.csr_array(stacked)  # each entry stored twice
+    twice = np.repeat(halves.data / 2.0, 2), np.repeat(halves.indices, 2), 2 * halves.indptr
+    doubled = ChainRisk(sparse.csr_array(twice, halves.shape), labels, lengths)
+    assert doubled(w) == pytest.approx(value, rel=1e-12)
+    objectives = [
+        cut.Problem(risk, cut.L2(0.1)).solve(cut.BlockFrankWolfe(), tol=1e-6).objective
+        for risk in (reference, doubled)
+    ]
+    assert objectives[0] == pytest.approx(objectives[1], rel=2e-6)
     pieces = [sparse.csr_array(part) for part in np.split(stacked, np.cumsum(lengths)[:-1])]
     assert ChainRisk(pieces, Y)(w) == pytest.approx(value, rel=1e-12)
 
