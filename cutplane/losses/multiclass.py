@@ -111,8 +111,12 @@ class MulticlassHinge(VectorLoss):
     def _margins(self) -> Array:
         return _ONE if self.cost is None else self.cost
 
+    def margins(self, n_classes: int) -> Array:
+        """Return what it costs to take one class for another, shape (p, p)."""
+        return 1.0 - np.eye(n_classes) if self.cost is None else self.cost
+
     def _margin_rows(self, y: Array, n_classes: int) -> Array:
-        return (1.0 - np.eye(n_classes) if self.cost is None else self.cost)[y]
+        return self.margins(n_classes)[y]
 
 
 @dataclass(frozen=True)

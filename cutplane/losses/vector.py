@@ -23,6 +23,9 @@ class VectorLoss(ABC):
     ----------------
     cvxpy_form(s, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression s of shape (m, p).
+    margins(p) -> ndarray of shape (p, p)
+        Where ``l(s, y) = max_j (margins[y, j] + s_j) - s_y``, with zeros on the diagonal: coordinate ascent
+        over the examples, and cuts from their multipliers, follow.
     log_probability(s) -> ndarray
         The logarithms of the probabilities of the classes, shape (m, p), for estimators.
 

@@ -42,6 +42,7 @@ class Capability(Enum):
     LOSS_CONJUGATE = "conjugate"
     SECOND_DERIVATIVE = "second_derivative"
     LOG_PROBABILITY = "log_probability"
+    MARGINS = "margins"
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.multiclass import MulticlassHinge
 from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
@@ -18,6 +19,12 @@ from cutplane.risks.base import ImagedRisk
 from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe
 from cutplane.risks.matrix import as_matrix
 from cutplane.risks.scores import score_sums, scores
+
+if TYPE_CHECKING:
+    from cutplane.pieces.forms import DiagonalQuadratic
+    from cutplane.risks.multiclass_ascent import MulticlassAscent
+
+_OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +120,8 @@ class MulticlassRisk(ImagedRisk):
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss cannot give."""
-        return () if offers(self.loss, Capability.CVXPY) else (Capability.CVXPY,)
+        form = () if offers(self.loss, Capability.CVXPY) else (Capability.CVXPY, Capability.IMAGE_FORM)
+        return form if offers(self.loss, Capability.MARGINS) else (*form, *_OF_MARGINS)
 
     @property
     def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -141,7 +149,9 @@ class MulticlassRisk(ImagedRisk):
 
     def slopes(self, z: Array) -> Array:
         """Return a subgradient, shape (dim,): one pass over the data."""
-        u = self.loss.derivative(z, self.y) * self.weights[:, np.newaxis]
+        return self._slope(self.loss.derivative(z, self.y) * self.weights[:, np.newaxis])
+
+    def _slope(self, u: Array) -> Array:
         slopes = np.empty(self.shape)
         slopes[:, : self.X.shape[1]] = score_sums(self.X, u)
         if self.intercept:
@@ -152,13 +162,64 @@ class MulticlassRisk(ImagedRisk):
         """Return t -> the risk of the scores z0 + t (z1 - z0); no pass over the data."""
         return self.loss.line(z0, z1 - z0, self.y, self.weights)
 
+    @property
+    def margins(self) -> Array:
+        """Those of a loss of margins, shape (p, p)."""
+        loss: Any = self.loss
+        return np.ascontiguousarray(loss.margins(self.n_classes), dtype=np.float64)
+
+    def shares_of(self, multipliers: Array) -> Array:
+        """Return multipliers as shares of the classes, shape (m, p): at least 0, the sums of rows 1."""
+        shares = np.maximum(multipliers.reshape(self.y.size, self.n_classes), 0.0)
+        sums = shares.sum(axis=1, keepdims=True)
+        return np.divide(shares, sums, out=np.eye(self.n_classes)[self.y], where=sums > 0.0)
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return the cut that shares of the classes give, for a loss of margins."""
+        shares = self.shares_of(u)
+        offset = self.weights @ (shares * self.margins[self.y]).sum(axis=1)
+        shares[np.arange(self.y.size), self.y] -= 1.0
+        return self._slope(shares * self.weights[:, np.newaxis])[np.newaxis], np.array([offset])
+
+    def block_ascent(
+        self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
+    ) -> MulticlassAscent:
+        """Return coordinate ascent over the examples, for a loss of margins."""
+        from cutplane.risks.multiclass_ascent import MulticlassAscent
+
+        return MulticlassAscent(self, quadratic, multipliers)
+
+    def cvxpy_image_form(self, x: Any) -> ImageForm:
+        """Return the scores, the risk of them, and the shares that slopes in the scores come from."""
+        import cvxpy as cp
+
+        m, p = self.y.size, self.n_classes
+
+        def shares(slope: Array, x: Array) -> Array:
+            weights = self.weights[:, np.newaxis]
+            steps = slope.reshape(m, p)
+            own = np.divide(steps, weights, out=np.zeros((m, p)), where=weights > 0.0)
+            own[np.arange(m), self.y] += 1.0
+            return own.ravel()
+
+        def value(z: Any) -> Any:
+            return self._cvxpy_value(cp.reshape(z, (m, p), order="C"))
+
+        return ImageForm(cp.reshape(self._cvxpy_scores(x), (m * p,), order="C"), value, shares)
+
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
+        return self._cvxpy_value(self._cvxpy_scores(x))
+
+    def _cvxpy_scores(self, x: Any) -> Any:
         import cvxpy as cp
 
         W = cp.reshape(x, self.shape, order="C")
         z: Any = cp.Constant(self.X) @ W[:, : self.X.shape[1]].T
-        if self.intercept:
-            z += cp.Constant(np.ones((self.X.shape[0], 1))) @ W[:, -1:].T
+        return z + cp.Constant(np.ones((self.X.shape[0], 1))) @ W[:, -1:].T if self.intercept else z
+
+    def _cvxpy_value(self, z: Any) -> Any:
+        import cvxpy as cp
+
         loss: Any = self.loss
         return cp.sum(cp.multiply(self.weights, loss.cvxpy_form(z, self.y)))

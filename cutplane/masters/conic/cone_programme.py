@@ -220,7 +220,7 @@ def column_sizes(A: Any, known: Array) -> Array:
     rows, columns, values = entries.row, entries.col, np.abs(entries.data)
     sizes = np.where(known, 1.0, 0.0)
     for _ in range(_LINKS):
-        heights = np.zeros(entries.shape[0])
+        heights = np.zeros(A.shape[0])
         np.maximum.at(heights, rows, values * sizes[columns])
         new = (sizes[columns] == 0.0) & (heights[rows] > 0.0) & (values > 0.0)
         if not new.any():

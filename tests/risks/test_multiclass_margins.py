@@ -1,0 +1,99 @@
+"""Multiclass margins by shares of the classes: cuts, coordinate ascent and conic solves, against cvxpy."""
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cutplane as cut
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.losses import MulticlassHinge, Softmax, VectorLoss
+from cutplane.risks import MulticlassRisk
+
+COSTS = {"ones": None, "costs": np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 0.0, 0.0]])}
+
+
+@dataclass(frozen=True)
+class Doubled(VectorLoss):
+    """A user's margins: mistakes cost 2."""
+
+    def value(self, s, y):
+        return (s + self.margins(s.shape[1])[y]).max(axis=1) - s[np.arange(y.size), y]
+
+    def derivative(self, s, y):
+        worst = np.eye(s.shape[1])[(s + self.margins(s.shape[1])[y]).argmax(axis=1)]
+        return worst - np.eye(s.shape[1])[y]
+
+    def margins(self, p):
+        return 2.0 - 2.0 * np.eye(p)
+
+    def cvxpy_form(self, s, y):
+        return 2.0 * MulticlassHinge().cvxpy_form(0.5 * s, y)
+
+
+def margins_risk(layout, cost, intercept=True, m=30):
+    rng = np.random.default_rng(2)
+    X = np.round(rng.standard_normal((m, 4)), 2) * (rng.random((m, 4)) < 0.7)
+    X[0], X[1] = 0.0, X[2]
+    weights = rng.random(m)
+    weights[3] = 0.0
+    loss = Doubled() if cost == "user" else MulticlassHinge(COSTS[cost])
+    y = rng.integers(3, size=m)
+    return MulticlassRisk(layout(X), y, loss, 3, weights, intercept=intercept)
+
+
+@pytest.mark.parametrize(
+    ("layout", "cost", "intercept"),
+    [
+        (np.array, "ones", False),
+        (lambda X: X.astype(np.float32), "costs", True),
+        (np.asfortranarray, "user", True),
+        (sparse.csr_array, "costs", False),
+        (sparse.csc_array, "ones", True),
+    ],
+)
+@pytest.mark.parametrize("method", [cut.BlockFrankWolfe(), cut.Direct(), "auto"], ids=str)
+def test_margins_are_solved_by_shares_of_the_classes(layout, cost, intercept, method):
+    risk = margins_risk(layout, cost, intercept)
+    result = cut.Problem(risk, cut.L2(0.05)).solve(method, tol=1e-6)
+    x = cp.Variable(risk.dim)
+    known = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + 0.025 * cp.sum_squares(x))).solve(solver=cp.CLARABEL)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    assert result.objective == pytest.approx(known, rel=2e-6)
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse.csr_array])
+def test_cuts_of_shares_lie_below_the_risk(layout):
+    risk, rng = margins_risk(layout, "costs"), np.random.default_rng(0)
+    for _ in range(20):
+        u = rng.dirichlet(np.ones(3), 30)
+        slopes, offsets = risk.dual_cut(u.ravel())
+        x = rng.standard_normal((20, risk.dim)) * 10.0 ** rng.integers(-2, 3)
+        values = np.array([risk(point) for point in x])
+        assert (x @ slopes[0] + offsets[0] <= values + 1e-12 * (1.0 + np.abs(values))).all()
+
+
+def test_ascent_goes_on_from_shares_and_never_falls():
+    risk = margins_risk(np.array, "costs")
+    quadratic = cut.L2(0.01).quadratic(risk.dim)
+
+    def bound(ascent):
+        slopes, offsets = risk.dual_cut(ascent.multipliers)
+        np.testing.assert_allclose(ascent.x, -slopes[0] / 0.01, atol=1e-9)
+        return offsets[0] - slopes[0] @ slopes[0] / 0.02
+
+    ascent, last = risk.block_ascent(quadratic), -np.inf
+    for _ in range(5):
+        ascent.advance()
+        assert bound(ascent) >= last - 1e-12
+        last = bound(ascent)
+    assert bound(risk.block_ascent(quadratic, ascent.multipliers)) == pytest.approx(last)
+    assert ascent.advance() >= 0.0
+
+
+def test_other_losses_have_no_shares():
+    risk = MulticlassRisk(np.eye(3), [0, 1, 2], Softmax())
+    with pytest.raises(MissingCapabilityError, match="block ascent"):
+        cut.Problem(risk, cut.L2(0.1)).solve(cut.BlockFrankWolfe())
