@@ -90,8 +90,9 @@ class BlockFrankWolfe(Method):
     k-th has a weight that grows like k, or at the last one where that is better. Both are certified, by a
     pass over the data, as soon as the gaps met in an epoch say that it pays, and after every tenth epoch.
 
-    It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, and your
-    own `structured.ExampleSum`) and `L2` with equal weights, without a feasible set.
+    It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, your own
+    `structured.ExampleSum`, and `MulticlassRisk` with a loss of margins, where a visit finds the best shares
+    of all classes at once) and `L2` with equal weights, without a feasible set.
 
     Raises
     ------
