@@ -6,10 +6,13 @@ import numpy as np
 
 from cutplane.runtime.compiling import SUMS, routine
 
+_FAR = 1e6
+"""Shares are at most 1: a class so far below the best one has none; where rows are tiny, all others are."""
+
 
 @routine(fastmath=SUMS)
-def nearest_shares(t, shares):
-    """Project t on the simplex: t less what makes the positive parts sum to 1."""
+def nearest_shares(t):
+    """Project t, whose largest entry is 0, on the simplex: t less what makes the positive parts sum to 1."""
     count, total = t.shape[0], 0.0
     for k in range(t.shape[0]):
         total += t[k]
@@ -25,7 +28,7 @@ def nearest_shares(t, shares):
         count = kept
         above = (rest - 1.0) / kept
     for k in range(t.shape[0]):
-        shares[k] = max(t[k] - above, 0.0)
+        t[k] = max(t[k] - above, 0.0)
 
 
 @routine(fastmath=SUMS)
@@ -39,19 +42,19 @@ def improve(heights, shares, bend, new):
     if gap <= 0.0:
         new[:] = shares
         return 0.0, 0.0
-    if bend > 0.0:
-        for k in range(heights.shape[0]):
-            heights[k] = shares[k] + (heights[k] - mean) / bend
-        nearest_shares(heights, new)
-        rise = 0.0
-        for k in range(heights.shape[0]):
-            step = new[k] - shares[k]
-            rise += step * (heights[k] - shares[k] - 0.5 * step)
-        return gap, bend * rise
+    largest = 0.0
     for k in range(heights.shape[0]):
-        new[k] = 1.0 if heights[k] == top else 0.0
-        top = np.inf if heights[k] == top else top
-    return gap, gap
+        below = heights[k] - top
+        new[k] = shares[k] + (below / bend if below > -_FAR * bend else -_FAR if below < 0.0 else 0.0)
+        largest = max(largest, new[k])
+    for k in range(heights.shape[0]):
+        new[k] -= largest
+    nearest_shares(new)
+    rise = 0.0
+    for k in range(heights.shape[0]):
+        step = new[k] - shares[k]
+        rise += step * (heights[k] - top) - 0.5 * bend * step * step
+    return gap, rise
 
 
 @routine(fastmath=SUMS)

@@ -11,6 +11,7 @@ import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.losses import MulticlassHinge, Softmax, VectorLoss
 from cutplane.risks import MulticlassRisk
+from cutplane.risks.multiclass_passes import improve
 
 COSTS = {"ones": None, "costs": np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 0.0, 0.0]])}
 
@@ -97,3 +98,34 @@ def test_other_losses_have_no_shares():
     risk = MulticlassRisk(np.eye(3), [0, 1, 2], Softmax())
     with pytest.raises(MissingCapabilityError, match="block ascent"):
         cut.Problem(risk, cut.L2(0.1)).solve(cut.BlockFrankWolfe())
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-12, 1.0, 1e8])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_best_shares_are_those_of_the_simplex(size, ties):
+    """Rows of any length: tiny ones leave all to the classes that are highest."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        heights, shares = rng.standard_normal(4), rng.dirichlet(np.ones(4))
+        heights[1] = heights[0] if ties else heights[1]
+        new = np.empty(4)
+        gap, rise = improve(heights, shares, size, new)
+        assert new.min() >= 0.0 and new.sum() == pytest.approx(1.0, abs=1e-9)
+        assert gap == pytest.approx(heights.max() - shares @ heights)
+        # optimality: the derivative is the same on the support, and nowhere above
+        slope = heights - size * (new - shares)
+        assert slope.max() - slope[new > 0.0].min() <= 1e-6 * (1.0 + size)
+        best = (new - shares) @ heights - 0.5 * size * ((new - shares) ** 2).sum()
+        assert rise == pytest.approx(best, abs=1e-9 * (1.0 + size)) and rise >= -1e-9 * size
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4])
+def test_rows_that_are_almost_zero_do_not_lose_their_shares(scale):
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((30, 4)), rng.integers(3, size=30)
+    X[::3] *= scale
+    risk = MulticlassRisk(X, y, intercept=False)
+    result = cut.Problem(risk, cut.L2(1.0)).solve(cut.BlockFrankWolfe(), tol=1e-8)
+    x = cp.Variable(risk.dim)
+    known = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + 0.5 * cp.sum_squares(x))).solve(solver=cp.CLARABEL)
+    assert result.status == "OPTIMAL" and result.objective == pytest.approx(known, rel=1e-6)
