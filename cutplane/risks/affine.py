@@ -85,6 +85,11 @@ class AffineRisk(Risk):
         return self.risk.black_box
 
     @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether h is smooth."""
+        return self.risk.smooth
+
+    @property
     def linear(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether h is linear."""
         return self.risk.linear

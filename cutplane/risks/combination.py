@@ -146,6 +146,11 @@ class WeightedSum(Risk):
         return self.separate
 
     @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether every term is smooth or linear."""
+        return all(r.smooth or r.linear for _, r in self.terms)
+
+    @property
     def linear(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether every term is linear."""
         return all(r.linear for _, r in self.terms)
