@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.losses.multiclass import MulticlassHinge
 from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.multiclass_ascent import MulticlassAscent
 
+_ASKED = 16
+"""Classes for which a loss is asked whether its margins are those of its values."""
+_SAME = 1e-9
+"""Far above what rounding leaves of a difference of scores, relative to them."""
 _OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 
@@ -162,11 +167,25 @@ class MulticlassRisk(ImagedRisk):
         """Return t -> the risk of the scores z0 + t (z1 - z0); no pass over the data."""
         return self.loss.line(z0, z1 - z0, self.y, self.weights)
 
-    @property
+    @cached_property
     def margins(self) -> Array:
-        """Those of a loss of margins, shape (p, p)."""
-        loss: Any = self.loss
-        return np.ascontiguousarray(loss.margins(self.n_classes), dtype=np.float64)
+        """Those of a loss of margins, shape (p, p); cuts are made of them, so its values are compared."""
+        loss, p = cast(Any, self.loss), self.n_classes
+        margins = np.ascontiguousarray(loss.margins(p), dtype=np.float64)
+        if margins.shape != (p, p):
+            raise OracleError(f"{loss!r}.margins({p}) must have shape {(p, p)}, got {margins.shape}.")
+        y = np.arange(min(p, _ASKED))
+        s = np.random.default_rng(0).standard_normal((y.size, p))
+        values, said = loss.value(s, y), (s + margins[y]).max(axis=1) - s[y, y]
+        sizes = np.abs(s).max() + np.abs(margins[y]).max(axis=1)
+        wrong = np.flatnonzero(~(np.abs(values - said) <= _SAME * sizes))
+        if wrong.size:
+            i = wrong[0]
+            raise OracleError(
+                f"{loss!r}.value is {values[i]:.6g} where its margins give {said[i]:.6g}, which is "
+                "max_j (margins[y, j] + s_j) - s_y; correct one of them, or leave margins out."
+            )
+        return margins
 
     def shares_of(self, multipliers: Array) -> Array:
         """Return multipliers as shares of the classes, shape (m, p): at least 0, the sums of rows 1."""

@@ -1,5 +1,6 @@
 """Multiclass margins by shares of the classes: cuts, coordinate ascent and conic solves, against cvxpy."""
 
+import re
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -129,3 +130,24 @@ def test_rows_that_are_almost_zero_do_not_lose_their_shares(scale):
     x = cp.Variable(risk.dim)
     known = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + 0.5 * cp.sum_squares(x))).solve(solver=cp.CLARABEL)
     assert result.status == "OPTIMAL" and result.objective == pytest.approx(known, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("margins", "words"),
+    [
+        (lambda p: 1.0 - np.eye(p), "where its margins give"),
+        (lambda p: np.full((p, p), np.nan), "where its margins give"),
+        (lambda p: np.ones(p), r"must have shape \(3, 3\)"),
+    ],
+)
+def test_margins_that_are_not_those_of_the_values_are_named(margins, words):
+    class Lying(Doubled):
+        def margins(self, p):
+            return margins(p)
+
+        def value(self, s, y):
+            return Doubled().value(s, y)
+
+    risk = MulticlassRisk(np.eye(3), [0, 1, 2], Lying())
+    result = cut.Problem(risk, cut.L2(0.1)).solve(cut.BlockFrankWolfe())
+    assert result.status == "INVALID_ORACLE" and re.search(words, result.reason)
