@@ -139,7 +139,10 @@ def lam_max(problem: Declaration) -> float:
     state = Descent(problem, x, np.zeros(predictor_of(problem).y.shape))  # pyright: ignore[reportOptionalMemberAccess]
     terms, paid = state.terms, state.terms.costs > 0.0
     if state.examples.kinked:
-        raise MissingCapabilityError(f"lam_max needs a loss without kinks, got {problem.risk!r}.")
+        raise MissingCapabilityError(
+            f"lam_max needs a loss without kinks, such as SquaredHinge(), got {problem.risk!r}; for others "
+            "begin a path at a weight whose solution is zero."
+        )
     if terms.forced:
         raise MissingCapabilityError(
             f"No weight of {problem.regularizer!r} makes the coordinates zero over {problem.feasible_set!r}."

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from cutplane.linear.sweeps import BATCH, MOST, add, combination, dot, size
+from cutplane.linear.sweeps import BATCH, MOST, add, combination, dot, put, size
 from cutplane.runtime.compiling import SUMS, routine
 
 
@@ -92,18 +92,20 @@ def descend_groups(columns, which, x, starts, costs, steep, d, r, goal, share, b
         while batches < MOST:
             batches += 1
             start, began = value, visited
-            xs[0], rs[0] = x, r
+            put(x, xs[0])
+            put(r, rs[0])
             for s in range(BATCH):
                 fall, seen = sweep_groups(columns, which, groups, x, starts, costs, steep, d, r)
                 visited += seen
-                xs[s + 1], rs[s + 1] = x, r
+                put(x, xs[s + 1])
+                put(r, rs[s + 1])
             value = model_of_groups(x, starts, costs, d, r)
             ahead, residual = combination(xs, rs, x, r)
             other = model_of_groups(ahead, starts, costs, d, residual)
             if other < value:
                 value = other
-                x[:] = ahead
-                r[:] = residual
+                put(ahead, x)
+                put(residual, r)
             fall = start - value
             if fall <= goal:
                 break

@@ -66,6 +66,20 @@ def add(columns, j, step, d, r):
         r[indices[part]] += step * d[indices[part]] * data[part]
 
 
+def put(source, target):
+    """Copy a vector; numba takes seconds to compile the assignment to a slice."""
+    target[:] = source
+
+
+@overload(put, _INLINE)
+def _put(source, target):
+    def do(source, target):
+        for i in range(target.shape[0]):
+            target[i] = source[i]
+
+    return do
+
+
 @overload(size, _INLINE)
 def _size(columns, j, r):
     if len(columns) == 1:
@@ -258,8 +272,8 @@ def extrapolate(xs, rs, x, terms, d, r, value):
     other = model(ahead, terms, d, residual)
     if not other < value:
         return value
-    x[:] = ahead
-    r[:] = residual
+    put(ahead, x)
+    put(residual, r)
     return other
 
 
@@ -302,11 +316,13 @@ def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
         while batches < MOST:
             batches += 1
             start, began = value, visited
-            xs[0], rs[0] = x, r
+            put(x, xs[0])
+            put(r, rs[0])
             for s in range(BATCH):
                 fall, seen = sweep(columns, which, places, x, terms, bends, d, r)
                 visited += seen
-                xs[s + 1], rs[s + 1] = x, r
+                put(x, xs[s + 1])
+                put(r, rs[s + 1])
             value = extrapolate(xs, rs, x, terms, d, r, model(x, terms, d, r))
             fall = start - value
             if fall <= goal:

@@ -40,7 +40,8 @@ def improve(heights, shares, bend, new):
         mean += shares[k] * heights[k]
     gap = top - mean
     if gap <= 0.0:
-        new[:] = shares
+        for k in range(heights.shape[0]):
+            new[k] = shares[k]
         return 0.0, 0.0
     largest = 0.0
     for k in range(heights.shape[0]):

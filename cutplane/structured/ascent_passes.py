@@ -248,7 +248,8 @@ def epoch(
             for k in range(count - 1, 0, -1):
                 if shares[k, i] == 0.0 and now - used[k, i] > _KEPT:
                     last = counts[i] - 1
-                    labels[k, start:end] = labels[last, start:end]
+                    for t in range(start, end):
+                        labels[k, t] = labels[last, t]
                     shares[k, i], used[k, i] = shares[last, i], used[last, i]
                     shares[last, i] = 0.0
                     counts[i] = last
