@@ -139,7 +139,7 @@ class Gram:
     def _single(self) -> Any:
         form = self._double
         return form and form._replace(
-            **{side: getattr(form, side).astype(np.float32) for side in ("left", "right")}
+            left=form.left.astype(np.float32), right=form.right.astype(np.float32)
         )
 
     def _product(self, a: Array) -> Array:
