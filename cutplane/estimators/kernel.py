@@ -54,7 +54,8 @@ class KernelEstimator(CertifiedEstimator):
     kernel : str, Kernel or callable, default "rbf"
         "rbf", exp(-gamma ||x - z||^2); "linear"; "poly", (gamma <x, z> + coef0)^degree; "laplacian",
         exp(-gamma ||x - z||_1); "cosine"; "chi2", exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j));
-        "precomputed", where X holds the values; a kernel of `cutplane.kernels`; or a function of two matrices.
+        "precomputed", where X holds the values; a kernel of `cutplane.kernels`; or a function of two
+        matrices.
     gamma : "scale", "auto", float or array_like, default "scale"
         1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
     degree : int, default 3
