@@ -218,8 +218,7 @@ class ExactPath:
     @cached_property
     def gaps(self) -> Array:
         """The relative certified gap at each knot, shape (K,)."""
-        pairs = zip(self.knots / self._end, self.points, strict=True)
-        return np.array([self._gap(weight, row.toarray().ravel()) for weight, row in pairs])
+        return np.array([self._gap(lam / self._end, self._point(k)) for k, lam in enumerate(self.knots)])
 
     def __len__(self) -> int:
         return self.knots.size
@@ -239,12 +238,12 @@ class ExactPath:
                 f"problem.path({lam:g}, exact=True)."
             )
         after = int(np.searchsorted(-self.knots, -lam))
-        x = self.points[[after]].toarray().ravel()
+        x = self._point(after)
         if after == 0 or self.knots[after] == lam:
             return x
         high, low = self.knots[after - 1], self.knots[after]
         share = (lam - low) / (high - low)
-        return (1.0 - share) * x + share * self.points[[after - 1]].toarray().ravel()
+        return (1.0 - share) * x + share * self._point(after - 1)
 
     def gap(self, lam: float) -> float:
         """Return the relative certified gap of the solution at a weight."""
@@ -269,6 +268,9 @@ class ExactPath:
             f"ExactPath({len(self)} knots from {self.knots[0]:.4g} to {self.knots[-1]:.4g}, gap at the end "
             f"{self.result.gap:.2g})"
         )
+
+    def _point(self, k: int) -> Array:
+        return self.points[[k]].toarray().ravel()
 
     def _gap(self, weight: float, x: Array) -> float:
         return relative_gap(*self._state.bounds(weight, x))

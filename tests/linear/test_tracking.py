@@ -135,7 +135,7 @@ def test_end_of_the_path():
 
 def test_limits_leave_the_knots_so_far():
     path = problem(Huber(0.1), m=200, n=40).path(1e-5, exact=True, max_iter=1)
-    assert path.result.status == "MAX_ITER" and len(path) == 65 and path.knots[-1] > 1e-4
+    assert path.result.status == "MAX_ITER" and 60 < len(path) < 66 and path.knots[-1] > 1e-4
     assert path.gaps.max() < 1e-10
 
 
