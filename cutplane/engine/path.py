@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.engine.gap import relative_gap
+from cutplane.engine.knots import FollowsPath
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
@@ -23,6 +23,7 @@ from cutplane.runtime.extras import require_extra
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from scipy import sparse
 
     from cutplane.methods.base import Method
     from cutplane.problem import Problem
@@ -131,56 +132,6 @@ def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str
         if previous.status.name == "INTERRUPTED":
             break
     return Path(weights[: len(results)], tuple(results))
-
-
-@dataclass(eq=False)
-class Knots:
-    """Where the linear pieces of a path meet, as they are found.
-
-    Attributes
-    ----------
-    weights : list of float
-        In multiples of the weight at the end, falling.
-    points : list of (ndarray, ndarray)
-        Coordinates, of which the others are zero, and their values.
-    events : list of str
-        What ended the piece before, such as "joins 3".
-    """
-
-    weights: list[float] = field(default_factory=list)
-    points: list[tuple[Array, Array]] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
-
-    def add(self, weight: float, index: Array, values: Array, event: str) -> None:
-        """Add a knot at the point with these coordinates; the others are zero."""
-        self.weights.append(weight)
-        self.points.append((index, values))
-        self.events.append(event)
-
-    def matrix(self, dim: int) -> sparse.csr_array:
-        """Return the points as rows."""
-        counts = [index.size for index, _ in self.points]
-        columns, values = (np.concatenate(parts) for parts in zip(*self.points, strict=True))
-        rows = sparse.csr_array((values, columns, np.cumsum([0, *counts])), shape=(len(counts), dim))
-        rows.eliminate_zeros()
-        rows.sort_indices()
-        return rows
-
-
-@runtime_checkable
-class FollowsPath(Protocol):
-    """What the state of a method says that follows the path down to the weight of its problem.
-
-    Attributes
-    ----------
-    knots : Knots
-    """
-
-    knots: Knots
-
-    def bounds(self, weight: float, x: Array) -> tuple[float, float]:
-        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,21 +3,17 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 
 import cutplane as cut
 from cutplane import losses
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels import (
     ChiSquare,
     Cosine,
-    Decomposition,
     Gaussian,
     KernelRisk,
     Laplacian,
     Linear,
     Polynomial,
-    Precomputed,
 )
 
 RNG = np.random.default_rng(0)
