@@ -142,6 +142,10 @@ class Kernel(ABC):
         """Return X if it can be a training set, or raise `InvalidInputError`."""
         return self.check(X)
 
+    def restrict(self, X: Any, chosen: Array) -> Any:
+        """Return the training set of some of the examples."""
+        return X[chosen]
+
     def matrix_of(self, X: Any) -> Array | None:
         """Return the matrix of a training set if it is there already; else None."""
         return None

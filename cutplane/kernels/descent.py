@@ -177,13 +177,14 @@ class Descent:
         return total, False
 
     def _likely(self, count: int) -> Array:
-        """Return the coordinates that are the first to be chosen now, for their rise or their fall."""
-        up, down = self.g - self.rise, self.fall - self.g
-        count = min(count, self.a.size - 1)
-        if not self.intercept:
-            return np.argpartition(-np.maximum(up, down), count)[:count]
-        half = (count + 1) // 2
-        return np.unique(np.append(np.argpartition(-up, half)[:half], np.argpartition(-down, half)[:half]))
+        """Return the coordinates without a row that violate the optimality conditions most."""
+        excess = self.g - self.b
+        rates = np.maximum(excess - self.rise, self.fall - excess)
+        rates[self.rows.where >= 0] = -math.inf
+        if count < rates.size:
+            chosen = np.argpartition(rates, -count)[-count:]
+            return chosen[rates[chosen] > 0.0]
+        return np.flatnonzero(rates > 0.0)
 
     def _free(self) -> Array:
         free = (self.a > self.form.lower) & (self.a < self.form.upper)

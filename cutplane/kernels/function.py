@@ -24,8 +24,9 @@ class KernelFunction:
     kernel : Kernel
     examples : object
         Those x_j with a coefficient, as `Kernel.select` returns them.
-    coefficients : ndarray of shape (n_support,)
-    intercept : float
+    coefficients : ndarray of shape (n_support,) or (n_support, k)
+        Of one function, or of k.
+    intercept : float or ndarray of shape (k,)
 
     Examples
     --------
@@ -39,16 +40,16 @@ class KernelFunction:
     kernel: Kernel
     examples: Any
     coefficients: Array
-    intercept: float = 0.0
+    intercept: Any = 0.0
 
     def decision_function(self, Z: Any) -> Array:
-        """Return the values at the rows of Z, shape (n,)."""
+        """Return the values at the rows of Z, shape (n,) or (n, k)."""
         Z = as_matrix(Z)
         Z = Z.tocsr() if not isinstance(Z, np.ndarray) else Z
-        out = np.full(Z.shape[0], self.intercept)
+        out = np.zeros((Z.shape[0], *self.coefficients.shape[1:])) + self.intercept
         if self.coefficients.size == 0:
             return out
-        height = max(1, _BLOCK // self.coefficients.size)
+        height = max(1, _BLOCK // len(self.coefficients))
 
         def part(start: int) -> None:
             rows = slice(start, start + height)

@@ -39,6 +39,10 @@ class Precomputed(Kernel):
             raise InvalidInputError(f"A precomputed kernel matrix must be square, got shape {X.shape}.")
         return self.check(X)
 
+    def restrict(self, X: Any, chosen: Array) -> Array:
+        """Return those rows and columns."""
+        return X[np.ix_(chosen, chosen)]
+
     def matrix_of(self, X: Any) -> Array:
         """Return X."""
         return X

@@ -1,4 +1,4 @@
-"""The kernel matrix of a training set: its rows, computed in blocks where they are needed, and its products."""
+"""The kernel matrix of a training set: rows, computed in blocks where they are needed, and products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.definite import check_definite
 from cutplane.kernels.features import select_columns
-from cutplane.kernels.rows import CachedRows, DenseRows, Rows
+from cutplane.kernels.rows import CachedRows, DenseRows, Rows, gather
 from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import as_matrix
 from cutplane.runtime.threads import run_chunks
@@ -109,6 +109,26 @@ class Gram:
         outside = float(np.linalg.norm(v - vectors @ parts))
         return vectors @ (parts / values) if outside <= 1e-9 * float(np.linalg.norm(v)) else None
 
+    def restricted(self, chosen: Array) -> Gram:
+        """Return the matrix of some of the examples; if all rows fit the cache, a part of this one."""
+        other = object.__new__(Gram)
+        other.kernel, other.cache_bytes, other.dtype = self.kernel, self.cache_bytes, self.dtype
+        other.X, other._examples = self.kernel.restrict(self.X, chosen), self._examples[chosen]
+        other._diagonal, other._remembered = self._diagonal[chosen], []
+        whole = self._given is not None or self.dtype == np.float64
+        other._given = self.block(chosen, chosen) if whole else None
+        return other
+
+    def block(self, rows: Array, columns: Array) -> Array:
+        """Return a new array with those rows and columns, which need not be the same."""
+        cache = self.cache
+        if self._given is None and self.dtype != np.float64:
+            return self.kernel.cross(self.X[rows], self.kernel.select(self.X, columns))
+        cache.fetch_all(np.arange(self.n))
+        out = np.empty((rows.size, columns.size))
+        gather(cache.slots, cache.where[rows], columns, out)
+        return out
+
     def matrix(self) -> Array:
         """Return K, which is not to be changed."""
         return self.rows(np.arange(self.n)) if self._given is None else self._given
@@ -138,9 +158,7 @@ class Gram:
     @cached_property
     def _single(self) -> Any:
         form = self._double
-        return form and form._replace(
-            **{side: getattr(form, side).astype(np.float32) for side in ("left", "right")}
-        )
+        return form and form._replace(left=form.left.astype(np.float32), right=form.right.astype(np.float32))
 
     def _product(self, a: Array) -> Array:
         cache = self.cache

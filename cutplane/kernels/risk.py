@@ -118,10 +118,18 @@ class KernelRisk(ImagedRisk):
 
     def with_targets(self, y: Any, sample_weight: Any = None) -> KernelRisk:
         """Return the risk of other targets and weights on the same examples; it shares the kernel matrix."""
+        return self._with(self.gram, y, sample_weight)
+
+    def restricted(self, chosen: Array) -> KernelRisk:
+        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
+        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
+        return self._with(self.gram.restricted(chosen), self.y[chosen], weight)
+
+    def _with(self, gram: Gram, y: Any, sample_weight: Any) -> KernelRisk:
         other = object.__new__(KernelRisk)
         names = "loss", "intercept", "cache_bytes"
         set_fields(other, sample_weight=sample_weight, **{name: getattr(self, name) for name in names})
-        other._take(self.kernel, self.gram, y)
+        other._take(self.kernel, gram, y)
         return other
 
     def squared_norm(self, lam: float = 1.0) -> SquaredNorm:

@@ -19,6 +19,8 @@ _WORTH_A_THREAD = 2**20
 _MOST = 64
 """Rows computed ahead at most: a matrix product of so many has its full speed."""
 _CHUNK = 256
+_ENOUGH = 0.1
+"""Of all rows: one at a time, so many cost about as much as all at once."""
 
 
 @routine(fastmath=SUMS)
@@ -198,6 +200,7 @@ class CachedRows(Rows):
         self.owner = np.full(self.slots.shape[0], -1)
         self.used = np.full(self.slots.shape[0], -1)
         self.diagonal = np.ascontiguousarray(source.diagonal(), dtype=np.float64)
+        self.filled = 0
         self.most = max(1, min(_MOST, self.slots.shape[0] // 8))
         self.ahead, self._last = 1, np.empty(0, np.int64)
         if self.diagonal.shape != (m,):
@@ -206,18 +209,20 @@ class CachedRows(Rows):
             )
 
     def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
-        """Compute row i unless it is there, and with it those that `likely` names, if the last ones were used.
+        """Compute row i unless it is there, and with it some that `likely` names, if the last ones were used.
 
-        It returns so many numbers of rows, the most likely ones first.
+        It takes how many rows to name at most, none of them in a slot.
         """
         if self.where[i] >= 0:
             return
         chosen = np.array([i])
-        if likely is not None:
+        if self.filled > _ENOUGH * self.where.size and self.slots.shape[0] == self.where.size:
+            chosen = np.flatnonzero(self.where < 0)
+        elif likely is not None:
             self._look_back()
             if self.ahead > 1:
                 others = likely(self.ahead)
-                chosen = np.append(chosen, others[(self.where[others] < 0) & (others != i)])
+                chosen = np.append(chosen, others[others != i])
         self.fetch_all(chosen)
         self._last = self.where[chosen]
 
@@ -236,8 +241,7 @@ class CachedRows(Rows):
             return
         missing = missing[: self.slots.shape[0]]
         self.used[self.where[chosen[self.where[chosen] >= 0]]] = self.clock
-        slots = np.argpartition(self.used, missing.size - 1)[: missing.size]
-        slots.sort()
+        slots = self._oldest(missing.size)
         gone = self.owner[slots]
         self.where[gone[gone >= 0]] = -1
         self.owner[slots] = -1
@@ -248,6 +252,14 @@ class CachedRows(Rows):
         self.owner[slots], self.where[missing] = missing, slots
         self.used[slots] = self.clock
         self.clock += 1
+
+    def _oldest(self, count: int) -> Array:
+        """Return the slots for so many new rows: the next empty ones, else those not used for the longest."""
+        if self.filled + count <= self.slots.shape[0]:
+            self.filled += count
+            return np.arange(self.filled - count, self.filled)
+        self.filled = self.slots.shape[0]
+        return np.sort(np.argpartition(self.used, count - 1)[:count])
 
     def product(self, a: Array) -> Array:
         """Return K a; no row in the cache has to go for it."""
