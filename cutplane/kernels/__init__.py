@@ -23,6 +23,7 @@ from cutplane.kernels.protocol import Bank, Products
 if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.machine import KernelMachine, MachineSolution
+    from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
     from cutplane.kernels.risk import KernelRisk
 
@@ -31,6 +32,7 @@ __all__ = [
     "ChiSquare",
     "Cosine",
     "Decomposition",
+    "FiniteNewton",
     "FunctionKernel",
     "Gaussian",
     "Kernel",
@@ -53,6 +55,7 @@ __all__ = [
 
 _LATER = {
     "Decomposition": "decomposition",
+    "FiniteNewton": "newton",
     "KernelMachine": "machine",
     "KernelRisk": "risk",
     "MachineSolution": "machine",

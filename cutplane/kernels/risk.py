@@ -199,9 +199,10 @@ class KernelRisk(ImagedRisk):
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
         from cutplane.kernels.decomposition import Decomposition
+        from cutplane.kernels.newton import FiniteNewton
         from cutplane.methods.requirements import suits
 
-        return Decomposition() if suits(Decomposition(), problem) else None
+        return next((method for method in (Decomposition(), FiniteNewton()) if suits(method, problem)), None)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.portfolio import MOVES, Portfolio
+from cutplane.linear.tracking import PathTracking
 from cutplane.masters.base import Prox
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
@@ -55,6 +56,7 @@ NAMES: dict[str, Method] = {
         LevelBundle(),
         MirrorDescent(),
         OCAS(),
+        PathTracking(),
         Portfolio(),
         ProximalBundle(),
         ReducedGradient(),
