@@ -89,8 +89,7 @@ class Run:
         self.queries = 0
         self.moved = False
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
-        self.exact = False
-        """Whether reduced problems are to be solved as exactly as can be: after an idle iteration."""
+        self.exact = False  # whether to solve reduced problems as exactly as can be
         self.marks: list[Mark] = []  # of the present iteration
         self.models = ModelMinimiser(self)
         self._take_infima()
