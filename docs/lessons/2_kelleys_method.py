@@ -126,8 +126,8 @@ assert turning > 0.7 and away > 0.2
 # To pin down a minimum in n dimensions takes cuts on all sides. The function *Chained CB3 II*, a test
 # problem of nonsmooth optimisation, exists in every dimension:
 #
-# .. math:: f(x) = \max\Big\{\sum_i x_i^4 + x_{i+1}^2, \;\; \sum_i (2 - x_i)^2 + (2 - x_{i+1})^2, \;\;
-#    \sum_i 2 e^{x_{i+1} - x_i}\Big\}, \qquad i = 1, \dots, n - 1 .
+# .. math:: f(x) = \max\left\{\sum_i x_i^4 + x_{i+1}^2, \;\; \sum_i (2 - x_i)^2 + (2 - x_{i+1})^2, \;\;
+#    \sum_i 2 e^{x_{i+1} - x_i}\right\}, \qquad i = 1, \dots, n - 1 .
 #
 # Its least value is 2 (n - 1), at x = 1. We count the queries that prove a relative gap of one percent,
 # and beside them those of the level method of the next lesson.
@@ -200,7 +200,7 @@ def check_1(answer):
 
 # %%
 # **2.** A run stopped with lower and upper bounds l and u. What is the largest amount by which the best
-# point seen can be worse than the optimum, relative to |u|? Write the *relative gap*, with 1e-12 in
+# point seen can be worse than the optimum, relative to :math:`|u|`? Write the *relative gap*, with 1e-12 in
 # place of an upper bound that is zero.
 
 

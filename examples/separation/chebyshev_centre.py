@@ -64,7 +64,7 @@ fig, ax = plt.subplots(layout="constrained")
 ax.bar(np.arange(len(rows)), distances[order], width=1.0, color=np.where(asked, "C3", "C0"))
 ax.axhline(radius, color="k", linestyle=":", label="radius")
 ax.bar([0], [0], color="C3", label="asked for")
-ax.set(xlabel="half-space", ylabel="distance from the centre", yscale="log")
+ax.set(xlabel="half-space", ylabel="distance from the centre", ylim=(0.0, 0.6))
 ax.legend()
 plt.show()
 
