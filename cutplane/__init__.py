@@ -66,6 +66,7 @@ from cutplane.regularizers import (
 )
 from cutplane.report import plotting
 from cutplane.report.compare import Comparison, compare
+from cutplane.report.explore import Explorer, explore
 from cutplane.result import Result
 from cutplane.risks import (
     CompositeObjective,
@@ -129,6 +130,7 @@ __all__ = [
     "CvxpySet",
     "Direct",
     "ElasticNet",
+    "Explorer",
     "FeasibleSet",
     "FrankWolfe",
     "GroupLasso",
@@ -191,6 +193,7 @@ __all__ = [
     "compare",
     "datasets",
     "decomposition",
+    "explore",
     "forms",
     "from_cvxpy",
     "get_threads",

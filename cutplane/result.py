@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cutplane.engine.declaration import Declaration
+    from cutplane.report.explore import Explorer
 
 _NOTICED = 0.1  # seconds that a person waits without noticing
 
@@ -286,6 +287,37 @@ class Result(BaseResult):
         from cutplane.engine.storage import save
 
         return save(self, path)
+
+    def explore(self, along: Any = None, region: Any = None) -> Explorer:
+        """Return a picture of the run to step through: cuts, model and bounds, in the order they came.
+
+        Of multipliers and points the last ones are known; `cutplane.explore` runs a method and shows all.
+
+        Parameters
+        ----------
+        along, region : optional
+            As in `cutplane.explore`.
+
+        Returns
+        -------
+        Explorer
+
+        Raises
+        ------
+        InvalidInputError
+            If the result was loaded from a file, which does not hold the problem.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
+        >>> result = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0)).solve(cut.BMRM())
+        >>> result.explore().frames
+        3
+        """
+        from cutplane.report.explore import explore_result
+
+        return explore_result(self, along, region)
 
     @property
     def n_bytes(self) -> int:

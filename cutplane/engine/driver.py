@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cutplane.engine.callbacks import Callback, Log, progress_display
 from cutplane.engine.history import History, Record
-from cutplane.engine.state import State
+from cutplane.engine.state import Mark, State
 from cutplane.exceptions import BackendError, OracleError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock, compiled_seconds
@@ -45,6 +45,8 @@ class Standing:
         What went wrong in the last step and was mended.
     scale : float
         The largest size of the objective so far.
+    marks : tuple of Mark
+        What the last step did, to be drawn.
     """
 
     lower: float
@@ -58,6 +60,7 @@ class Standing:
     iteration: int | None = None
     note: str = ""
     scale: float = 1.0
+    marks: tuple[Mark, ...] = ()
 
 
 class Process(Protocol[Answer]):
@@ -192,7 +195,7 @@ class Driver(Generic[Answer]):
             oracle_seconds=state.oracle_seconds + after.oracle_seconds - before.oracle_seconds,
             elapsed=clock() - self._began,
         )
-        return State(self._records[-1], state.x)
+        return replace(state, record=self._records[-1])
 
     def _record(self, kind: str, before: Standing, seconds: float) -> State:
         now = self.process.standing
@@ -215,4 +218,4 @@ class Driver(Generic[Answer]):
             compiled=compiled_seconds() - self._compiled,
         )
         self._records.append(record)
-        return State(record, now.x)
+        return State(record, now.x, now.marks)

@@ -77,12 +77,13 @@ class MethodProcess:
             master_seconds=run.solver.seconds,
             note="; ".join(run.solver.notes),
             scale=run.bounds.scale,
+            marks=tuple(run.marks),
         )
 
     def step(self) -> Turn:
         """Evaluate the first point, or do an iteration of the method."""
         run = self.run
-        run.solver.notes = []
+        run.solver.notes, run.marks = [], []
         if not self._begun:
             self._begun = True
             return self._begin()

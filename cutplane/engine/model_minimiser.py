@@ -81,6 +81,12 @@ class ModelMinimiser:
             raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
         run.certify(self._multipliers, self.set_multipliers)
         assert self.last is not None
+        if isinstance(stabilization, Prox):
+            run.mark("prox", stabilization.centre, self.last.x, value=stabilization.weight)
+        elif stabilization is not None:
+            run.mark("level", stabilization.centre, self.last.x, value=stabilization.level)
+        else:
+            run.mark("model", self.last.x)
         return self.last
 
     def is_raised_by(self, new: slice) -> bool:

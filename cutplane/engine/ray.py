@@ -29,6 +29,12 @@ def search_ray(run: Run, start: Point, end: Point) -> Point:
     A risk with images is searched without a pass over the data. Any other, and one whose lines are costly, is
     asked a few times more on the segment, and every answer is kept as a cut.
     """
+    found = _search(run, start, end)
+    run.mark("search", start.x, end.x, found.x)
+    return found
+
+
+def _search(run: Run, start: Point, end: Point) -> Point:
     if not run.imaged or run.evaluator.line(start, end).costly:
         return _search_with_oracle(run, start, end)
     limit = math.inf if run.problem.is_unconstrained else 1.0

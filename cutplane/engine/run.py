@@ -23,6 +23,7 @@ from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
+from cutplane.engine.state import Mark
 from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
@@ -66,10 +67,8 @@ class Run:
         tol_abs: float = 0.0,
     ):
         method.check(problem)
-        self.problem = problem
-        self.method = method
-        self.tol = tol
-        self.tol_abs = tol_abs
+        self.problem, self.method = problem, method
+        self.tol, self.tol_abs = tol, tol_abs
         self.evaluator = Evaluator(problem)
         self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
         reduced = ReducedProblem(
@@ -79,12 +78,10 @@ class Run:
         self.safe = SafeDual(problem)
         self.bounds = Bounds(problem.risk.exact)
         self.first: Point
-        self.size = 0.0
-        """The size of the risk where the run began."""
+        self.size = 0.0  # of the risk where the run began
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
-        self.extent = 0.0
-        """The largest coordinate of the points that were cut off."""
+        self.extent = 0.0  # the largest coordinate of the points that were cut off
         self.carried: Certificate | None = None
         """Where the run was warm-started from."""
         self.unconfirmed: dict[int, int] = {}
@@ -92,8 +89,8 @@ class Run:
         self.queries = 0
         self.moved = False
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
-        self.exact = False
-        """Whether reduced problems are to be solved as exactly as can be: after an idle iteration."""
+        self.exact = False  # whether to solve reduced problems as exactly as can be
+        self.marks: list[Mark] = []  # of the present iteration
         self.models = ModelMinimiser(self)
         self._take_infima()
 
@@ -147,9 +144,8 @@ class Run:
 
         A point at zero has the size of 1, or that of the simple set if it is smaller.
         """
-        steepness = float(norm(self.evaluator.slopes(point).sum(axis=0)))
-        size = max(float(norm(point.x)), min(1.0, self.solver.largest or 1.0))
-        return (steepness or 1.0) / size
+        steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
+        return steepness / max(float(norm(point.x)), min(1.0, self.solver.largest or 1.0))
 
     # The reduced problem
 
@@ -230,6 +226,10 @@ class Run:
     def line_search(self, start: Point, end: Point) -> Point:
         """Return the best point on the ray from start through end; see `search_ray`."""
         return search_ray(self, start, end)
+
+    def mark(self, kind: str, *points: Array, value: float | None = None) -> None:
+        """Say what is to be drawn of this iteration; see `Mark`. What the run does itself, it says itself."""
+        self.marks.append(Mark(kind, points, value))
 
     def add_cut(self, point: Point) -> None:
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""

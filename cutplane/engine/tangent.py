@@ -46,6 +46,7 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     minimiser = _certified(run, weights)
     if minimiser is None:
         raise OracleError(f"minimise_linear of {run.problem.simple_set!r} returned infs or nans.")
+    run.mark("vertex", point.x, minimiser)
     return slopes.sum(axis=0), minimiser
 
 

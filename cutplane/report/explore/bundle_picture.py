@@ -1,0 +1,200 @@
+"""The picture of a run on a line or plane: function, cuts, model, bounds, path, and marks of the method."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cutplane.pieces.validation import Array
+from cutplane.report.explore import figure
+from cutplane.report.explore.recording import Recording
+from cutplane.report.explore.view import View, outline, sample
+
+_ROLES = {
+    "model": ("points", "minimiser", "minimiser of the model"),
+    "prox": ("path", "prox", "prox centre and its minimiser"),
+    "level": ("path", "level", "projection on the level set"),
+    "search": ("path", "search", "line search"),
+    "vertex": ("arrows", "vertex", "towards the vertex"),
+}
+"""How a mark of each kind is drawn, and what it is called; a method's own words are arrows."""
+_LEVELS = 14
+_BELOW = 0.45
+"""How far below the least value the picture of a function of one variable goes, relative to its range."""
+
+
+def panels(recordings: list[Recording], view: View) -> list[dict[str, Any]]:
+    """Return a panel per recording, all of the same view of the same problem."""
+    problem = recordings[0].problem
+    count, values, extra = sample(problem, view)
+    best = min(recordings, key=lambda found: found.frames[-1].record.upper_bound)
+    inside = best.x if best.x is not None else view.origin
+    edge = outline(problem, view, inside)
+    return [_panel(found, view, count, values, extra, edge) for found in recordings]
+
+
+def _panel(
+    found: Recording, view: View, count: int, values: Array, extra: Array, edge: Array | None
+) -> dict[str, Any]:
+    last = found.frames[-1].record
+    least = float(
+        np.nanmin([last.lower_bound if np.isfinite(last.lower_bound) else np.nan, np.nanmin(values)])
+    )
+    top = float(np.nanmax(values))
+    height = (top - least) or max(abs(top), 1.0)
+    if view.k == 1:
+        window = [view.window[0], (least - _BELOW * height, top + 0.05 * height)]
+        labels = (*view.labels, "objective")
+        layers = _line(view, count, values, edge, found)
+    else:
+        window, labels = list(view.window), view.labels
+        layers = _plane(values, edge, least, height)
+    layers.append(_model(found, view, extra))
+    layers += _path(found, view, values)
+    layers += _marks(found, view)
+    return figure.panel(
+        found.method,
+        layers,
+        window,
+        labels,
+        equal=view.k == 2,
+        grid=count,
+        alt=_alt(found, view),
+        steps=figure.words([frame.record.step for frame in found.frames]),
+        facts=_facts(found),
+    )
+
+
+def _alt(found: Recording, view: View) -> str:
+    where = "over a line" if view.k == 1 else "over a plane"
+    last = found.frames[-1].record
+    return (
+        f"The objective {where}, with the cuts of {found.method} and their maximum, the model. After "
+        f"{last.iteration} iterations the optimum is in [{last.lower_bound:.6g}, {last.upper_bound:.6g}]."
+    )
+
+
+def _facts(found: Recording) -> list[dict[str, Any]]:
+    records = [frame.record for frame in found.frames]
+    columns = {
+        "lower bound": [one.lower_bound for one in records],
+        "upper bound": [one.upper_bound for one in records],
+        "cuts": [one.n_cuts for one in records],
+    }
+    return [figure.fact(name, values) for name, values in columns.items()]
+
+
+def _line(view: View, count: int, values: Array, edge: Array | None, found: Recording) -> list[figure.Layer]:
+    """Return function, feasible interval and both bounds over a line."""
+    layers = []
+    if edge is not None:
+        low, high = edge.ravel().tolist()
+        layers.append(figure.layer("outside", "outside", [[low, high]], "outside the set"))
+    bounds = [(frame.record.lower_bound, frame.record.upper_bound) for frame in found.frames]
+    for side, (role, name) in enumerate((("lower", "lower bound"), ("upper", "upper bound"))):
+        changes = _changes([bound[side] for bound in bounds])
+        layers.append(figure.until_next("levels", role, changes, name, digits=7))
+    curve = np.column_stack([view.axes(count)[0], values])
+    return [*layers, figure.layer("path", "objective", [curve.ravel()], "objective", digits=5)]
+
+
+def _plane(values: Array, edge: Array | None, least: float, height: float) -> list[figure.Layer]:
+    """Return contours, closer to each other near the minimum, and the feasible set."""
+    levels = figure.plain(least + height * np.linspace(0.04, 1.0, _LEVELS) ** 2, 5)
+    contours = {"values": figure.plain(values, 4), "levels": levels}
+    layers = [figure.layer("contours", "objective", [], "contours of the objective", **contours)]
+    if edge is None:
+        return layers
+    return [*layers, figure.layer("outside", "outside", [edge.ravel()], "outside the set")]
+
+
+def _changes(values: list[Any]) -> list[tuple[int, Any]]:
+    """Return (frame, value) where a value is another one than before."""
+    before = [object(), *values[:-1]]
+    return [(k, value) for k, (value, old) in enumerate(zip(values, before, strict=True)) if value != old]
+
+
+def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
+    """Return the rows, in the coordinates of the view, with their multipliers in each frame."""
+    dim = found.problem.dim
+    slopes = np.array(found.slopes).reshape(-1, dim)
+    origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]
+    steps = [mark.value for frame in found.frames for mark in frame.marks if mark.kind == "level"]
+    stabilised = [_stabilised(frame.marks, view) for frame in found.frames]
+    more = {
+        "slopes": figure.plain(slopes @ view.directions.T, 6),
+        "offsets": figure.plain(np.array(found.offsets) + slopes @ view.origin, 7),
+        "at": origins,
+        "weights": [
+            figure.plain([part for pair in frame.weights.items() for part in pair], 3)
+            for frame in found.frames
+        ],
+    }
+    if len(set(found.blocks)) > 1 or any(found.blocks):
+        more["blocks"] = found.blocks
+    if extra.any():
+        more["extra"] = figure.plain(extra, 5)
+    if any(stabilised) or steps:
+        more["stabilised"] = stabilised
+    died = found.died if any(one is not None for one in found.died) else None
+    return figure.layer("model", "model", [], "model", born=found.born, died=died, **more)
+
+
+def _stabilised(marks: Any, view: View) -> list[float] | None:
+    """Return the centre and the weight of the last prox term, and its value there, or the level alone."""
+    for mark in reversed(marks):
+        if mark.kind == "prox":
+            centre, weight = mark.points[0], mark.value
+            u = view.coordinates(centre)
+            away = float(np.sum((centre - view.at(u)) ** 2))
+            return figure.plain([*u, weight, 0.5 * weight * away], 6)
+        if mark.kind == "level":
+            return figure.plain([mark.value], 6)
+    return None
+
+
+def _path(found: Recording, view: View, values: Array) -> list[figure.Layer]:
+    """Return the best point of each frame; in a plane with the path to it."""
+    best = [None if frame.x is None else tuple(frame.x.tolist()) for frame in found.frames]
+    moves = [(k, np.array(x)) for k, x in _changes(best) if x is not None]
+    points = [(k, view.coordinates(x)) for k, x in moves]
+    if view.k == 1:
+        heights = [found.frames[k].record.upper_bound for k, _ in points]
+        placed = [(k, [u[0], height]) for (k, u), height in zip(points, heights, strict=True)]
+        return [figure.until_next("points", "best", placed, "best point", digits=5)]
+    steps = [[*before, *after] for (_, before), (_, after) in pairwise(points)]
+    path = figure.layer("path", "path", steps, "path of the best point", born=[k for k, _ in points[1:]])
+    return [*([path] if steps else []), figure.until_next("points", "best", points, "best point")]
+
+
+def _marks(found: Recording, view: View) -> list[figure.Layer]:
+    """Return what the method marked, each kind a layer."""
+    kinds = dict.fromkeys(mark.kind for frame in found.frames for mark in frame.marks)
+    layers = []
+    for kind in kinds:
+        shape, role, name = _ROLES.get(kind, ("arrows", "mark", kind))
+        items = [
+            (k, [part for point in mark.points for part in _placed(found, view, k, point)])
+            for k, frame in enumerate(found.frames)
+            for mark in frame.marks
+            if mark.kind == kind and mark.points
+        ]
+        if shape == "arrows":
+            items = [(k, [*item[:2], *item[-2:]]) for k, item in items if len(item) > 2]
+        if items:
+            layers.append(figure.in_frame(shape, role, items, name))
+            if role in ("prox", "level"):
+                centres = [(k, item[:2]) for k, item in items]
+                layers.append(figure.in_frame("points", role, centres))
+    return layers
+
+
+def _placed(found: Recording, view: View, frame: int, x: Array) -> list[float]:
+    """Return where a point is drawn: over a line, on the model of its frame."""
+    u = view.coordinates(x).tolist()
+    if view.k == 2:
+        return u
+    model = found.model(max(frame - 1, 0), x) + found.problem.active_regularizer.value(x)
+    return [*u, model]
