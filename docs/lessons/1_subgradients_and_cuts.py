@@ -137,6 +137,17 @@ ax.set(xlabel="x", ylim=(0.0, 6.0))
 ax.legend()
 plt.show()
 
+
+# %%
+# Step through it: each query adds a cut, and the next query is where the model is least. (The arrow
+# keys work, too. That rule is Kelley's method, the next lesson.)
+@cut.risk(dim=1)
+def distance(x):
+    return f(x[0]), np.array([slope(x[0])])
+
+
+cut.explore(cut.Problem(distance, feasible_set=cut.Box(-1, 10)), cut.Kelley(), tol=1e-6)
+
 # %%
 # When is x the minimiser? When zero is a subgradient there, for then the inequality reads
 # :math:`f(z) \ge f(x)`. The median, 4, has the slopes -0.2 and 0.2 at its sides, and so 0 between them.

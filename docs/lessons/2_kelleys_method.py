@@ -117,6 +117,11 @@ assert np.allclose(queries[1], 2.4)
 assert turning > 0.7 and away > 0.2
 
 # %%
+# The same run, one cut after the other: the dashed lines are the edges of the model.
+bowl_problem = cut.Problem(cut.risk(dim=2)(bowl), feasible_set=cut.Box(-2, 2.4))
+cut.explore(bowl_problem, cut.Kelley(), tol=0, tol_abs=1e-2, x0=[-2, -2])
+
+# %%
 # The reason is in the model. A cut is true everywhere and *tight* at one point; away from it, a bowl is
 # far above its tangents. Minimising the model means to look where it is least supported by evidence:
 # its minimum is a vertex where n + 1 cuts meet, far from all queries.
@@ -127,7 +132,7 @@ assert turning > 0.7 and away > 0.2
 # problem of nonsmooth optimisation, exists in every dimension:
 #
 # .. math:: f(x) = \max\left\{\sum_i x_i^4 + x_{i+1}^2, \;\; \sum_i (2 - x_i)^2 + (2 - x_{i+1})^2, \;\;
-#    \sum_i 2 e^{x_{i+1} - x_i}\right\}, \qquad i = 1, \dots, n - 1 .
+#    \sum_i 2 e^{x_{i+1} - x_i}\right\}, \qquad i = 1, \ldots, n - 1 .
 #
 # Its least value is 2 (n - 1), at x = 1. We count the queries that prove a relative gap of one percent,
 # and beside them those of the level method of the next lesson.
@@ -200,8 +205,8 @@ def check_1(answer):
 
 # %%
 # **2.** A run stopped with lower and upper bounds l and u. What is the largest amount by which the best
-# point seen can be worse than the optimum, relative to :math:`|u|`? Write the *relative gap*, with 1e-12 in
-# place of an upper bound that is zero.
+# point seen can be worse than the optimum, relative to :math:`|u|`? Write the *relative gap*, with
+# 1e-12 in place of an upper bound that is zero.
 
 
 def relative_gap(lower, upper): ...  # yours

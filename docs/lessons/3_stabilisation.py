@@ -113,6 +113,10 @@ assert all(run.status == "OPTIMAL" for run in runs.values())
 assert max(runs["proximal"].oracle_calls, runs["level"].oracle_calls) < runs["Kelley"].oracle_calls
 
 # %%
+# Side by side, step by step: the centre with its prox term, and the level.
+cut.explore(problem, methods=[cut.ProximalBundle(), cut.LevelBundle()], tol=0, tol_abs=1e-3, x0=[-2, 2.4])
+
+# %%
 # In two dimensions the difference is small. The function of the last lesson, *Chained CB3 II*, in more
 # of them:
 

@@ -73,6 +73,17 @@ ax.set(xlabel="lower bound", ylabel="count")
 ax.legend(loc="upper left")
 plt.show()
 
+
+# %%
+# The multipliers are seen at work in one dimension: bars on the cuts, which move as cuts come. The
+# lower bound is the least value of the weighted mean of the cuts plus the regularizer.
+@cut.risk(dim=1)
+def kinks(x):
+    return np.abs(x[0] - 1) + np.abs(x[0] + 2), np.sign(x - 1) + np.sign(x + 2)
+
+
+cut.explore(cut.Problem(kinks, cut.L2(0.5)), cut.BMRM(), tol=1e-6, x0=[4.0])
+
 # %%
 # This is *weak duality*. That the best :math:`\alpha` reaches the least value of model plus regularizer,
 # with no gap between them, is *strong duality*:

@@ -121,6 +121,10 @@ ax.legend()
 plt.show()
 
 # %%
+# Fifteen iterations of both, in the plane through the best point in which the queries moved most.
+cut.explore(problem[1e-3], methods=[cut.BMRM(), cut.OCAS()], max_iter=15)
+
+# %%
 # With the line search the best objective falls in every iteration in which the direction is one of
 # descent, not just when a query happens to be good.
 fell = {name: np.mean(np.diff(best) < 0.0) for name, best in gaps.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.datasets import load_breast_cancer
 
+import cutplane as cut
 from cutplane import boosting
 
 # %%
@@ -51,6 +52,15 @@ value, d, w = game(A)
 print(f"max over cuts at d: {(A @ d).max():.6f}; min over coordinates at w: {(w @ A).min():.6f}")
 assert np.isclose((A @ d).max(), value) and np.isclose((w @ A).min(), value)
 assert np.isclose(w.sum(), 1.0) and (w >= -1e-12).all()
+
+# %%
+# Three examples and six hypotheses: the distributions are a triangle, each hypothesis is a cut, and the
+# bars are the ensemble.
+small = cut.Problem(
+    cut.maximum(*[cut.LinearObjective(row) for row in rng.standard_normal((6, 3))]),
+    feasible_set=cut.Simplex(3),
+)
+cut.explore(small, cut.Kelley(), tol=1e-6)
 
 # %%
 # A cut that is added to the one is a column that is added to the other. So *column generation* and

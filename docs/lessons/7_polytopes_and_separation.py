@@ -17,6 +17,28 @@ from scipy.sparse.csgraph import connected_components, dijkstra, maximum_flow
 
 import cutplane as cut
 
+
+# %%
+# What a separation oracle does
+# -----------------------------
+# A disk is an intersection of infinitely many half-spaces. Nobody lists them: an oracle is asked about
+# a point, and says that it is inside, or returns a half-space that holds for the disk and not for the
+# point.
+@cut.separation_oracle
+def disk(x):
+    length = np.linalg.norm(x)
+    return [] if length <= 1 + 1e-9 else [cut.HalfSpace(x / length, 1.0)]
+
+
+over_disk = cut.Problem(cut.LinearObjective([-1.0, -0.6]), feasible_set=cut.Box(-1.5, 1.5) & disk)
+cut.explore(over_disk, cut.Kelley(), tol=1e-4)
+
+# %%
+# The least value of :math:`\langle c, x\rangle` over the disk is :math:`-\|c\|`.
+rounded = over_disk.solve(cut.Kelley(), tol=1e-6)
+print(rounded.lower_bound, -np.hypot(1.0, 0.6))
+assert np.isclose(rounded.objective, -np.hypot(1.0, 0.6), rtol=1e-5)
+
 # %%
 # Three variables that all want to differ
 # ---------------------------------------

@@ -66,6 +66,7 @@ assert max(excess) <= 1e-7 and all((slope <= 1e-9).all() for _, slope in answers
 
 @cut.risk(dim=3)
 def mean_cost(x):
+    x = np.maximum(x, 0.0)  # a solver may leave the box by its last digits
     values, slopes = zip(*(tomorrow(x, demand) for demand in demands), strict=True)
     return np.mean(values), np.mean(slopes, axis=0)
 
@@ -93,6 +94,10 @@ fig, ax = plt.subplots(layout="constrained")
 shaped.plot(ax)
 ax.set(title="the L-shaped method")
 plt.show()
+
+# %%
+# The path of the capacities, in the plane in which they moved most:
+cut.explore(problem, cut.LevelBundle(), tol=1e-3)
 
 # %%
 # In the library, `cutplane.ValueFunction` makes the risk from a cvxpy problem; its cuts are proven from
