@@ -54,13 +54,20 @@ assert np.isclose((A @ d).max(), value) and np.isclose((w @ A).min(), value)
 assert np.isclose(w.sum(), 1.0) and (w >= -1e-12).all()
 
 # %%
-# Three examples and six hypotheses: the distributions are a triangle, each hypothesis is a cut, and the
-# bars are the ensemble.
-small = cut.Problem(
-    cut.maximum(*[cut.LinearObjective(row) for row in rng.standard_normal((6, 3))]),
-    feasible_set=cut.Simplex(3),
-)
-cut.explore(small, cut.Kelley(), tol=1e-6)
+# Three examples and hypotheses that are right about two of them, more or less: the distributions are a
+# triangle, each hypothesis is a cut, and the bars are the ensemble.
+opinions = np.array([[1, 1, -1], [1, -1, 1], [-1, 1, 1], [0.9, 0.3, -0.2], [-0.3, 0.8, 0.3], [0.1, 0.0, 0.7]])
+
+
+@cut.risk(dim=3)
+def best_edge(d):
+    h = np.argmax(opinions @ d)
+    return opinions[h] @ d, opinions[h]
+
+
+small = cut.Problem(best_edge, feasible_set=cut.Simplex(3))
+plane = {"along": [[1, -1, 0], [1, 1, -2]], "region": ((-0.9, 0.9), (-0.9, 0.6))}
+cut.explore(small, cut.Kelley(), tol=1e-6, x0=[1, 0, 0], **plane)
 
 # %%
 # A cut that is added to the one is a column that is added to the other. So *column generation* and

@@ -96,10 +96,6 @@ ax.set(title="the L-shaped method")
 plt.show()
 
 # %%
-# The path of the capacities, in the plane in which they moved most:
-cut.explore(problem, cut.LevelBundle(), tol=1e-3)
-
-# %%
 # In the library, `cutplane.ValueFunction` makes the risk from a cvxpy problem; its cuts are proven from
 # dual points.
 #
@@ -153,6 +149,10 @@ prices = cut.Problem(dual, feasible_set=cut.Box(-50, 50)).solve(tol=1e-7)
 bound = -prices.objective
 print(f"bound {bound:.4f} at the prices {prices.x.round(2)}")
 print(prices.primal.round(3))
+
+# %%
+# The path of the prices, in the plane in which they moved most:
+cut.explore(cut.Problem(dual, feasible_set=cut.Box(-50, 50)), cut.ProximalBundle(), tol=1e-4)
 
 # %%
 # The average does each job once, and costs what the bound says: it solves the linear programme over the
