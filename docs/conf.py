@@ -37,7 +37,15 @@ html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_sidebars = {"index": [], "cheat_sheet": [], "changelog": []}
 html_math_renderer = "mathml"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": {
+        "guide/*": ["page-toc"],
+        "guide/formulations": [],
+        "guide/define_your_own": [],
+    },
+}
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -82,7 +90,7 @@ def _adapt(app, what, name, obj, options, lines):
             ]
             break
     for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
+        if not line.lstrip().startswith((">>>", "...", ".. math::")):
             parts = line.split("``")
             parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
             lines[i] = "``".join(parts)
@@ -126,7 +134,7 @@ def _block_math(writer, node):
 
 def setup(app):
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
-    app.connect("autodoc-process-docstring", _state_formula, priority=300)
     app.connect("autodoc-process-docstring", _adapt, priority=400)
+    app.connect("autodoc-process-docstring", _state_formula, priority=410)
     app.connect("builder-inited", _fold_in_notebooks, priority=900)
     app.connect("doctree-read", _fold_solutions)

@@ -92,7 +92,6 @@ assert shaped.lower_bound <= whole.value * (1 + 1e-7)
 
 fig, ax = plt.subplots(layout="constrained")
 shaped.plot(ax)
-ax.set(title="the L-shaped method")
 plt.show()
 
 # %%
