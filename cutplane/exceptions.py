@@ -1,12 +1,29 @@
-"""The errors cutplane raises. Every message names the object, the value that was wrong, and what to do."""
+"""The errors cutplane raises. Every message names the object, the value that was wrong, and what to do.
+
+Each carries the page of the documentation on its kind, as a note below the message: a file of the folder that
+``python -m sphinx docs docs/_build`` writes, or at the address in the environment's ``CUTPLANE_DOCS``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, ClassVar
 
 
 class CutplaneError(Exception):
-    """Base class of every error raised by cutplane."""
+    """Base class of every error raised by cutplane.
+
+    Attributes
+    ----------
+    page : str
+        The page of the documentation on this kind of error.
+    """
+
+    page: ClassVar[str] = "guide/statuses.html#errors"
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.add_note(f"See {os.environ.get('CUTPLANE_DOCS', 'docs/_build').rstrip('/')}/{self.page}")
 
 
 class InvalidInputError(CutplaneError, ValueError):
@@ -16,17 +33,25 @@ class InvalidInputError(CutplaneError, ValueError):
 class NotConvexError(InvalidInputError):
     """A cvxpy expression or a declared function is not convex."""
 
+    page = "guide/define_your_own.html#a-model-of-cvxpy"
+
 
 class MissingCapabilityError(CutplaneError, TypeError):
     """A method or a master needs something that a piece of the problem does not offer."""
+
+    page = "guide/choosing.html#what-the-pieces-offer"
 
 
 class MissingExtraError(CutplaneError, ImportError):
     """An optional package is not installed."""
 
+    page = "guide/getting_started.html"
+
 
 class BackendError(CutplaneError, RuntimeError):
     """No backend could solve a reduced problem."""
+
+    page = "guide/choosing.html#backends"
 
 
 class OracleError(CutplaneError, RuntimeError):
@@ -38,4 +63,5 @@ class OracleError(CutplaneError, RuntimeError):
         The best point found before the failure, with its bounds; None if the first query failed.
     """
 
+    page = "guide/define_your_own.html#a-risk-in-ten-lines"
     result: Any = None

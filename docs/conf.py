@@ -1,12 +1,18 @@
 """Sphinx configuration."""
 
+import json
 import re
+import sys
 import warnings
+from pathlib import Path
 
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, raw, section
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import cutplane
+
+sys.path.insert(0, str(Path(__file__).parent))
+from formulas import FORMULAS
 
 project = "cutplane"
 author = "The cutplane developers"
@@ -20,7 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "lessons"]
 nitpicky = False
 default_role = "py:obj"
 
@@ -29,9 +35,17 @@ html_title = "cutplane"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
-html_sidebars = {"index": [], "changelog": []}
+html_sidebars = {"index": [], "cheat_sheet": [], "changelog": []}
 html_math_renderer = "mathml"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": {
+        "guide/*": ["page-toc"],
+        "guide/formulations": [],
+        "guide/define_your_own": [],
+    },
+}
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -40,8 +54,15 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "gallery",
+    "examples_dirs": ["../examples", "lessons"],
+    "gallery_dirs": ["gallery", "course"],
+    "subsection_order": [
+        *(f"../examples/{group}" for group in ("learning", "engine", "structure", "separation", "labelling")),
+        "*",
+    ],
+    "backreferences_dir": "reference/generated/examples",
+    "doc_module": ("cutplane",),
+    "inspect_global_variables": False,
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
@@ -69,10 +90,36 @@ def _adapt(app, what, name, obj, options, lines):
             ]
             break
     for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
+        if not line.lstrip().startswith((">>>", "...", ".. math::")):
             parts = line.split("``")
             parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
             lines[i] = "``".join(parts)
+
+
+def _state_formula(app, what, name, obj, options, lines):
+    """Put the formula of a piece below the first sentence of its reference page, unless there is one."""
+    if name in FORMULAS and not any(".. math::" in line for line in lines):
+        start = lines.index("") if "" in lines else len(lines)
+        lines[start:start] = ["", f".. math:: {FORMULAS[name]}", ""]
+
+
+def _fold_solutions(app, doctree):
+    """Fold what stands under the heading "Solutions" of a lesson."""
+    for part in doctree.findall(section):
+        if part[0].astext() == "Solutions":
+            opening = "<details><summary>Show the solutions</summary>"
+            part.insert(1, raw("", opening, format="html"))
+            part.append(raw("", "</details>", format="html"))
+
+
+def _fold_in_notebooks(app):
+    """Fold the same heading in the notebooks."""
+    for path in Path(app.srcdir, "course").glob("*.ipynb"):
+        notebook = json.loads(path.read_text())
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "markdown" and cell["source"][0].startswith("## Solutions"):
+                cell["metadata"]["jp-MarkdownHeadingCollapsed"] = True
+        path.write_text(json.dumps(notebook, indent=1) + "\n")
 
 
 def _inline_math(writer, node):
@@ -88,3 +135,6 @@ def _block_math(writer, node):
 def setup(app):
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
     app.connect("autodoc-process-docstring", _adapt, priority=400)
+    app.connect("autodoc-process-docstring", _state_formula, priority=410)
+    app.connect("builder-inited", _fold_in_notebooks, priority=900)
+    app.connect("doctree-read", _fold_solutions)

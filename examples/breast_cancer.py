@@ -7,7 +7,6 @@ its declaration: the mean hinge loss plus an L2 regularizer. Each line of the lo
 classifier so far can be from the optimum.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
@@ -36,7 +35,6 @@ print(verification)
 # Both bounds meet.
 ax = result.plot()
 ax.figure.savefig("breast_cancer.png", dpi=120, bbox_inches="tight")
-plt.close(ax.figure)
 print("convergence plot: breast_cancer.png")
 
 accuracy = np.mean(np.sign(X @ result.x) == y)

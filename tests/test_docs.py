@@ -1,9 +1,16 @@
-"""Pages of the guide that are tests."""
+"""Pages of the guide that are tests; the pages that errors and formulas belong to."""
 
 import doctest
+import pickle
+import re
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import cutplane as cut
+from cutplane import exceptions
 
 GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 
@@ -16,3 +23,44 @@ def test_what_a_page_shows_is_what_happens(page):
     failed, attempted = doctest.testfile(str(GUIDE / page), module_relative=False)
     assert attempted
     assert not failed
+
+
+@pytest.mark.parametrize("name", [name for name in vars(exceptions) if name.endswith("Error")])
+def test_an_error_names_a_page_that_exists(name, monkeypatch):
+    kind = getattr(exceptions, name)
+    page, _, anchor = kind.page.partition("#")
+    titles = re.findall(
+        r"^(\S.*)\n[-=~]{3,}$", (GUIDE.parent / page).with_suffix(".rst").read_text(), re.MULTILINE
+    )
+    assert not anchor or anchor in [title.lower().replace(" ", "-") for title in titles]
+    monkeypatch.setenv("CUTPLANE_DOCS", "https://docs.example/")
+    error = kind("the message")
+    assert str(error) == "the message"
+    assert error.__notes__ == [f"See https://docs.example/{kind.page}"]
+    assert pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
+
+
+def _resolved(name):
+    value = cut
+    for k, part in enumerate(name.split(".")[1:], 2):
+        value = getattr(value, part, None) or import_module(".".join(name.split(".")[:k]))
+    return value
+
+
+def test_every_loss_regularizer_and_set_has_a_formula():
+    latex = pytest.importorskip("docutils.utils.math.latex2mathml")
+    sys.path.insert(0, str(GUIDE.parent))
+    formulas = import_module("formulas").FORMULAS
+    sys.path.pop(0)
+    for name, formula in formulas.items():
+        assert _resolved(name).__doc__
+        assert "<math" in latex.tex2mathml(formula, as_block=True)
+    for package in (cut.losses, cut.regularizers, cut.sets):
+        pieces = [name for name in package.__all__ if isinstance(getattr(package, name), type)]
+        pieces = [
+            name
+            for name in pieces
+            if issubclass(getattr(package, name), (cut.losses.ScalarLoss, cut.Regularizer, cut.FeasibleSet))
+        ]
+        named = {name.rpartition(".")[2] for name in formulas}
+        assert pieces and set(pieces) - named - {"FeasibleSet", "Intersection"} == set()

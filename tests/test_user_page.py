@@ -1,6 +1,7 @@
-"""The page the documentation opens with runs as written, and the reference knows every public name."""
+"""The pages the documentation opens with run as written, and the reference knows every public name."""
 
 import re
+import textwrap
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,8 +34,8 @@ pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="a source distribution
 def snippets(page):
     """Return the Python code blocks of a page, in order."""
     text = (DOCS / f"{page}.rst").read_text()
-    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text, re.MULTILINE)
-    return [re.sub("^    ", "", block, flags=re.MULTILINE) for block in blocks]
+    blocks = re.findall(r"^( *)\.\. code-block:: python\n\n((?:\1   .*\n|\n)+)", text, re.MULTILINE)
+    return [textwrap.dedent(block) for _, block in blocks]
 
 
 def definitions(rows=slice(None)):
@@ -57,9 +58,54 @@ def _away(tmp_path, monkeypatch):
     plt.close("all")
 
 
-def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
+def test_the_front_page_runs_as_written():
+    names = definitions(slice(150))
+    (example,) = snippets("index")
+    exec(example, names)
+    assert names["result"].status == "OPTIMAL" and names["result"].certificate.verify().valid
+
+
+def test_the_cheat_sheet_runs_as_written():
+    names = definitions(slice(100))
+    rng, n, x = np.random.default_rng(0), 5, cp.Variable(5)
+    centre, normal = rng.uniform(0.0, 1.0, n), np.append(1.0, np.zeros(n - 1))
+    f1, f2 = (
+        cut.LinearRisk(names["X"][:, :n], names["y"], loss)
+        for loss in (cut.losses.Hinge(), cut.losses.Logistic())
+    )
+
+    def f(x):
+        return np.abs(x - centre).sum(), np.sign(x - centre)
+
+    names |= {
+        "n": n,
+        "f": f,
+        "f1": f1,
+        "f2": f2,
+        "A": np.eye(n),
+        "normal": normal,
+        "offset": 0.5,
+        "variable": x,
+    }
+    names |= {"expression": cp.norm1(x - centre), "model": cp.Problem(cp.Minimize(cp.norm1(x - centre)))}
+    names |= {
+        "c": centre,
+        "risk": cut.risk(dim=n)(f),
+        "regularizer": cut.L2(1.0),
+        "feasible_set": cut.Box(0, 1),
+    }
+    half = cut.separation_oracle(lambda x: [] if normal @ x <= 0.5 else [cut.HalfSpace(normal, 0.5)])
+    names["oracle"] = half
+    declare, combine, solve, read, own, check = snippets("cheat_sheet")
+    for snippet in (declare, combine, solve, read, own):
+        exec(snippet, names)
+    exec(check, names | {"oracle": half})
+    assert names["result"].status == "OPTIMAL"
+
+
+def test_the_tour_runs_as_written_and_gives_what_cvxpy_gives(capsys):
     names = definitions()
-    learning, built_in, own_loss, through_cvxpy, by_oracle, choice, steps, *rest = snippets("index")
+    learning, built_in, own_loss, through_cvxpy, by_oracle, choice, steps, *rest = snippets("guide/tour")
     whole_path, boosted, many_kernels, inference, *_ = rest
     exec(learning, names)
     X, y, A, b, n, c = (names[name] for name in "XyAbnc")
@@ -116,7 +162,7 @@ def test_the_front_page_runs_as_written_and_gives_what_cvxpy_gives(capsys):
 
 
 def snippet_with(name):
-    (snippet,) = [snippet for snippet in snippets("index") if name in snippet]
+    (snippet,) = [snippet for snippet in snippets("guide/tour") if name in snippet]
     return snippet
 
 
@@ -215,7 +261,7 @@ def test_pieces_are_algebra():
 )
 def test_the_guide_runs_as_written(page, capsys):
     names = definitions(slice(150))
-    exec(snippets("index")[0], names)
+    exec(snippets("guide/tour")[0], names)
     exec("from cutplane.pieces.lines import Line\nlams = [1.0, 0.1]", names)
     for snippet in snippets(f"guide/{page}"):
         exec(snippet, names)

@@ -15,6 +15,7 @@ The constraints are never listed: a separation oracle answers with the most viol
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_iris
 
@@ -54,13 +55,26 @@ half_spaces = np.unique(result.certificate.slopes[result.certificate.blocks < 0]
 print(f"radius {radius:.6f}, {len(half_spaces)} of {len(rows)} half-spaces used")
 
 # %%
+# The distance of the centre from each half-space. The ball touches the first ones; most half-spaces
+# are far away, and nobody needed them.
+distances = (sides - rows[:, :n] @ w) / rows[:, n]
+order = distances.argsort()
+asked = (rows[order, np.newaxis] == half_spaces).all(axis=2).any(axis=1)
+fig, ax = plt.subplots(layout="constrained")
+ax.bar(np.arange(len(rows)), distances[order], width=1.0, color=np.where(asked, "C3", "C0"))
+ax.axhline(radius, color="k", linestyle=":", label="radius")
+ax.bar([0], [0], color="C3", label="asked for")
+ax.set(xlabel="half-space", ylabel="distance from the centre", ylim=(0.0, 0.6))
+ax.legend()
+plt.show()
+
+# %%
 # The check
 # ---------
 # cvxpy solves the linear programme with all its rows. No facet is nearer to the centre than the radius, and
 # one is as near.
 z = cp.Variable(n + 1)
 optimum = cp.Problem(cp.Minimize(-z[n]), [rows @ z <= sides]).solve(solver=cp.CLARABEL)
-distances = (sides - rows[:, :n] @ w) / rows[:, n]
 assert result.status is cut.Status.OPTIMAL
 assert abs(result.objective - optimum) <= 1e-5 * abs(optimum)
 assert abs(distances.min() - radius) <= 1e-5 * radius

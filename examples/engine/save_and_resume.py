@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
@@ -44,6 +45,24 @@ elastic = cut.Problem(risk, cut.ElasticNet(lam), cut.Box(-0.5, 0.5))
 warm = elastic.solve(cuts, tol=1e-6, warm_start=resumed)
 cold = elastic.solve(cuts, tol=1e-6)
 print(f"elastic net in a box: {warm.oracle_calls} queries, {cold.oracle_calls} from nothing")
+
+# %%
+# The gap over the queries: the run that was cut short and went on, and the other problem with and without its
+# cuts.
+fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+start = short.oracle_calls
+for ax, run, shift, label in (
+    (axes[0], short, 0, "saved"),
+    (axes[0], resumed, start, "resumed"),
+    (axes[1], cold, 0, "from nothing"),
+    (axes[1], warm, 0, "with the cuts"),
+):
+    gaps = np.maximum(run.history.column("gap"), 1e-7)
+    ax.semilogy(shift + run.history.column("oracle_calls"), gaps, ".-", label=label)
+for ax, title in zip(axes, ("one run in two processes", "an elastic net in a box"), strict=True):
+    ax.set(title=title, xlabel="queries of the risk", ylabel="relative gap")
+    ax.legend()
+plt.show()
 
 # %%
 # The check

@@ -1,0 +1,62 @@
+"""The built documentation in headless Chromium: accessible, complete, quiet; skipped where there is none."""
+
+import os
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+
+BUILT = Path(__file__).parents[1] / "docs" / "_build"
+AXE = Path(os.environ.get("AXE", ""))
+PAGES = [
+    "index",
+    "cheat_sheet",
+    "course/3_stabilisation",
+    "gallery/separation/travelling_salesman",
+    "reference/generated/cutplane.LevelBundle",
+    "guide/formulations",
+]
+CLIPPED = """
+return [...document.querySelectorAll(".bd-article pre")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent.split("\\n").sort((a, b) => b.length - a.length)[0]);
+"""
+FINDINGS = """
+return axe.run(document, {iframes: false}).then((found) => found.violations
+  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .map((one) => one.id + ": " + one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")));
+"""
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver"),
+    pytest.mark.skipif(
+        not (BUILT / "index.html").is_file(), reason="needs the documentation built in docs/_build"
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("profile"), size=(1280, 1000)) as window:
+        yield window
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_code_is_clipped_and_the_console_is_silent(page, browser):
+    browser.open(BUILT / f"{page}.html")
+    assert browser.run(CLIPPED) == []
+    assert browser.run("return document.documentElement.scrollWidth") <= 1280
+    assert [text for text in browser.complaints() if "SEVERE" in text or "error" in text.lower()] == []
+    assert browser.requests() == []
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe.min.js of the npm package axe-core, named by AXE")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_there_is_no_serious_finding_about_accessibility(page, theme, browser):
+    browser.open(BUILT / f"{page}.html")
+    browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+    browser.run(AXE.read_text())
+    assert browser.run(FINDINGS) == []
