@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
 from cutplane.risks.examples import as_weights, describe
 from cutplane.structured.chain_ascent import ChainAscent
 from cutplane.structured.mixture import unpack
-from cutplane.structured.sequences import Sequences
-
-ChainLoss = Literal["hamming", "share"]
+from cutplane.structured.sequences import LabelLoss, Sequences, as_costs
 
 
 class ChainRisk(Risk):
@@ -92,18 +90,15 @@ class ChainRisk(Risk):
         X: Any,
         y: Any,
         lengths: Any = None,
-        loss: ChainLoss = "hamming",
+        loss: LabelLoss = "hamming",
         n_states: int | None = None,
         sample_weight: Any = None,
         normalize: bool = True,
     ):
-        if loss not in get_args(ChainLoss):
-            raise InvalidInputError(f"loss must be one of {get_args(ChainLoss)}, got {loss!r}.")
         self.sequences = data = Sequences.of(X, y, lengths, n_states)
         self.loss = loss
         self.weights = as_weights(sample_weight, len(data), normalize)
-        sizes = np.diff(data.starts)
-        self.costs = np.ones(sizes.size) if loss == "hamming" else 1.0 / sizes
+        self.costs = as_costs(loss, np.diff(data.starts))
         self.dim = data.dim
 
     def __repr__(self) -> str:
