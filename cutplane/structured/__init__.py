@@ -7,7 +7,7 @@ from cutplane.structured.features import Factors
 from cutplane.structured.graph import GraphRisk
 from cutplane.structured.hierarchy import Hierarchy
 from cutplane.structured.likelihood import ChainLogLikelihood
-from cutplane.structured.multilabel import MultilabelRisk
+from cutplane.structured.multilabel import MultilabelRisk, best_sets
 from cutplane.structured.pairwise import PairwiseRisk
 from cutplane.structured.predictions import decode, marginals
 from cutplane.structured.risk import StructuredRisk
@@ -24,6 +24,7 @@ __all__ = [
     "PairwiseRisk",
     "StructuredRisk",
     "align",
+    "best_sets",
     "decode",
     "marginals",
 ]

@@ -71,7 +71,7 @@ class AlignmentRisk(ExampleSum):
     AlignmentRisk(2 pairs, 3 symbols)
     >>> result = cut.Problem(risk, cut.L2(1e-2)).solve(tol=1e-6)
     >>> print(round(result.objective, 4), cut.structured.align(result.x, A, B)[0].tolist())
-    0.03 [0, -1, 1]
+    0.007 [0, -1, 1]
     """
 
     black_box = False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.examples import describe
 from cutplane.structured.graphs import Graphs, as_edges
 from cutplane.structured.pairwise import PairwiseRisk
@@ -80,7 +80,7 @@ class MultilabelRisk(PairwiseRisk):
     >>> risk
     MultilabelRisk(3 x 1 dense float64, 2 labels, 1 pairs)
     >>> result = cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6)
-    >>> print(round(result.objective, 4), risk.predict(result.x, X).tolist())
+    >>> print(round(result.objective, 4), cut.structured.best_sets(result.x, X, risk.pairs).tolist())
     0.3222 [[1, 0], [0, 1], [1, 0]]
     """
 
@@ -152,24 +152,6 @@ class MultilabelRisk(PairwiseRisk):
             return super().labellings(unaries, pairs, low, high)
         return self._compared(unaries, pairs)
 
-    def predict(self, w: Array, X: Any) -> Array:
-        """Return the sets of largest score of other examples, shape (m, L).
-
-        An outer decoder takes `map` with its tightening, as an exact one.
-
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-        X : ndarray or sparse array of shape (m, n)
-        """
-        m, decoder = np.shape(X)[0], "inner" if self.decoder == "inner" else "exact"
-        empty = np.zeros((m, self.shape[0]), dtype=np.int64)
-        there = MultilabelRisk(X, empty, self.pairs, "hamming", decoder, self.intercept)
-        if np.shape(w) != (there.dim,):
-            raise InvalidInputError(f"w must have shape ({there.dim},) for these data, got {np.shape(w)}.")
-        parts = [there.labellings(*there.scores(w, *chunk), *chunk) for chunk in there.graphs.chunks]
-        return np.concatenate(parts).reshape(m, -1)
-
     def _compared(self, unaries: Array, pairs: Array) -> Array:
         sets: Any = self._sets
         a, b = self.pairs.T
@@ -184,6 +166,50 @@ class MultilabelRisk(PairwiseRisk):
     def _split(self, w: Array) -> tuple[Array, Array]:
         size = self.shape[0] * self.shape[1]
         return w[:size].reshape(self.shape), w[size:]
+
+
+def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", intercept: bool = True) -> Array:
+    """Return the sets of labels with the largest scores.
+
+    Parameters
+    ----------
+    w : array_like of shape (dim,)
+        As `MultilabelRisk` has them.
+    X : ndarray or sparse array of shape (m, n)
+    pairs : array_like of int, shape (n_pairs, 2), default ()
+        The pairs of labels that have a weight; `MultilabelRisk.pairs`.
+    decoder : {"exact", "outer", "inner"}, default "exact"
+        An outer decoder, whose answers are no sets, is replaced by an exact one.
+    intercept : bool, default True
+
+    Returns
+    -------
+    ndarray of int, shape (m, L)
+        Zeros and ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.structured import best_sets
+    >>> best_sets([1.0, -1.0, -3.0], np.array([[1.0], [-1.0]]), [[0, 1]], intercept=False).tolist()
+    [[1, 0], [0, 1]]
+    """
+    w, X, count = as_vector("w", w), as_csr_or_dense(X), len(pairs)
+    m, width = X.shape[0], X.shape[1] + bool(intercept)
+    L = (w.size - count) // width
+    if L < 1 or L * width + count != w.size:
+        raise InvalidInputError(
+            f"w has {w.size} entries, which is no L {width} + {count} for L labels and {count} pairs."
+        )
+    kind = "inner" if decoder == "inner" else "exact"
+    risk = MultilabelRisk(X, np.zeros((m, L), dtype=np.int64), pairs, "hamming", kind, intercept)
+    parts = [risk.labellings(*risk.scores(w, *chunk), *chunk) for chunk in risk.graphs.chunks]
+    return np.concatenate(parts).reshape(m, -1)
 
 
 def _all_sets(n_labels: int) -> Array:

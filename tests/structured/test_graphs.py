@@ -9,7 +9,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
-from cutplane.structured import ChainRisk, GraphRisk, MultilabelRisk
+from cutplane.structured import ChainRisk, GraphRisk, MultilabelRisk, best_sets
 from cutplane.testing import check_risk
 
 S, N, K, L = 3, 2, 2, 3
@@ -233,7 +233,9 @@ def test_many_labels_are_mapped():
     rest = MultilabelRisk(X, Y[:, 4:], np.array(pairs[6:]) - 4)
     parts = small(np.append(W[:12], V[:6])) + rest(np.append(W[12:], V[6:]))
     assert risk(w) == pytest.approx(parts, rel=1e-9)
-    assert risk.predict(w, X)[:, :4].tolist() == small.predict(np.append(W[:12], V[:6]), X).tolist()
+    assert (
+        best_sets(w, X, pairs)[:, :4].tolist() == best_sets(np.append(W[:12], V[:6]), X, pairs[:6]).tolist()
+    )
 
 
 def one_graph(edges=([(0, 1)],), X=None, **options):
@@ -254,7 +256,7 @@ def one_graph(edges=([(0, 1)],), X=None, **options):
         (lambda: MultilabelRisk(np.ones((2, 2)), [0, 1]), "a row for each row of X"),
         (lambda: MultilabelRisk(np.ones((2, 2)), [[0, 2], [1, 1]]), "zeros and ones"),
         (lambda: MultilabelRisk(np.ones((2, 2)), [[0, 1], [1, 1]], [[0, 2]]), "pairs"),
-        (lambda: sets("all")[0].predict(np.ones(3), np.ones((2, 2))), "w must have shape"),
+        (lambda: best_sets(np.ones(2), np.ones((2, 2)), [[0, 1]]), "which is no L 3"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_refused(call, words):
