@@ -279,7 +279,9 @@ class CachedRows(Rows):
         return out
 
     def part(self, chosen: Array) -> Rows:
-        """Return those rows, cut to those columns; each is copied when it is needed."""
+        """Return those rows, cut to those columns: copied when they are needed, or now if all are there."""
+        if (self.where[chosen] >= 0).all():
+            return DenseRows(self.block(chosen))
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
 
 
