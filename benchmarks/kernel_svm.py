@@ -128,7 +128,7 @@ def table(names, rounds):
     ratios = np.array(ratios)
     mean = np.exp(np.log(ratios).mean(axis=0))
     print(
-        "geometric mean of the ratios, CPU, clock, warm:",
+        "ratios of CPU, clock, warm; geometric mean, worst:",
         mean.round(2),
         "worst:",
         ratios.max(axis=0).round(2),
