@@ -210,7 +210,7 @@ def test_what_is_no_kernel_is_named():
         KernelRisk(np.array([[1.0, 2.0], [2.0, 1.0]]), [1.0, -1.0], losses.Hinge(), "precomputed")
     with pytest.raises(InvalidInputError, match="must return a matrix of shape"):
         KernelRisk(X, LABELS, losses.Hinge(), lambda A, B: np.ones(3))
-    with pytest.raises(InvalidInputError, match="without negative entries, but row 0"):
+    with pytest.raises(InvalidInputError, match="without negative entries, but row 4"):
         KernelRisk(-X, LABELS, losses.Hinge(), ChiSquare())
     with pytest.raises(InvalidInputError, match="did you mean Gaussian"):
         KernelRisk(X, LABELS, losses.Hinge(), Gaussian)
