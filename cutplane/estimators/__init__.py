@@ -23,6 +23,7 @@ from cutplane.estimators.mkl import (  # noqa: E402
 from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
 from cutplane.estimators.ranking import LinearRanker  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
+from cutplane.estimators.sparse_kernel import SparseKernelClassifier, SparseKernelRegressor  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
 __all__ = [
@@ -47,4 +48,6 @@ __all__ = [
     "MLPBoostClassifier",
     "MeasureClassifier",
     "PolynomialMKLRegressor",
+    "SparseKernelClassifier",
+    "SparseKernelRegressor",
 ]

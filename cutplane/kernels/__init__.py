@@ -22,6 +22,7 @@ from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition
+    from cutplane.kernels.greedy import GreedyBasis, greedy_basis
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
@@ -35,6 +36,7 @@ __all__ = [
     "FiniteNewton",
     "FunctionKernel",
     "Gaussian",
+    "GreedyBasis",
     "Kernel",
     "KernelBank",
     "KernelFunction",
@@ -49,6 +51,7 @@ __all__ = [
     "Products",
     "SquaredNorm",
     "as_bank",
+    "greedy_basis",
     "single_feature_kernels",
 ]
 
@@ -56,10 +59,12 @@ __all__ = [
 _LATER = {
     "Decomposition": "decomposition",
     "FiniteNewton": "newton",
+    "GreedyBasis": "greedy",
     "KernelMachine": "machine",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
     "SquaredNorm": "norm",
+    "greedy_basis": "greedy",
 }
 
 
