@@ -76,12 +76,14 @@ class Gram:
         """Return those rows of K, computed on several threads; float64 unless `out` has another type."""
         out = np.empty((chosen.size, self.n)) if out is None else out
         height = max(8, _TILE // self.n)
-        starts = range(0, chosen.size, height)
+        if chosen.size <= height:
+            self._fill(chosen, out)
+            return out
 
         def part(start: int) -> None:
             self._fill(chosen[start : start + height], out[start : start + height])
 
-        run_chunks(part, starts)
+        run_chunks(part, range(0, chosen.size, height))
         return out
 
     def product(self, a: Array, rows: CachedRows | None = None) -> Array:
@@ -140,10 +142,10 @@ class Gram:
                 found = self.kernel.evaluate(self._examples[chosen], self._examples)
                 np.copyto(out, found if self.kernel.known else self.kernel.finite(found))
             elif sparse.issparse(form.right):
-                np.copyto(out, (form.right @ form.left[chosen].toarray().T).T)
+                np.copyto(out, (form.right.T @ form.left[chosen].toarray().T).T)
                 form.finish(out)
             else:
-                np.matmul(form.left[chosen], form.right.T, out=out)
+                np.matmul(form.left[chosen], form.right, out=out)
                 form.finish(out)
         if self.kernel.known:
             out[np.arange(chosen.size), chosen] = self._diagonal[chosen]
@@ -153,7 +155,11 @@ class Gram:
 
     @cached_property
     def _double(self) -> Any:
-        return self.kernel.products(self._examples, self._examples)
+        form = self.kernel.products(self._examples, self._examples)
+        if form is None:
+            return None
+        right = form.right.T  # contiguous rows make products of few rows fast
+        return form._replace(right=right if sparse.issparse(right) else np.ascontiguousarray(right))
 
     @cached_property
     def _single(self) -> Any:

@@ -19,7 +19,7 @@ _WORTH_A_THREAD = 2**20
 _MOST = 64
 """Rows computed ahead at most: a matrix product of so many has its full speed."""
 _CHUNK = 256
-_ENOUGH = 0.1
+_ENOUGH = 0.25
 """Of all rows: one at a time, so many cost about as much as all at once."""
 
 
@@ -202,7 +202,7 @@ class CachedRows(Rows):
         self.diagonal = np.ascontiguousarray(source.diagonal(), dtype=np.float64)
         self.filled = 0
         self.most = max(1, min(_MOST, self.slots.shape[0] // 8))
-        self.ahead, self._last = 1, np.empty(0, np.int64)
+        self.ahead, self._last = min(4, self.most), np.empty(0, np.int64)
         if self.diagonal.shape != (m,):
             raise InvalidInputError(
                 f"diagonal() of {type(source).__name__} must have shape ({m},), got {self.diagonal.shape}."
@@ -279,7 +279,9 @@ class CachedRows(Rows):
         return out
 
     def part(self, chosen: Array) -> Rows:
-        """Return those rows, cut to those columns; each is copied when it is needed."""
+        """Return those rows, cut to those columns: copied when they are needed, or now if all are there."""
+        if (self.where[chosen] >= 0).all():
+            return DenseRows(self.block(chosen))
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
 
 
