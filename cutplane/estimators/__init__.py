@@ -12,6 +12,8 @@ from cutplane.estimators.boosting import (  # noqa: E402
 from cutplane.estimators.chains import ChainCRF, ChainSSVM  # noqa: E402
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
+from cutplane.estimators.graph import GraphSVC  # noqa: E402
+from cutplane.estimators.kernel_ordinal import KernelOrdinalClassifier  # noqa: E402
 from cutplane.estimators.kernel_svm import KernelLogisticRegression, KernelSVC, KernelSVR  # noqa: E402
 from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
 from cutplane.estimators.mkl import (  # noqa: E402
@@ -30,7 +32,9 @@ __all__ = [
     "ChainCRF",
     "ChainSSVM",
     "ERLPBoostClassifier",
+    "GraphSVC",
     "KernelLogisticRegression",
+    "KernelOrdinalClassifier",
     "KernelSVC",
     "KernelSVR",
     "LPBoostClassifier",

@@ -22,6 +22,7 @@ from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition
+    from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
@@ -51,7 +52,9 @@ __all__ = [
     "Products",
     "SquaredNorm",
     "as_bank",
+    "deformed",
     "greedy_basis",
+    "laplacian",
     "single_feature_kernels",
 ]
 
@@ -64,7 +67,9 @@ _LATER = {
     "KernelRisk": "risk",
     "MachineSolution": "machine",
     "SquaredNorm": "norm",
+    "deformed": "graph",
     "greedy_basis": "greedy",
+    "laplacian": "graph",
 }
 
 
