@@ -35,6 +35,7 @@ html_title = "cutplane"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = ["names.js"]
 html_sidebars = {"index": [], "cheat_sheet": [], "changelog": []}
 html_math_renderer = "mathml"
 html_theme_options = {
