@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cutplane.engine.declaration import Declaration
 from cutplane.pieces.cvxpy_tools import assign
@@ -13,7 +13,7 @@ from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, Stopping
 if TYPE_CHECKING:
     from cutplane.engine.callbacks import Callback
     from cutplane.engine.driver import Driver
-    from cutplane.engine.path import Path
+    from cutplane.engine.path import ExactPath, Path
     from cutplane.masters.base import MasterKind
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
@@ -227,20 +227,37 @@ class Problem(Declaration):
                 assign(piece.cvxpy_variables, result.x)
         return result
 
-    def path(self, lams: Sequence[float] | Array, **options: Any) -> Path:
-        """Solve for each weight of the regularizer, reusing every cut.
+    @overload
+    def path(
+        self, lams: Sequence[float] | Array, *, exact: Literal[False] = False, **options: Any
+    ) -> Path: ...
+    @overload
+    def path(self, lams: float | None = None, *, exact: Literal[True], **options: Any) -> ExactPath: ...
+    def path(self, lams: Any = None, *, exact: bool = False, **options: Any) -> Path | ExactPath:
+        """Solve for each weight of the regularizer, reusing every cut; or for all weights, exactly.
 
         Parameters
         ----------
         lams : sequence of float
-            Weights of the regularizer, solved in this order (from large to small is best).
+            Weights of the regularizer, solved in this order (from large to small is best). With `exact` a
+            number, the weight where the path ends: by default that of the regularizer.
+        exact : bool, default False
+            Whether to follow the solution as a function of the weight of an l1 norm, from the least weight at
+            which it is zero to the end. With a loss that is quadratic on pieces it is piecewise linear, and
+            its knots are found: see `cutplane.linear.PathTracking`, the default `method` then. Squares that
+            are in the regularizer stay as they are.
         **options
-            Passed to `solve`.
+            Passed to `solve`; those of `iterate`, ``callback``, ``progress`` and ``log`` with `exact`.
 
         Returns
         -------
-        Path
-            The results, in the order of `lams`.
+        Path or ExactPath
+            The results, in the order of `lams`; or the solution at any weight, with ``path.knots``.
+
+        Raises
+        ------
+        MissingCapabilityError
+            If the path is not piecewise linear, or cannot be followed.
 
         Examples
         --------
@@ -250,7 +267,18 @@ class Problem(Declaration):
         >>> path = problem.path([1.0, 0.1], tol=1e-9)
         >>> print(path.objectives.round(6))
         [0.125  0.0125]
+        >>> problem = cut.Problem(cut.LinearRisk(np.eye(2), [1.0, 3.0], cut.losses.Squared()), cut.L1(0.25))
+        >>> path = problem.path(exact=True)
+        >>> path.knots.round(6).tolist(), path.events
+        ([1.5, 0.5, 0.25], ('starts', 'joins 0', 'ends'))
+        >>> path(1.0).round(6).tolist(), bool(path.gaps.max() < 1e-12)
+        ([0.0, 1.0], True)
         """
-        from cutplane.engine.path import follow
+        from cutplane.engine.path import follow, follow_exactly
 
-        return follow(self, lams, options)
+        if not exact:
+            return follow(self, () if lams is None else lams, options)
+        from cutplane.methods.auto import as_method
+
+        method = as_method(options.pop("method", "pathtracking"), self)
+        return follow_exactly(self, method, lams, options)

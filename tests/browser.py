@@ -81,10 +81,10 @@ class Browser:
         return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
 
     def requests(self):
-        """Return the addresses that were asked for, but for the page itself and what Chromium shows before."""
+        """Return the addresses asked for, but for the page itself and what Chromium shows before."""
         entries = self._ask("POST", "/se/log", {"type": "performance"})
         sent = (json.loads(entry["message"])["message"] for entry in entries)
         urls = [
             one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"
         ]
-        return [url for url in urls if not url.startswith(("file:", "data:", "chrome:"))]
+        return [url for url in urls if not url.startswith(("file:", "data:", "chrome"))]

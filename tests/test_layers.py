@@ -81,12 +81,12 @@ def test_engine_knows_no_method_but_their_interface():
 
 
 def test_the_core_knows_no_special_problem():
-    """The automatic choice alone knows the portfolio of linear moves."""
+    """The choice of a method alone knows the portfolio of linear moves, and who follows a path exactly."""
     core = tuple(
         name for name in FILES if within(name, (*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"))
     )
     assert offenders(tuple(name for name in core if name != "methods.auto"), SPECIAL) == []
-    assert offenders(("methods.auto",), SPECIAL, ("linear.portfolio",)) == []
+    assert offenders(("methods.auto",), SPECIAL, ("linear.portfolio", "linear.tracking")) == []
 
 
 def test_only_the_front_knows_the_faces():

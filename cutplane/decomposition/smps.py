@@ -15,6 +15,7 @@ from scipy import sparse
 from cutplane.decomposition.stage import LinearStage
 from cutplane.decomposition.two_stage import Entries, RandomEntries, TwoStageProgram
 from cutplane.exceptions import InvalidInputError
+from cutplane.masters.lp.highs_model import SilentHighs
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box
@@ -142,8 +143,7 @@ def _beside(core: Path, endings: tuple[str, ...]) -> Path:
 def _read_core(core: Path) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         mps = shutil.copy(core, Path(folder) / "core.mps")  # HiGHS reads the format off the ending
-        model = highspy.Highs()
-        model.setOptionValue("output_flag", False)
+        model = SilentHighs()
         if model.readModel(str(mps)) == highspy.HighsStatus.kError:
             raise InvalidInputError(f"{core} is not an MPS file that HiGHS can read.")
         return model.getLp()

@@ -146,7 +146,8 @@ class MethodProcess:
         """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
         run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
         try:
-            return run.query(into_domain(run, self.x0))
+            first = into_domain(run, self.x0)
+            return run.query(first) if run.method.first_cut else run.evaluate(first)
         except OracleError:
             if self.given or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise

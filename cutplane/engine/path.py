@@ -5,19 +5,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, MissingExtraError
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.engine.gap import relative_gap
+from cutplane.engine.knots import FollowsPath
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
+from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
+from cutplane.regularizers.l1 import L1
+from cutplane.regularizers.l2 import L2
 from cutplane.result import Result
 from cutplane.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from scipy import sparse
 
+    from cutplane.methods.base import Method
     from cutplane.problem import Problem
 
 
@@ -124,3 +132,123 @@ def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str
         if previous.status.name == "INTERRUPTED":
             break
     return Path(weights[: len(results)], tuple(results))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExactPath:
+    """The solutions for every weight of an l1 norm in a range: a piecewise linear function of the weight.
+
+    ``path(lam)`` is the solution at any weight from the last knot on.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (K,)
+        The weights where the pieces meet, falling: from the least one at which all coordinates with a cost
+        are zero to the end. Where solutions are not unique, two knots may have the same weight.
+    points : csr_array of shape (K, dim)
+        The solution at each knot.
+    events : tuple of str
+        What happens there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
+        prediction comes to another piece of its loss.
+    result : Result
+        The solve that ended at the last knot, with its certificate.
+    """
+
+    knots: Array
+    points: sparse.csr_array
+    events: tuple[str, ...]
+    result: Result
+    _state: FollowsPath
+    _end: float
+
+    @property
+    def coefficients(self) -> Array:
+        """The solution at each knot, shape (K, dim)."""
+        return self.points.toarray()
+
+    @cached_property
+    def gaps(self) -> Array:
+        """The relative certified gap at each knot, shape (K,)."""
+        return np.array([self._gap(lam / self._end, self._point(k)) for k, lam in enumerate(self.knots)])
+
+    def __len__(self) -> int:
+        return self.knots.size
+
+    def __call__(self, lam: float) -> Array:
+        """Return the solution at a weight, shape (dim,).
+
+        Raises
+        ------
+        InvalidInputError
+            If the weight is less than that of the last knot, where the path ends.
+        """
+        lam = as_scalar("lam", lam, low=0.0)
+        if lam < self.knots[-1]:
+            raise InvalidInputError(
+                f"lam = {lam:g} is beyond the end of the path, {self.knots[-1]:g}; follow it further: "
+                f"problem.path({lam:g}, exact=True)."
+            )
+        after = int(np.searchsorted(-self.knots, -lam))
+        x = self._point(after)
+        if after == 0 or self.knots[after] == lam:
+            return x
+        high, low = self.knots[after - 1], self.knots[after]
+        share = (lam - low) / (high - low)
+        return (1.0 - share) * x + share * self._point(after - 1)
+
+    def gap(self, lam: float) -> float:
+        """Return the relative certified gap of the solution at a weight."""
+        return self._gap(lam / self._end, self(lam))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per knot (needs the extra ``tables``)."""
+        pd = require_extra("pandas", "tables")
+
+        nonzero = np.diff(self.points.indptr)
+        columns = {"lam": self.knots, "event": self.events, "nonzero": nonzero, "gap": self.gaps}
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot every coordinate over the weight and return the axes (needs the extra ``plot``)."""
+        from cutplane.report.plotting import plot_coordinates
+
+        return plot_coordinates(self.knots, self.coefficients, ax=ax)
+
+    def __repr__(self) -> str:
+        return (
+            f"ExactPath({len(self)} knots from {self.knots[0]:.4g} to {self.knots[-1]:.4g}, gap at the end "
+            f"{self.result.gap:.2g})"
+        )
+
+    def _point(self, k: int) -> Array:
+        return self.points[[k]].toarray().ravel()
+
+    def _gap(self, weight: float, x: Array) -> float:
+        return relative_gap(*self._state.bounds(weight, x))
+
+
+def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[str, Any]) -> ExactPath:
+    """Follow the path of `problem` down to the weight `end`; see `Problem.path`."""
+    from cutplane.problem import Problem
+
+    g = problem.regularizer
+    lam = as_positive("the weight where an exact path ends", g.lam if end is None else end)
+    if end is not None and end != g.lam:
+        form = ask(g, Capability.SEPARABLE, problem.dim)
+        if form is None or not g.lam > 0.0 or not form.quadratic.weights.any():
+            g = g.with_lam(lam)
+        else:
+            g = L1(lam, form.costs / g.lam) + L2(1.0, form.quadratic.centre, form.quadratic.weights)
+    shown = {name: options[name] for name in ("callback", "progress", "log") if name in options}
+    rest = {name: value for name, value in options.items() if name not in shown}
+    driver = Problem(problem.risk, g, problem.feasible_set).iterate(method, **rest)
+    result = driver.run(**shown)
+    state = driver.method_state
+    if not isinstance(state, FollowsPath):
+        raise MissingCapabilityError(
+            f"{method!r} follows no path: its state has no knots. Use cutplane.linear.PathTracking()."
+        )
+    knots = state.knots
+    return ExactPath(
+        lam * np.array(knots.weights), knots.matrix(problem.dim), tuple(knots.events), result, state, lam
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.engine.bound import DualFunction, DualValue
 from cutplane.engine.bundle import Bundle
-from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.masters.base import MasterStatus, Prox, ReducedProblem
 from cutplane.masters.select import Backend, candidates
 from cutplane.pieces.validation import Array
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
+_LARGE = 100_000
+"""From so many entries of the cuts on, a linear programme takes longer than prox problems (measured)."""
+_WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
+"""Prox weights in units of the steepest cut: the slope that they leave has to be small."""
 
 
 class SafeDual:
@@ -24,8 +28,8 @@ class SafeDual:
 
     For a regularizer that grows linearly (a norm), L is finite only for multipliers in a polar set, whose
     boundary is where the solutions lie. Multipliers of the reduced problem with half the weight of the
-    regularizer lie well inside; mixing in a small share of them makes the bound finite, at a loss of that
-    share.
+    regularizer, and a weak prox term where a linear programme would take long, lie well inside; mixing in a
+    small share of them makes the bound finite, at a loss of that share.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ class SafeDual:
         self._ids = np.empty(0, dtype=np.int64)
         self._weights = np.empty(0)
         self._next_attempt = 0
+        self._least = 0
+        """Which share was the least that helped, the last time: where the next search begins."""
 
     @property
     def calls_solver(self) -> bool:
@@ -61,12 +67,23 @@ class SafeDual:
         inside = self._inside(bundle)
         if inside is None:
             return exact
-        for share in _SHARES:
-            mixed = self.dual(*rows, (1.0 - share) * exact.multipliers + share * inside, upper, None, *known)
-            if mixed.value > -math.inf:
-                doubled = (1.0 - 2.0 * share) * exact.multipliers + 2.0 * share * inside
-                return self.dual(*rows, doubled, upper, None, *known)
-        return exact
+
+        def mixture(share: float) -> DualValue:
+            mixed = (1.0 - share) * exact.multipliers + share * inside
+            return self.dual(*rows, mixed, upper, None, *known)
+
+        def helps(trial: int) -> bool:
+            return mixture(_SHARES[trial]).value > -math.inf
+
+        least = self._least
+        while least < len(_SHARES) and not helps(least):
+            least += 1
+        if least == len(_SHARES):
+            return exact
+        while 0 < least <= self._least and helps(least - 1):
+            least -= 1
+        self._least = least
+        return mixture(2.0 * _SHARES[least])
 
     def _inside(self, bundle: Bundle) -> Array | None:
         """Return multipliers well inside the domain, one per row of the bundle, or None if none are known."""
@@ -85,10 +102,16 @@ class SafeDual:
         problem = self.problem
         half = problem.regularizer.with_lam(0.5 * problem.regularizer.lam)
         reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, half, problem.simple_set)
-        try:
-            solution = candidates(reduced, None, Backend())[0].build().solve(bundle)
-        except Exception:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        if solution.status is not MasterStatus.SOLVED or solution.multipliers is None:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        return bundle.ids.copy(), np.maximum(solution.multipliers, 0.0)
+        weights = _WEIGHTS if bundle.slopes.size > _LARGE else ()
+        proxes = [Prox(np.zeros(problem.dim), weight * bundle.steepest) for weight in weights]
+        for prox in proxes or [None]:
+            try:
+                solution = candidates(reduced, prox and Prox, Backend())[0].build().solve(bundle, prox)
+            except Exception:
+                break
+            if solution.status is MasterStatus.SOLVED and solution.multipliers is not None:
+                multipliers = np.maximum(solution.multipliers, 0.0)
+                rows = bundle.slopes, bundle.offsets, bundle.blocks
+                if not proxes or self.dual(*rows, multipliers, math.inf).value > -math.inf:
+                    return bundle.ids.copy(), multipliers
+        return np.empty(0, dtype=np.int64), np.empty(0)

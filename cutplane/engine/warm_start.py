@@ -59,7 +59,8 @@ def resume(run: Run, result: Result) -> None:
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."
             )
     run.begin_at(point)
-    run.add_cut(point)
+    if run.method.first_cut:
+        run.add_cut(point)
     if run.bundle.has_cuts():
         run.certify(run.bundle.weights)
 

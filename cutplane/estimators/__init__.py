@@ -9,9 +9,10 @@ from cutplane.estimators.boosting import (  # noqa: E402
     LPBoostClassifier,
     MLPBoostClassifier,
 )
-from cutplane.estimators.chains import ChainCRF, ChainSSVM  # noqa: E402
+from cutplane.estimators.chains import ChainCRF, ChainCRFCV, ChainSSVM, ChainSSVMCV  # noqa: E402
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
+from cutplane.estimators.kernel_svm import KernelLogisticRegression, KernelSVC, KernelSVR  # noqa: E402
 from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
 from cutplane.estimators.mkl import (  # noqa: E402
     MKLClassifier,
@@ -22,12 +23,18 @@ from cutplane.estimators.mkl import (  # noqa: E402
 from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
 from cutplane.estimators.ranking import LinearRanker  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
+from cutplane.estimators.structured import MultilabelSVM, StructuredSVM  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
 __all__ = [
     "ChainCRF",
+    "ChainCRFCV",
     "ChainSSVM",
+    "ChainSSVMCV",
     "ERLPBoostClassifier",
+    "KernelLogisticRegression",
+    "KernelSVC",
+    "KernelSVR",
     "LPBoostClassifier",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -42,5 +49,7 @@ __all__ = [
     "MKLRegressorCV",
     "MLPBoostClassifier",
     "MeasureClassifier",
+    "MultilabelSVM",
     "PolynomialMKLRegressor",
+    "StructuredSVM",
 ]

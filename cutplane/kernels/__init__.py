@@ -6,35 +6,67 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.kernels.bank import KernelBank
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, single_feature_kernels
+from cutplane.kernels.chi_square import ChiSquare
+from cutplane.kernels.function import KernelFunction
+from cutplane.kernels.functions import (
+    Cosine,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Polynomial,
+    single_feature_kernels,
+)
+from cutplane.kernels.given import FunctionKernel, Precomputed
 from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
+    from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.machine import KernelMachine, MachineSolution
+    from cutplane.kernels.newton import FiniteNewton
+    from cutplane.kernels.norm import SquaredNorm
+    from cutplane.kernels.risk import KernelRisk
 
 __all__ = [
     "Bank",
+    "ChiSquare",
     "Cosine",
+    "Decomposition",
+    "FiniteNewton",
+    "FunctionKernel",
     "Gaussian",
     "Kernel",
     "KernelBank",
+    "KernelFunction",
     "KernelMachine",
+    "KernelRisk",
     "Laplacian",
     "Linear",
     "MachineSolution",
     "Polynomial",
+    "Precomputed",
     "PrecomputedKernels",
     "Products",
+    "SquaredNorm",
     "as_bank",
     "single_feature_kernels",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the kernel machine when it is first asked for: its compiled loops need numba."""
-    if name not in ("KernelMachine", "MachineSolution"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cutplane.kernels import machine
+_LATER = {
+    "Decomposition": "decomposition",
+    "FiniteNewton": "newton",
+    "KernelMachine": "machine",
+    "KernelRisk": "risk",
+    "MachineSolution": "machine",
+    "SquaredNorm": "norm",
+}
 
-    return getattr(machine, name)
+
+def __getattr__(name: str) -> Any:
+    """Import machines when they are first asked for: their compiled loops need numba."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"cutplane.kernels.{_LATER[name]}"), name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,14 @@ from cutplane.risks.matrix import as_matrix
 _SHOWN = 4
 _FEW = 100
 """Columns of a factor at most, if the kernel looks at fewer."""
+
+
+class ProductForm(NamedTuple):
+    """k(a_i, b_j) = finish(<left_i, right_j>): a matrix product, and an entrywise function of it in place."""
+
+    left: Any
+    right: Any
+    finish: Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -39,11 +47,14 @@ class Kernel(ABC):
         Whether the eigenvalues of its matrices fall fast, so that a factor of low rank is worth a try.
     sparse : bool
         Whether `evaluate` takes CSR matrices.
+    known : bool
+        Whether it is known to be symmetric and positive semidefinite, so that it need not be tested.
     """
 
     features: Features = field(default=None, kw_only=True)
     smooth: ClassVar[bool] = False
     sparse: ClassVar[bool] = True
+    known: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_features(self.features))
@@ -127,6 +138,26 @@ class Kernel(ABC):
             )
         return X
 
+    def check_examples(self, X: Any) -> Any:
+        """Return X if it can be a training set, or raise `InvalidInputError`."""
+        return self.check(X)
+
+    def restrict(self, X: Any, chosen: Array) -> Any:
+        """Return the training set of some of the examples."""
+        return X[chosen]
+
+    def matrix_of(self, X: Any) -> Array | None:
+        """Return the matrix of a training set if it is there already; else None."""
+        return None
+
+    def select(self, X: Any, chosen: Array) -> Any:
+        """Return some examples of a training set, for `cross`."""
+        return X[chosen]
+
+    def cross(self, Z: Any, examples: Any) -> Array:
+        """Return the matrix of k(z_i, x_j) with what `select` returned."""
+        return self(Z, examples)
+
     @abstractmethod
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return a new matrix of k(a_i, b_j), float64."""
@@ -134,6 +165,10 @@ class Kernel(ABC):
     @abstractmethod
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return k(a_i, a_i), a new vector."""
+
+    def products(self, A: Any, B: Any) -> ProductForm | None:
+        """Return the matrix of k(a_i, b_j) as a function of inner products; None if it is none."""
+        return None
 
     def factor_columns(self, n_columns: int) -> int | None:
         """Return the number of columns of `evaluate_factor` on so many columns; None if it has none."""

@@ -1,6 +1,6 @@
 """One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between.
 
-Coordinates that their slopes hold at a bound are left out for a while: `_descend` then works on a copy of the
+Coordinates that their slopes hold at a bound are left out for a while: `descend` then works on a copy of the
 state for the others, in which it may leave out more. The terms of the duality gap are not negative, so as
 long as those of the copy exceed the accuracy, the rest need not be known.
 """
@@ -42,6 +42,7 @@ class Descent:
         self.rise, self.fall, self.r = np.empty_like(a), np.empty_like(a), np.empty_like(a)
         largest = float(rows.diagonal.max())
         self.floor = _FLOOR * largest if largest > 0.0 else 1e-100
+        self.diagonal = rows.diagonal + form.ridge
         self.b = 0.0
         self.n_steps = 0
         self.is_fresh, self.is_part = True, False
@@ -55,7 +56,7 @@ class Descent:
         """Step until the gap is at most `accuracy`, or rounding allows no more."""
         known = math.inf
         while True:
-            self._descend(accuracy)
+            self.descend(accuracy)
             if self.is_fresh:
                 return
             self.refresh()
@@ -63,7 +64,8 @@ class Descent:
                 return
             known, self.spent = self.gap, max(self.spent, self.total)
 
-    def _descend(self, accuracy: float) -> None:
+    def descend(self, accuracy: float) -> None:
+        """Step until the gap, as it is known without computing K a anew, is at most `accuracy`."""
         m = self.a.size
         patience, most = 2 * m + 200, 1 + _SLICE // (m + 1000)
         idle, least = 0, math.inf
@@ -97,7 +99,7 @@ class Descent:
             return False
         before = self.gap
         part = self._part(active)
-        part._descend(accuracy)
+        part.descend(accuracy)
         moved = np.zeros(m)
         moved[active] = part.a - self.a[active]
         self.a[active] = part.a
@@ -112,11 +114,18 @@ class Descent:
     def _part(self, active: Array) -> Descent:
         part = copy(self)
         part.form, part.rows, part.is_part = self.form.part(active), self.rows.part(active), True
+        part.diagonal = self.diagonal[active]
         part.a, part.g, part.r = self.a[active], self.g[active], np.empty(active.size)
         part.rise, part.fall = self.rise[active], self.fall[active]
         part.on_all, part.trust = 0.0, 1.0
         part.measure()
         return part
+
+    @property
+    def dual_value(self) -> float:
+        """The value of the dual, up to what rounding has added to the slopes."""
+        form, a = self.form, self.a
+        return 0.5 * float(a @ (form.linear + self.g)) - form.tube * float(np.abs(a).sum())
 
     def refresh(self) -> None:
         """Compute K a and the gap anew."""
@@ -125,7 +134,7 @@ class Descent:
         form = self.form
         self.predictions = self.rows.product(self.a)
         self.g = form.linear - self.predictions
-        if form.ridge:
+        if form.curved:
             self.g -= form.ridge * self.a
         set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
         self.is_fresh = True
@@ -153,7 +162,7 @@ class Descent:
         total, left = 0.0, most
         while left > 0:
             status, wanted, done, decrease = steps(
-                rows.slots, rows.where, rows.used, rows.clock, rows.diagonal, form.ridge, form.tube,
+                rows.slots, rows.where, rows.used, rows.clock, self.diagonal, form.ridge, form.tube,
                 form.lower, form.upper, self.a, self.g, self.rise, self.fall, self.floor,
                 _ROUNDING * self.scale, left,
             )  # fmt: skip
@@ -164,8 +173,18 @@ class Descent:
             self.is_fresh &= done == 0
             if status != ROW:
                 return total, status != 1
-            rows.fetch(wanted)
+            rows.fetch(wanted, self._likely)
         return total, False
+
+    def _likely(self, count: int) -> Array:
+        """Return the coordinates without a row that violate the optimality conditions most."""
+        excess = self.g - self.b
+        rates = np.maximum(excess - self.rise, self.fall - excess)
+        rates[self.rows.where >= 0] = -math.inf
+        if count < rates.size:
+            chosen = np.argpartition(rates, -count)[-count:]
+            return chosen[rates[chosen] > 0.0]
+        return np.flatnonzero(rates > 0.0)
 
     def _free(self) -> Array:
         free = (self.a > self.form.lower) & (self.a < self.form.upper)
@@ -204,7 +223,7 @@ class Descent:
         if free.size < 1 + self.intercept:
             return False
         H = self.rows.block(free)
-        np.fill_diagonal(H, H.diagonal() + form.ridge)
+        np.fill_diagonal(H, H.diagonal() + form.ridge[free])
         rates = self.g[free] - form.tube * np.sign(a[free])
         d = newton_direction(H, rates, self.intercept)
         if d is None or not (rate := float(rates @ d)) > 0.0:
@@ -215,7 +234,7 @@ class Descent:
         whole = np.zeros_like(a)
         whole[free] = d
         moved = self.rows.product(whole)
-        curvature = max(float(d @ moved[free]) + form.ridge * float(d @ d), 0.0)
+        curvature = max(float(d @ moved[free]) + float(d @ (form.ridge[free] * d)), 0.0)
         best = rate / curvature if curvature > 0.0 else math.inf
         limit = longest_step(a[free], d, low, high)
         t = min(best, limit)

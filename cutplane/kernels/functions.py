@@ -1,4 +1,4 @@
-"""The usual kernels, the distances that they take, and a bank of them for each feature."""
+"""The usual kernels, and a bank of them for each feature."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.base import Kernel
+from cutplane.kernels.base import Kernel, ProductForm
+from cutplane.kernels.distances import (
+    manhattan_distances,
+    products,
+    squared_distances,
+    squared_norms,
+    unit_rows,
+)
 from cutplane.kernels.features import count_monomials, monomials
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 
-_FEW_COLUMNS = 32
-"""With no more columns, differences are squared themselves: no digits cancel, at an acceptable cost."""
+_FAR = 1e4
+"""Half of the squared distance from the centre, in widths, up to which exponents lose four digits at most."""
 WIDTHS = tuple(2.0**k for k in range(-3, 7))
 
 
@@ -45,6 +52,10 @@ class Linear(Kernel):
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the inner products."""
         return products(A, B)
+
+    def products(self, A: Any, B: Any) -> ProductForm:
+        """Return the rows themselves."""
+        return ProductForm(A, B, lambda out: out)
 
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return the squared norms."""
@@ -103,6 +114,10 @@ class Polynomial(Kernel):
         """Return the powers of the inner products."""
         return self._power(products(A, B))
 
+    def products(self, A: Any, B: Any) -> ProductForm:
+        """Return the rows themselves, and the power."""
+        return ProductForm(A, B, self._power)
+
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return the powers of the squared norms."""
         return self._power(squared_norms(A))
@@ -118,7 +133,12 @@ class Polynomial(Kernel):
     def _power(self, values: Array) -> Array:
         values *= self.gamma
         values += self.coef0
-        return values**self.degree
+        if self.degree > 4:
+            return np.power(values, self.degree, out=values)
+        base = values.copy() if self.degree > 1 else values
+        for _ in range(self.degree - 1):
+            values *= base
+        return values
 
 
 @dataclass(frozen=True)
@@ -169,6 +189,24 @@ class Gaussian(DistanceKernel):
         out /= -2.0 * self.width  # the square of a tiny width would be zero
         out /= self.width
         return np.exp(out, out=out)
+
+    def products(self, A: Any, B: Any) -> ProductForm | None:
+        """Return rows whose products are the exponents; None where digits would cancel.
+
+        Dense rows are centred first. <a, b> / width^2 less half of both squares cancels the more digits, the
+        farther from the centre the rows are.
+        """
+        if not sparse.issparse(B):
+            centre = B.mean(axis=0)
+            A, B = A - centre, B - centre
+        A, B = A / self.width, B / self.width
+        halves = 0.5 * squared_norms(A), 0.5 * squared_norms(B)
+        if not max(half.max() for half in halves) <= _FAR:
+            return None
+        ones = [np.ones_like(half) for half in halves]
+        return ProductForm(
+            _with_columns(A, -halves[0], ones[0]), _with_columns(B, ones[1], -halves[1]), _exponential
+        )
 
 
 @dataclass(frozen=True)
@@ -223,6 +261,10 @@ class Cosine(Kernel):
         units = unit_rows(A)
         return products(units, units if B is A else unit_rows(B))
 
+    def products(self, A: Any, B: Any) -> ProductForm:
+        """Return the rows divided by their norms."""
+        return ProductForm(unit_rows(A), unit_rows(B), lambda out: out)
+
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return 1, or 0 for a zero row."""
         return squared_norms(unit_rows(A))
@@ -236,65 +278,14 @@ class Cosine(Kernel):
         return _dense(unit_rows(A))
 
 
-def products(A: Any, B: Any) -> Array:
-    """Return <a_i, b_j>, shape (n, m)."""
-    out = A @ B.T
-    return out.toarray() if sparse.issparse(out) else np.asarray(out)
+def _exponential(out: Array) -> Array:
+    np.minimum(out, 0.0, out=out)
+    return np.exp(out, out=out)
 
 
-def squared_norms(A: Any) -> Array:
-    """Return <a_i, a_i>, shape (n,)."""
-    if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
-
-
-def squared_distances(A: Any, B: Any) -> Array:
-    """Return ||a_i - b_j||^2, shape (n, m)."""
-    is_dense = not (sparse.issparse(A) or sparse.issparse(B))
-    if is_dense and A.shape[1] == 1:
-        out = A - B.T
-        return np.multiply(out, out, out=out)
-    if is_dense and A.shape[1] <= _FEW_COLUMNS:
-        from scipy.spatial.distance import cdist
-
-        return cdist(A, B, "sqeuclidean")
-    same = A is B
-    if is_dense:  # what the rows have in common would cost digits
-        centre = B.mean(axis=0)
-        A, B = A - centre, B - centre
-    out = products(A, B)
-    out *= -2.0
-    out += squared_norms(A)[:, np.newaxis]
-    out += squared_norms(B)
-    np.maximum(out, 0.0, out=out)
-    if same:
-        np.fill_diagonal(out, 0.0)
-    return out
-
-
-def manhattan_distances(A: Array, B: Array) -> Array:
-    """Return ||a_i - b_j||_1, shape (n, m)."""
-    if A.shape[1] == 1:
-        out = A - B.T
-        return np.abs(out, out=out)
-    from scipy.spatial.distance import cdist
-
-    return cdist(A, B, "cityblock")
-
-
-def unit_rows(A: Any) -> Any:
-    """Return the rows divided by their norms; zero rows stay zero."""
-    if sparse.issparse(A):
-        peaks = np.asarray(abs(A).max(axis=1).toarray()).ravel()
-        scaled = sparse.diags_array(_inverses(peaks)) @ A
-        return sparse.diags_array(_inverses(np.sqrt(squared_norms(scaled)))) @ scaled
-    scaled = A * _inverses(np.abs(A).max(axis=1))[:, np.newaxis]
-    return scaled * _inverses(np.sqrt(squared_norms(scaled)))[:, np.newaxis]
-
-
-def _inverses(sizes: Array) -> Array:
-    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
+def _with_columns(A: Any, *columns: Array) -> Any:
+    extra = np.stack(columns, axis=1)
+    return sparse.hstack([A, extra], format="csr") if sparse.issparse(A) else np.hstack([A, extra])
 
 
 def single_feature_kernels(

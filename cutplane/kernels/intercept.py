@@ -2,7 +2,7 @@
 
 With residuals r = linear - K a, the losses at the predictions K a + b are the maxima over s in the box of
 
-    q(s) = (r_i - b) s - tube |s| - ridge/2 s^2,
+    q(s) = (r_i - b) s - tube |s| - ridge_i/2 s^2,
 
 and the duality gap is the sum of max q - q(a_i), without a difference of large numbers.
 
@@ -29,7 +29,7 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
     kinks, jumps, bends = np.empty(4 * r.shape[0]), np.empty(4 * r.shape[0]), np.empty(4 * r.shape[0])
     count = 0
     for i in range(r.shape[0]):
-        if ridge == 0.0:
+        if ridge[i] == 0.0:
             if upper[i] > 0.0:
                 kinks[count], jumps[count] = r[i] - tube, upper[i]
                 count += 1
@@ -39,28 +39,28 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
         else:
             both = lower[i] < 0.0 < upper[i]
             if upper[i] > 0.0 and upper[i] < math.inf:
-                kinks[count], bends[count] = r[i] - tube - ridge * upper[i], 1.0 / ridge
+                kinks[count], bends[count] = r[i] - tube - ridge[i] * upper[i], 1.0 / ridge[i]
                 count += 1
             if upper[i] > 0.0 and (tube > 0.0 or not both):
-                kinks[count], bends[count] = r[i] - tube, -1.0 / ridge
+                kinks[count], bends[count] = r[i] - tube, -1.0 / ridge[i]
                 count += 1
             if lower[i] < 0.0 and (tube > 0.0 or not both):
-                kinks[count], bends[count] = r[i] + tube, 1.0 / ridge
+                kinks[count], bends[count] = r[i] + tube, 1.0 / ridge[i]
                 count += 1
             if lower[i] < 0.0 and lower[i] > -math.inf:
-                kinks[count], bends[count] = r[i] + tube - ridge * lower[i], -1.0 / ridge
+                kinks[count], bends[count] = r[i] + tube - ridge[i] * lower[i], -1.0 / ridge[i]
                 count += 1
     kinks = kinks[:count]
     start = 0.0 if count == 0 else kinks.min()
     start -= max(1.0, abs(start))
     slope, curvature = total, 0.0
     for i in range(r.shape[0]):
-        slope -= _maximiser(r[i] - start, tube, ridge, lower[i], upper[i])
+        slope -= _maximiser(r[i] - start, tube, ridge[i], lower[i], upper[i])
         if upper[i] == math.inf:
-            curvature += 1.0 / ridge
+            curvature += 1.0 / ridge[i]
     if slope > 0.0 and curvature > 0.0:
         return start - slope / curvature
-    if ridge == 0.0:
+    if ridge[0] == 0.0:
         return crossing(start, slope, 0.0, kinks, jumps[:count], bends[:0], math.inf, guess)
     jumps[:] = 0.0
     return crossing(start, slope, curvature, kinks, jumps[:count], bends[:count], math.inf, guess)
@@ -79,7 +79,7 @@ def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r)
 def _residuals(g, a, ridge, r):
     finite = True
     for i in range(g.shape[0]):
-        r[i] = g[i] + ridge * a[i]
+        r[i] = g[i] + ridge[i] * a[i]
         finite &= abs(r[i]) < math.inf
     return finite
 
@@ -98,9 +98,9 @@ def gap_at(r, b, a, tube, ridge, lower, upper):
     total = 0.0
     for i in range(r.shape[0]):
         s = r[i] - b
-        best = _maximiser(s, tube, ridge, lower[i], upper[i])
+        best = _maximiser(s, tube, ridge[i], lower[i], upper[i])
         more = best - a[i]
-        total += more * (s - 0.5 * ridge * (best + a[i])) - tube * (abs(best) - abs(a[i]))
+        total += more * (s - 0.5 * ridge[i] * (best + a[i])) - tube * (abs(best) - abs(a[i]))
     return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +16,11 @@ from cutplane.runtime.threads import get_threads, run_chunks
 
 CACHE_BYTES = 200 * 2**20
 _WORTH_A_THREAD = 2**20
+_MOST = 64
+"""Rows computed ahead at most: a matrix product of so many has its full speed."""
+_CHUNK = 256
+_ENOUGH = 0.25
+"""Of all rows: one at a time, so many cost about as much as all at once."""
 
 
 @routine(fastmath=SUMS)
@@ -41,13 +47,24 @@ def add_rows(rows, where, a, low, high, out):
 
 
 @routine
-def gather(rows, chosen):
-    """Return a new array with those rows and columns."""
-    out = np.empty((chosen.shape[0], chosen.shape[0]))
-    for k in range(chosen.shape[0]):
-        row = rows[chosen[k]]
+def gather(slots, places, chosen, out):
+    """Set out to those rows of the slots, cut to the chosen columns."""
+    for k in range(places.shape[0]):
+        row = slots[places[k]]
         for q in range(chosen.shape[0]):
             out[k, q] = row[chosen[q]]
+
+
+def product(slots: Array, where: Array, a: Array) -> Array:
+    """Return K a; every row with a_i != 0 must be in a slot."""
+    m, out = a.size, np.empty(a.size)
+    n_chunks = min(get_threads(), 1 + np.count_nonzero(a) * m // _WORTH_A_THREAD)
+    edges = [64 * (m * k // (64 * n_chunks)) for k in range(n_chunks)] + [m]
+
+    def part(k: int) -> None:
+        add_rows(slots, where, a, edges[k], edges[k + 1], out)
+
+    run_chunks(part, range(n_chunks))
     return out
 
 
@@ -66,6 +83,35 @@ class RowSource(Protocol):
 
     def row(self, i: int) -> Array:
         """Return row i, shape (n,)."""
+        ...
+
+
+class BlockSource(Protocol):
+    """A kernel matrix that computes many rows at a time.
+
+    Attributes
+    ----------
+    dtype : dtype
+        That of the rows.
+    """
+
+    dtype: np.dtype[Any]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, shape (n,)."""
+        ...
+
+    def rows(self, chosen: Array, out: Array | None = None) -> Array:
+        """Return those rows, shape (k, n), written to `out` if it is given."""
+        ...
+
+    def product(self, a: Array, rows: CachedRows) -> Array:
+        """Return K a in float64; some rows are in the slots of `rows`."""
         ...
 
 
@@ -90,8 +136,12 @@ class Rows(ABC):
     """Whether every row is in a slot."""
 
     @abstractmethod
-    def fetch(self, i: int) -> None:
-        """See to it that row i is in a slot."""
+    def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
+        """See to it that row i is in a slot, and maybe rows that `likely` names."""
+
+    @abstractmethod
+    def fetch_all(self, chosen: Array) -> None:
+        """See to it that those rows are in slots, as many of the first ones as there are slots."""
 
     @abstractmethod
     def product(self, a: Array) -> Array:
@@ -117,24 +167,21 @@ class DenseRows(Rows):
         self.used = np.zeros(K.shape[0], np.int64)
         self.diagonal = np.ascontiguousarray(K.diagonal())
 
-    def fetch(self, i: int) -> None:
+    def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
+        """Do nothing: every row is there."""
+
+    def fetch_all(self, chosen: Array) -> None:
         """Do nothing: every row is there."""
 
     def product(self, a: Array) -> Array:
         """Return K a, on several threads if it is worth it."""
-        m, out = a.size, np.empty(a.size)
-        n_chunks = min(get_threads(), 1 + np.count_nonzero(a) * m // _WORTH_A_THREAD)
-        edges = [64 * (m * k // (64 * n_chunks)) for k in range(n_chunks)] + [m]
-
-        def part(k: int) -> None:
-            add_rows(self.slots, self.where, a, edges[k], edges[k + 1], out)
-
-        run_chunks(part, range(n_chunks))
-        return out
+        return product(self.slots, self.where, a)
 
     def block(self, chosen: Array) -> Array:
         """Return a new array with those rows and columns."""
-        return gather(self.slots, chosen)
+        out = np.empty((chosen.size, chosen.size))
+        gather(self.slots, chosen, chosen, out)
+        return out
 
     def part(self, chosen: Array) -> Rows:
         """Return those rows, cut to those columns; a copy."""
@@ -142,49 +189,93 @@ class DenseRows(Rows):
 
 
 class CachedRows(Rows):
-    """Rows computed by ``source.row(i)``; of those, the most recently used are kept."""
+    """Rows that a source computes, many at a time; of those, the most recently used are kept."""
 
-    def __init__(self, source: RowSource, cache_bytes: int) -> None:
+    def __init__(self, source: BlockSource, cache_bytes: int) -> None:
         m = int(source.n)
         self.source = source
-        self.slots = np.empty((min(m, max(2, cache_bytes // (8 * m))), m))
+        size = source.dtype.itemsize * m
+        self.slots = np.empty((min(m, max(2, cache_bytes // size)), m), source.dtype)
         self.where = np.full(m, -1)
         self.owner = np.full(self.slots.shape[0], -1)
         self.used = np.full(self.slots.shape[0], -1)
         self.diagonal = np.ascontiguousarray(source.diagonal(), dtype=np.float64)
+        self.filled = 0
+        self.most = max(1, min(_MOST, self.slots.shape[0] // 8))
+        self.ahead, self._last = min(4, self.most), np.empty(0, np.int64)
         if self.diagonal.shape != (m,):
             raise InvalidInputError(
                 f"diagonal() of {type(source).__name__} must have shape ({m},), got {self.diagonal.shape}."
             )
 
-    def fetch(self, i: int) -> None:
-        """Compute row i unless it is there, in the slot that was not used for the longest time."""
+    def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
+        """Compute row i unless it is there, and with it some that `likely` names, if the last ones were used.
+
+        It takes how many rows to name at most, none of them in a slot.
+        """
         if self.where[i] >= 0:
             return
-        slot = int(self.used.argmin())
-        if self.owner[slot] >= 0:
-            self.where[self.owner[slot]] = -1
-        self.owner[slot] = -1
-        self.slots[slot] = self.source.row(i)
-        self.owner[slot], self.where[i] = i, slot
-        self.used[slot] = self.clock
+        chosen = np.array([i])
+        if self.filled > _ENOUGH * self.where.size and self.slots.shape[0] == self.where.size:
+            chosen = np.flatnonzero(self.where < 0)
+        elif likely is not None:
+            self._look_back()
+            if self.ahead > 1:
+                others = likely(self.ahead)
+                chosen = np.append(chosen, others[others != i])
+        self.fetch_all(chosen)
+        self._last = self.where[chosen]
+
+    def _look_back(self) -> None:
+        """Fetch more rows at a time if most of the last ones were used since, else fewer."""
+        if self._last.size:
+            useful = np.count_nonzero(self.used[self._last] > self.used[self._last].min()) + 1
+            self.ahead = (
+                min(2 * self.ahead, self.most) if 2 * useful >= self._last.size else 1 + self.ahead // 2
+            )
+
+    def fetch_all(self, chosen: Array) -> None:
+        """Compute those rows that are missing, at most as many as there are slots, in the oldest slots."""
+        missing = chosen[self.where[chosen] < 0]
+        if not missing.size:
+            return
+        missing = missing[: self.slots.shape[0]]
+        self.used[self.where[chosen[self.where[chosen] >= 0]]] = self.clock
+        slots = self._oldest(missing.size)
+        gone = self.owner[slots]
+        self.where[gone[gone >= 0]] = -1
+        self.owner[slots] = -1
+        if slots[-1] - slots[0] == slots.size - 1:
+            self.source.rows(missing, self.slots[slots[0] : slots[-1] + 1])
+        else:
+            self.slots[slots] = self.source.rows(missing)
+        self.owner[slots], self.where[missing] = missing, slots
+        self.used[slots] = self.clock
         self.clock += 1
 
+    def _oldest(self, count: int) -> Array:
+        """Return the slots for so many new rows: the next empty ones, else those not used for the longest."""
+        if self.filled + count <= self.slots.shape[0]:
+            self.filled += count
+            return np.arange(self.filled - count, self.filled)
+        self.filled = self.slots.shape[0]
+        return np.sort(np.argpartition(self.used, count - 1)[:count])
+
     def product(self, a: Array) -> Array:
-        """Return K a, one row at a time; no row in the cache has to go for it."""
-        out = np.zeros(a.size)
-        for i in np.flatnonzero(a).tolist():
-            if self.where[i] < 0 and (self.owner < 0).any():
-                self.fetch(i)
-            out += a[i] * (self.slots[self.where[i]] if self.where[i] >= 0 else self.source.row(i))
-        return out
+        """Return K a; no row in the cache has to go for it."""
+        return self.source.product(a, self)
+
+    def known_product(self, a: Array) -> Array:
+        """Return K a by rows that are in slots, on several threads if it is worth it."""
+        return product(self.slots, self.where, a)
 
     def block(self, chosen: Array) -> Array:
         """Return a new array with those rows and columns."""
         out = np.empty((chosen.size, chosen.size))
-        for k, i in enumerate(chosen.tolist()):
-            self.fetch(i)
-            out[k] = self.slots[self.where[i], chosen]
+        for start in range(0, chosen.size, self.slots.shape[0]):
+            part = chosen[start : start + self.slots.shape[0]]
+            self.fetch_all(part)
+            gather(self.slots, self.where[part], chosen, out[start : start + part.size])
         return out
 
     def part(self, chosen: Array) -> Rows:
@@ -192,22 +283,75 @@ class CachedRows(Rows):
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
 
 
+class RowByRow:
+    """An object that computes single rows, as a source of many."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, source: RowSource) -> None:
+        self.source = source
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.source.n)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal."""
+        return self.source.diagonal()
+
+    def rows(self, chosen: Array, out: Array | None = None) -> Array:
+        """Return those rows."""
+        out = np.empty((chosen.size, self.n)) if out is None else out
+        for k, i in enumerate(chosen.tolist()):
+            out[k] = self.source.row(i)
+        return out
+
+    def product(self, a: Array, rows: CachedRows) -> Array:
+        """Return K a, one row at a time."""
+        out = np.zeros(a.size)
+        for i in np.flatnonzero(a).tolist():
+            if rows.where[i] < 0 and (rows.owner < 0).any():
+                rows.fetch(i)
+            out += a[i] * (rows.slots[rows.where[i]] if rows.where[i] >= 0 else self.source.row(i))
+        return out
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
-    rows: Rows
+    """Some rows of others, cut to the same columns."""
+
+    whole: Rows
     chosen: Array
+    dtype = np.dtype(np.float64)
 
     @property
     def n(self) -> int:
         return self.chosen.size
 
     def diagonal(self) -> Array:
-        return self.rows.diagonal[self.chosen]
+        return self.whole.diagonal[self.chosen]
 
-    def row(self, i: int) -> Array:
-        place = int(self.chosen[i])
-        self.rows.fetch(place)
-        return self.rows.slots[self.rows.where[place], self.chosen]
+    def rows(self, chosen: Array, out: Array | None = None) -> Array:
+        places = self.chosen[chosen]
+        out = np.empty((places.size, self.n)) if out is None else out
+        size = self.whole.slots.shape[0]
+        for start in range(0, places.size, size):
+            part = places[start : start + size]
+            self.whole.fetch_all(part)
+            gather(self.whole.slots, self.whole.where[part], self.chosen, out[start : start + part.size])
+        return out
+
+    def product(self, a: Array, rows: CachedRows) -> Array:
+        support = np.flatnonzero(a)
+        if (rows.where[support] >= 0).all() or support.size <= rows.slots.shape[0]:
+            rows.fetch_all(support)
+            return rows.known_product(a)
+        out = np.zeros(a.size)
+        for start in range(0, support.size, _CHUNK):
+            part = support[start : start + _CHUNK]
+            out += a[part] @ self.rows(part)
+        return out
 
 
 def as_rows(K: Any, m: int, cache_bytes: int) -> Rows:
@@ -215,7 +359,7 @@ def as_rows(K: Any, m: int, cache_bytes: int) -> Rows:
     if isinstance(K, RowSource):
         if int(K.n) != m:
             raise InvalidInputError(f"K has {K.n} rows, but there are {m} targets y.")
-        rows: Rows = CachedRows(K, cache_bytes)
+        rows: Rows = CachedRows(RowByRow(K), cache_bytes)
     else:
         if not isinstance(K, np.ndarray):
             raise InvalidInputError(

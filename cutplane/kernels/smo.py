@@ -1,8 +1,9 @@
 """Steps of sequential minimal optimisation on the dual of a kernel machine, compiled.
 
-    minimise  F(a) = 1/2 a'Ka + ridge/2 ||a||^2 - linear'a + tube ||a||_1   over  lower <= a <= upper,
+    minimise  F(a) = 1/2 a'Ka + 1/2 sum_i ridge_i a_i^2 - linear'a + tube ||a||_1   over  lower <= a <= upper,
 
-with sum a = 0 for the steps on pairs. The state is a and g = linear - ridge a - K a. Coordinate k goes up at
+with sum a = 0 for the steps on pairs. The state is a and g = linear - ridge a - K a; `diagonal` is that of K
+plus the ridge. Coordinate k goes up at
 the rate g_k - rise_k and down at the rate fall_k - g_k, where rise_k and fall_k are the one-sided slopes of
 tube |a_k|, and infinite at the bounds.
 
@@ -75,14 +76,14 @@ def pair_steps(
             return ROW, i, step, decrease
         row_i = rows[where[i]]
         used[where[i]] = clock + step
-        j, violation = _second(g, fall, row_i, diagonal, high, diagonal[i] + 2.0 * ridge, floor)
+        j, violation = _second(g, fall, row_i, diagonal, high, diagonal[i], floor)
         if j < 0 or violation <= tolerance:
             return OPTIMAL, i, step, decrease
         if where[j] < 0:
             return ROW, j, step, decrease
         row_j = rows[where[j]]
         used[where[j]] = clock + step
-        curvature = max(diagonal[i] + diagonal[j] - 2.0 * row_i[j] + 2.0 * ridge, floor)
+        curvature = max(diagonal[i] + diagonal[j] - 2.0 * row_i[j], floor)
         rate = high - (g[j] - fall[j])
         t = 0.0
         while True:
@@ -110,8 +111,8 @@ def pair_steps(
                 break
         set_slopes(a, tube, lower, upper, rise, fall, i)
         set_slopes(a, tube, lower, upper, rise, fall, j)
-        g[i] -= ridge * t
-        g[j] += ridge * t
+        g[i] -= ridge[i] * t
+        g[j] += ridge[j] * t
         i, high = _first_after(g, rise, row_i, row_j, t)
     return MORE, i, most, decrease
 
@@ -187,9 +188,9 @@ def single_steps(
 ):  # fmt: skip
     """Do at most `most` steps on single coordinates; as `pair_steps`."""
     decrease = 0.0
-    curvatures = np.maximum(diagonal + ridge, floor)
+    curvatures = np.maximum(diagonal, floor)
     lengths = 1.0 / curvatures
-    k, violation = _best_after(g, rise, fall, a, lower, upper, curvatures, lengths, diagonal, 0.0)
+    k, violation = _best_after(g, rise, fall, a, lower, upper, curvatures, lengths, lengths, 0.0)
     for step in range(most):
         if k < 0 or violation <= tolerance:
             return OPTIMAL, k, step, decrease
@@ -218,7 +219,7 @@ def single_steps(
                 break
         set_slopes(a, tube, lower, upper, rise, fall, k)
         t = t if up else -t
-        g[k] -= ridge * t
+        g[k] -= ridge[k] * t
         row = rows[where[k]]
         k, violation = _best_after(g, rise, fall, a, lower, upper, curvatures, lengths, row, t)
     return MORE, k, most, decrease

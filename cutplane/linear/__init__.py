@@ -5,6 +5,7 @@ from cutplane.linear.coordinate_descent import CoordinateDescent, lam_max
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.portfolio import Move, MoveState, Portfolio
+from cutplane.linear.tracking import PathTracking
 
 __all__ = [
     "CoordinateAscent",
@@ -12,6 +13,7 @@ __all__ = [
     "LinearSystem",
     "Move",
     "MoveState",
+    "PathTracking",
     "Portfolio",
     "SemismoothNewton",
     "lam_max",

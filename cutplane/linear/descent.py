@@ -77,16 +77,13 @@ class Descent:
 
         Return the reason if it cannot go on.
         """
-        position, examples, terms = self.position, self.examples, self.terms
+        position, examples = self.position, self.examples
         began, share = position.visited, _INNER
         while True:
-            r, gap = run.timed(self._multipliers)
-            g = run.timed(self._slopes, r, queries=1)
-            factor, own = terms.outlook(position.x, g, self._free)
-            gap += own + examples.excess(factor, position.z, r, examples.bends(position.z, position.damping))
+            r, g, factor, gap = run.timed(self.outlook, queries=1)
             error = examples.error(1.0, position.z, r) if examples.kinked else 0.0
             away, gap = gap, gap + error
-            goal = self._aim * run.tolerance(examples.risk_at(position.z) + terms(position.x))
+            goal = self._aim * run.tolerance(self.objective)
             spent = position.visited - began
             if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
                 break
@@ -103,6 +100,20 @@ class Descent:
             self._aim *= 0.1
         stuck = share < _LEAST or self._aim < _LEAST
         return "rounding errors leave no step" if stuck and not run.closed else None
+
+    def outlook(self) -> tuple[Array, Array, float, float]:
+        """Return weighted multipliers, the slopes of their cut, the factor that they need, and the gap."""
+        position, examples = self.position, self.examples
+        r, gap = self._multipliers()
+        g = self._slopes(r)
+        factor, own = self.terms.outlook(position.x, g, self._free)
+        bends = examples.bends(position.z, position.damping)
+        return r, g, factor, gap + own + examples.excess(factor, position.z, r, bends)
+
+    @property
+    def objective(self) -> float:
+        """The objective where it is."""
+        return self.examples.risk_at(self.position.z) + self.terms(self.position.x)
 
     def slopes_without(self, coordinates: Array) -> Array:
         """Minimise over all but these coordinates, and return the slopes of the risk there."""

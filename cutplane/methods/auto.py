@@ -8,6 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.portfolio import MOVES, Portfolio
+from cutplane.linear.tracking import PathTracking
 from cutplane.masters.base import Prox
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Method
@@ -55,6 +56,7 @@ NAMES: dict[str, Method] = {
         LevelBundle(),
         MirrorDescent(),
         OCAS(),
+        PathTracking(),
         Portfolio(),
         ProximalBundle(),
         ReducedGradient(),
@@ -83,6 +85,7 @@ def as_method(method: Any, problem: Declaration) -> Method:
 def choose(problem: Declaration) -> Method:
     """Choose a method, and those that go on where it gets stuck.
 
+    * a risk that knows a method for this problem: that one;
     * separation oracles over a linear risk on a polyhedron: `Kelley`, since its linear programmes end in a
       few rounds where X is a polyhedron, and from the twentieth on `ProximalBundle` too, since they do not
       where X is round;
@@ -100,6 +103,8 @@ def choose(problem: Declaration) -> Method:
     * else `ProximalBundle`; without a bounded set and a regularizer its gap is certified if some combination
       of the cuts is flat.
     """
+    if (own := ask(problem.risk, Capability.OWN_METHOD, problem)) is not None:
+        return own
     bounded = problem.simple_set.bounded is not False
     alone = None
     methods: tuple[Method, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutplane.masters.base import Level, Prox
 
@@ -41,7 +41,11 @@ class Method(ABC):
     ----------
     stabilizations : tuple
         The kinds of reduced problem it solves: None, `Prox`, `Level`.
+    first_cut : bool
+        Whether the cut at the first point is wanted; without, its subgradient is not computed.
     """
+
+    first_cut: ClassVar[bool] = True
 
     stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
 

@@ -269,7 +269,7 @@ def _is_hinge(machine: KernelMachine) -> bool:
     """Tell whether the dual is that of the hinge: linear, on [0, C] for the label 1, on [-C, 0] for -1."""
     form, far = machine.form, machine.C * machine.y
     box = np.array([np.minimum(far, 0.0), np.maximum(far, 0.0)])
-    return form.tube == form.ridge == 0.0 and np.array_equal(box, [form.lower, form.upper])
+    return form.tube == 0.0 and not form.ridge.any() and np.array_equal(box, [form.lower, form.upper])
 
 
 def _weights(risk: SmoothedDual, result: Result) -> Array:

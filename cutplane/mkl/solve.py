@@ -183,7 +183,7 @@ def transferred(earlier: MKLResult, mkl: MKL) -> Result:
 def _best_scale(form: DualForm, a: Array, curvature: float) -> float | None:
     """Return the s > 0 for which ``-sum_i phi_i(s a_i) - s^2 curvature / 2`` is largest, if there is one."""
     gain = float(form.linear @ a - form.tube * np.abs(a).sum())
-    bend = form.ridge * float(a @ a) + curvature
+    bend = float((form.ridge * a) @ a) + curvature
     ends = np.where(a > 0.0, form.upper, form.lower)
     room = float((ends[a != 0.0] / a[a != 0.0]).min(initial=np.inf))
     s = min(gain / bend, room) if bend > 0.0 else room

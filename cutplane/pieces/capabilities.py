@@ -43,6 +43,9 @@ class Capability(Enum):
     SECOND_DERIVATIVE = "second_derivative"
     LOG_PROBABILITY = "log_probability"
     MARGINS = "margins"
+    OWN_METHOD = "own_method"
+    KERNEL_PREDICTOR = "kernel_predictor"
+    KERNEL_NORM = "kernel_norm"
 
 
 @runtime_checkable

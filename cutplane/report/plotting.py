@@ -91,14 +91,32 @@ def plot_path(path: Path, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    axes = as_axes(ax)
     found = [k for k, result in enumerate(path) if result.x is not None]
-    lams = path.lams[found]
     coefficients = np.array([path[k].x for k in found]).reshape(len(found), -1)
+    return plot_coordinates(path.lams[found], coefficients, ax, marker=".")
+
+
+def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, marker: str = "") -> Axes:
+    """Plot coordinates over weights of the regularizer, straight from each weight to the next.
+
+    Parameters
+    ----------
+    lams : ndarray of shape (K,)
+    coefficients : ndarray of shape (K, dim)
+    ax : matplotlib Axes, optional
+        Drawn into; new axes by default.
+    marker : str, default none
+        What marks each weight.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = as_axes(ax)
     largest = np.argsort(-np.abs(coefficients).max(axis=0, initial=0.0), kind="stable")[:_MOST_LINES]
     few = len(largest) <= _MOST_LABELS
     for j in np.sort(largest):
-        axes.plot(lams, coefficients[:, j], label=f"x[{j}]", marker=".", linewidth=1.5 if few else 0.8)
+        axes.plot(lams, coefficients[:, j], label=f"x[{j}]", marker=marker, linewidth=1.5 if few else 0.8)
     axes.axhline(0.0, color="black", linewidth=0.6, zorder=0)
     positive = lams[lams > 0]
     if positive.size:

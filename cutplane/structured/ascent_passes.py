@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.runtime.compiling import SUMS, routine
-from cutplane.structured.chain_passes import best_labelling, row_scores
+from cutplane.structured.chain_passes import decode
 
 _KEPT = 10
 """Epochs for which a labelling without a share is kept, as published."""
@@ -158,19 +158,6 @@ def move_pair(a, b, step, late, pairs, transitions, early):
 
 
 @routine
-def decode_into(rows, start, end, emissions, transitions, truth, cost, table, reach, labels, slot):
-    """Put the best labelling of a sequence, the loss added, into a slot."""
-    scores = table[: end - start]
-    for t in range(start, end):
-        row = scores[t - start]
-        row_scores(rows, t, emissions, row)
-        for s in range(row.shape[0]):
-            if s != truth[t]:
-                row[s] += cost
-    best_labelling(scores, transitions, reach, labels[slot, start:end])
-
-
-@routine
 def epoch(
     rows, starts, order, truth, costs, weights, lam, exact, now,
     emissions, transitions, early_emissions, early_transitions, visits, late,
@@ -209,9 +196,8 @@ def epoch(
         if weights[i] == 0.0:
             continue
         if exact:
-            decode_into(
-                rows, start, end, emissions, transitions, truth, costs[i], table, reach, labels, counts[i]
-            )
+            found = labels[counts[i]]
+            decode(rows, starts, i, i + 1, emissions, transitions, truth, costs, weights, table, reach, found)
             slot = 0
             while not _equal(labels, slot, counts[i], start, end):
                 slot += 1

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import Risk
-from cutplane.risks.examples import as_weights, describe
 from cutplane.structured.chain_ascent import ChainAscent
 from cutplane.structured.mixture import unpack
-from cutplane.structured.sequences import Sequences
+from cutplane.structured.sequence_risk import SequenceRisk
+from cutplane.structured.sequences import LabelLoss, as_costs
 
-ChainLoss = Literal["hamming", "share"]
 
-
-class ChainRisk(Risk):
+class ChainRisk(SequenceRisk):
     """The mean over m sequences of the largest violation of a margin, for labellings of linear chains.
 
     The vector w of the problem holds emission weights E, states x features, and transition weights T, states
@@ -85,39 +82,18 @@ class ChainRisk(Risk):
     0.05 [array([0, 1, 0]), array([1, 1])]
     """
 
-    black_box = False
-
     def __init__(
         self,
         X: Any,
         y: Any,
         lengths: Any = None,
-        loss: ChainLoss = "hamming",
+        loss: LabelLoss = "hamming",
         n_states: int | None = None,
         sample_weight: Any = None,
         normalize: bool = True,
     ):
-        if loss not in get_args(ChainLoss):
-            raise InvalidInputError(f"loss must be one of {get_args(ChainLoss)}, got {loss!r}.")
-        self.sequences = data = Sequences.of(X, y, lengths, n_states)
-        self.loss = loss
-        self.weights = as_weights(sample_weight, len(data), normalize)
-        sizes = np.diff(data.starts)
-        self.costs = np.ones(sizes.size) if loss == "hamming" else 1.0 / sizes
-        self.dim = data.dim
-
-    def __repr__(self) -> str:
-        data = self.sequences
-        return f"ChainRisk({len(data)} sequences, {describe(data.X)}, {data.n_states} states)"
-
-    @property
-    def infima(self) -> Array:
-        """0, the score of the true labellings; shape (1,)."""
-        return np.zeros(1)
-
-    def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, of which only differences are left."""
-        return self.sequences.size_of_scores(z, self.weights)
+        super().__init__(X, y, lengths, n_states, sample_weight, normalize)
+        self.loss, self.costs = loss, as_costs(loss, np.diff(self.sequences.starts))
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`: all sequences are decoded."""

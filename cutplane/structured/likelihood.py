@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import Risk
-from cutplane.risks.examples import as_weights, describe
 from cutplane.runtime.threads import run_chunks
-from cutplane.structured.sequences import Sequences
+from cutplane.structured.sequence_risk import SequenceRisk
 
 
-class ChainLogLikelihood(Risk):
+class ChainLogLikelihood(SequenceRisk):
     """The mean over m sequences of the negative log-likelihood of a conditional random field.
 
     The vector w holds emission weights, states x features, and transition weights, states x states, as in
@@ -73,34 +69,7 @@ class ChainLogLikelihood(Risk):
     OPTIMAL 0.4796
     """
 
-    black_box = False
     smooth = True
-
-    def __init__(
-        self,
-        X: Any,
-        y: Any,
-        lengths: Any = None,
-        n_states: int | None = None,
-        sample_weight: Any = None,
-        normalize: bool = True,
-    ):
-        self.sequences = Sequences.of(X, y, lengths, n_states)
-        self.weights = as_weights(sample_weight, len(self.sequences), normalize)
-        self.dim = self.sequences.dim
-
-    def __repr__(self) -> str:
-        data = self.sequences
-        return f"ChainLogLikelihood({len(data)} sequences, {describe(data.X)}, {data.n_states} states)"
-
-    @property
-    def infima(self) -> Array:
-        """0: no probability is above 1; shape (1,)."""
-        return np.zeros(1)
-
-    def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, of which only differences are left."""
-        return self.sequences.size_of_scores(z, self.weights)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and the gradient at `x`."""

@@ -100,13 +100,17 @@ def forward_sums(rows, start, length, emissions, transitions, powers, top, score
     for t in range(length):
         row_scores(rows, start + t, emissions, scores[t])
         if t == 0:
-            forward[0] = scores[0]
+            for s in range(scores.shape[1]):
+                forward[0, s] = scores[0, s]
         else:
             log_sums(forward[t - 1], left[t - 1], largest[t - 1], transitions, powers, top, forward[t])
             for s in range(scores.shape[1]):
                 forward[t, s] += scores[t, s]
         largest[t] = shares_of(forward[t], left[t])
-    return largest[length - 1] + math.log(left[length - 1].sum())
+    total = 0.0
+    for s in range(scores.shape[1]):
+        total += left[length - 1, s]
+    return largest[length - 1] + math.log(total)
 
 
 @routine

@@ -67,6 +67,12 @@ class StructuredRisk(ExampleSum):
         While solving, if a function returns something else, or an exact decoder returns a labelling that is
         worse than the true one; `cutplane.testing.check_structured` compares decoders with enumeration.
 
+    Notes
+    -----
+    `certificate.verify` asks your functions again: the decoder at the points of recorded cuts, and, after
+    `BlockFrankWolfe`, `joint_feature` and `loss` of recorded labellings. It cannot tell whether a recorded
+    labelling is one that x may have; where that matters, let `joint_feature` raise for others.
+
     References
     ----------
     .. [1] I. Tsochantaridis, T. Joachims, T. Hofmann, Y. Altun, "Large margin methods for structured and

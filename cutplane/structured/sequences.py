@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -18,11 +18,20 @@ from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, unsigned
 from cutplane.runtime.threads import run_chunks
 
+LabelLoss = Literal["hamming", "share"]
+
 _PER_STATE = 0.25
 """Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
 
 _ROWS = 4096
 """Rows that are looked at together: a copy of them stays small."""
+
+
+def as_costs(loss: Any, sizes: Array) -> Array:
+    """Return what a wrong label of each example costs, of which there are `sizes`; the loss is checked."""
+    if loss not in get_args(LabelLoss):
+        raise InvalidInputError(f"loss must be one of {get_args(LabelLoss)}, got {loss!r}.")
+    return np.ones(sizes.size) if loss == "hamming" else 1.0 / sizes
 
 
 def as_starts(lengths: Any, n_positions: int) -> Array:

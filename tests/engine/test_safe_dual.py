@@ -54,7 +54,7 @@ class _Candidate:
     def build(self):
         return self
 
-    def solve(self, bundle):
+    def solve(self, bundle, stabilization=None):
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer

@@ -9,12 +9,13 @@ import numpy as np
 
 import cutplane as cut
 from cutplane.methods import AcceleratedGradient, MirrorDescent, ReducedGradient
+from cutplane.pieces.capabilities import Capability, offers
 from fuzz.draws import Rng, chance, pick, power
 from fuzz.problems import Known
 
 ITERATIVE = ("FrankWolfe", "ReducedGradient", "AcceleratedGradient", "MirrorDescent")
 BUNDLE = ("Kelley", "BMRM", "OCAS", "LevelBundle", "ProximalBundle")
-METHODS = ("auto", *BUNDLE, "Relay", *ITERATIVE)
+METHODS = ("auto", *BUNDLE, "Relay", *ITERATIVE, "LBFGS", "BlockFrankWolfe")
 OWN = {"simplex_qp": 3, "highs": 2, "entropy_dual": 1, "smoothed_lp": 1}
 CVXPY = {"clarabel": 1, "osqp": 1, "scs": 1, "ecos": 1, "loose osqp": 1, "loose scs": 0.5}
 
@@ -51,7 +52,13 @@ def method(rng: Rng, name: str) -> Any:
     if name == "MirrorDescent":
         sampling = pick(rng, {"importance": 1, "uniform": 1, "full": 2})
         return MirrorDescent(pick(rng, {"l2": 1, "entropy": 1}), sampling)
-    kinds = {"ReducedGradient": ReducedGradient, "AcceleratedGradient": AcceleratedGradient, "BMRM": cut.BMRM}
+    kinds = {
+        "ReducedGradient": ReducedGradient,
+        "AcceleratedGradient": AcceleratedGradient,
+        "BMRM": cut.BMRM,
+        "LBFGS": cut.LBFGS,
+        "BlockFrankWolfe": cut.BlockFrankWolfe,
+    }
     return kinds[name]()
 
 
@@ -62,6 +69,9 @@ def method_name(rng: Rng, known: Known) -> str:
     weights = {name: gradient if name in ITERATIVE else 1.5 for name in METHODS}
     if _is_slow_when_stabilised(known.problem):
         weights |= {"LevelBundle": 0.4, "ProximalBundle": 0.4}
+    weights["LBFGS"] = 1.0 if known.smooth and not bare else 0.03
+    sums = offers(known.problem.risk, Capability.BLOCK_ASCENT)
+    weights["BlockFrankWolfe"] = 2.0 if sums else 0.03
     weights["Direct"] = 2.0 if known.slow else 0.1
     weights["ReducedGradient"] *= 2.0 if isinstance(known.problem.simple_set, cut.Simplex) else 0.1
     return str(pick(rng, weights))

@@ -26,7 +26,7 @@ class Data(NamedTuple):
     name: str
 
 
-def _layout(rng: Rng, X: Array, exact: bool) -> Any:
+def layout(rng: Rng, X: Array, exact: bool) -> Any:
     """X in one of the layouts that cutplane accepts; float32 if its entries are exact in it."""
     kinds = {"dense": 4, "fortran": 1, "csr": 1.5, "csc": 1.5, "float32": 1.5 if exact else 0.0}
     kind = pick(rng, kinds)
@@ -36,7 +36,7 @@ def _layout(rng: Rng, X: Array, exact: bool) -> Any:
     return {**layouts, "csr": sp.csr_array, "csc": sp.csc_array}[kind](X)
 
 
-def _matrix(rng: Rng, m: int, n: int, x: Array) -> Array:
+def matrix(rng: Rng, m: int, n: int, x: Array) -> Array:
     """Examples with dyadic entries, small enough for predictions of the size of 1."""
     X = dyadic(rng, m, n, bits=3)
     if chance(rng, 0.3):
@@ -49,7 +49,7 @@ def _matrix(rng: Rng, m: int, n: int, x: Array) -> Array:
     return X / 2.0 ** max(0.0, np.ceil(np.log2(size)) - 1.0)
 
 
-def _scaled(
+def scaled(
     rng: Rng, risk: Callable[..., cut.Risk], c: Array | None, m: int, sf: float
 ) -> tuple[cut.Risk, Array]:
     """A risk in units of sf by its weights, or as a multiple; and its weights in units of 1."""
@@ -72,7 +72,7 @@ def linear(
     n = len(x) - int(intercept)
     name = str(rng.choice(losses.NAMES))
     m = int(rng.integers(2, 13)) if chance(rng, 0.8) else int(rng.integers(13, 41))
-    X = np.hstack([_matrix(rng, m, n, x), np.ones((m, len(x) - n))])
+    X = np.hstack([matrix(rng, m, n, x), np.ones((m, len(x) - n))])
     years = free and name == "squared" and chance(rng, 0.6)
     if years:
         x[-1] = 1990.0
@@ -97,14 +97,14 @@ def linear(
         m += 1
 
     def make(**weights: Any) -> cut.Risk:
-        layout = _layout(rng, X[:, :n] / sx, exact=not closed)
+        made = layout(rng, X[:, :n] / sx, exact=not closed)
         blocks = 1 if chance(rng, 0.8) else int(rng.integers(1, min(m, 4) + 1))
-        return cut.LinearRisk(layout, y, losses.make(name), blocks=blocks, intercept=intercept, **weights)
+        return cut.LinearRisk(made, y, losses.make(name), blocks=blocks, intercept=intercept, **weights)
 
     if closed:
         risk, counts = make(sample_weight=c * sf, normalize=False), c
     else:
-        risk, counts = _scaled(rng, make, c, m, sf)
+        risk, counts = scaled(rng, make, c, m, sf)
 
     def value(z: Array) -> float:
         return float(counts @ losses.value(name, X @ z, y))
@@ -163,7 +163,7 @@ def multiclass(rng: Rng, x: Array, sx: float, sf: float, p: int) -> Data:
     n = len(x) // p
     m = int(rng.integers(2, 13))
     W = x.reshape(p, n)
-    X = _matrix(rng, m, n, W[0])
+    X = matrix(rng, m, n, W[0])
     y = rng.integers(0, p, size=m)
     y[-1] = p - 1
     soft = chance(rng, 0.5)
@@ -171,9 +171,9 @@ def multiclass(rng: Rng, x: Array, sx: float, sf: float, p: int) -> Data:
     wrong = 1.0 - np.eye(p)[y]
 
     def make(**weights: Any) -> cut.Risk:
-        return cut.MulticlassRisk(_layout(rng, X / sx, True), y, loss, n_classes=p, **weights)
+        return cut.MulticlassRisk(layout(rng, X / sx, True), y, loss, n_classes=p, **weights)
 
-    risk, counts = _scaled(rng, make, None if chance(rng, 0.5) else positive(rng, m), m, sf)
+    risk, counts = scaled(rng, make, None if chance(rng, 0.5) else positive(rng, m), m, sf)
 
     def each(z: Array) -> tuple[Array, Array]:
         s = X @ z.reshape(p, n).T
@@ -197,7 +197,7 @@ def ordinal(rng: Rng, x: Array, sf: float, levels: int) -> Data:
     """OrdinalRisk; x ends with the levels - 1 thresholds."""
     n = len(x) - levels + 1
     m = int(rng.integers(levels, 13))
-    X = _matrix(rng, m, n, x)
+    X = matrix(rng, m, n, x)
     y = rng.integers(0, levels, size=m)
     y[-1] = levels - 1
     name = str(rng.choice([name for name, loss in losses.SCALAR.items() if loss.margin]))
@@ -213,10 +213,10 @@ def ordinal(rng: Rng, x: Array, sf: float, levels: int) -> Data:
     M = np.hstack([X[rows], -np.eye(levels - 1)[columns]])
 
     def make(**weights: Any) -> cut.Risk:
-        layout = _layout(rng, X, True)
-        return cut.OrdinalRisk(layout, y, losses.make(name), thresholds=kind, n_levels=levels, **weights)
+        made = layout(rng, X, True)
+        return cut.OrdinalRisk(made, y, losses.make(name), thresholds=kind, n_levels=levels, **weights)
 
-    risk, counts = _scaled(rng, make, None if chance(rng, 0.5) else positive(rng, m), m, sf)
+    risk, counts = scaled(rng, make, None if chance(rng, 0.5) else positive(rng, m), m, sf)
     counts = counts[rows]
 
     def terms(z: Array) -> float:
@@ -238,10 +238,10 @@ def novelty(rng: Rng, x: Array, sf: float) -> Data:
     """NoveltyRisk; x ends with rho."""
     n = len(x) - 1
     m = int(rng.integers(2, 13))
-    X = _matrix(rng, m, n, x)
+    X = matrix(rng, m, n, x)
     nu = float(pick(rng, {0.125: 1, 0.25: 1, 0.5: 1, 1.0: 1}))
     c = None if chance(rng, 0.5) else positive(rng, m)
-    made = cut.NoveltyRisk(_layout(rng, X, True), nu, sample_weight=c)
+    made = cut.NoveltyRisk(layout(rng, X, True), nu, sample_weight=c)
     counts = (np.ones(m) / m if c is None else c / c.sum()) / nu
     short = X @ x[:-1] < x[-1]
     return Data(

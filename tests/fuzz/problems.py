@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import cutplane as cut
-from fuzz import algebra, combined, data, penalties, pieces, regions
+from fuzz import algebra, combined, data, enumerated, penalties, pieces, regions
 from fuzz.draws import Array, Rng, chance, dyadic, pick
 
 
@@ -82,7 +82,8 @@ def draw(rng: Rng) -> Known:
     """A random problem with a known solution."""
     kind = pick(
         rng,
-        {"pieces": 9, "smooth": 3, "linear": 7, "algebra": 6, "multiclass": 1, "ordinal": 1, "novelty": 1},
+        {"pieces": 9, "smooth": 3, "linear": 7, "algebra": 6, "multiclass": 1, "ordinal": 1, "novelty": 1}
+        | enumerated.KINDS,
     )
     slow = chance(rng, 0.12)
     if kind == "algebra":
@@ -153,9 +154,12 @@ def from_data(rng: Rng, slow: bool, kind: str) -> Known:
     intercept = kind == "linear" and n > 1 and chance(rng, 0.4)
     if kind == "multiclass":
         n = size * int(rng.integers(1, 4))
-    elif kind != "linear":
+    elif kind in ("chains", "likelihood"):
+        n = 2 * int(rng.integers(1, 3)) + 4
+    elif kind in ("ordinal", "novelty"):
         n += size
-    sx = sx if kind == "multiclass" or (kind == "linear" and not intercept) else 1.0
+    if intercept or kind in ("ordinal", "novelty", "chains", "likelihood"):
+        sx = 1.0
     x, region = regions.draw(rng, n, sx, slow)
     closing = pick(rng, {"centre": 4, "form": 1 if slow else 0, "sum": 2, "example": 0 if intercept else 4})
     if kind != "linear" and closing == "example":
@@ -166,6 +170,7 @@ def from_data(rng: Rng, slow: bool, kind: str) -> Known:
         "multiclass": lambda target: data.multiclass(rng, x, sx, sf, size),
         "ordinal": lambda target: data.ordinal(rng, x, sf, size),
         "novelty": lambda target: data.novelty(rng, x, sf),
+        **{name: lambda target: enumerated.draw(rng, kind, x, sx, sf) for name in enumerated.KINDS},
     }[kind]
     if closing in ("centre", "form"):
         drawn = make(None)
@@ -192,6 +197,6 @@ def from_data(rng: Rng, slow: bool, kind: str) -> Known:
     def terms(z: Array) -> float:
         return sf * (drawn.terms(z / sx) + float(np.abs(extra) @ np.abs(z)) / sx)
 
-    smooth = kind == "linear" and data.is_smooth(drawn.risk)
+    smooth = kind == "likelihood" or (kind == "linear" and data.is_smooth(drawn.risk))
     name = f"{kind} {drawn.name} by {closing}"
     return known(name, x, sx, sf, region, penalty, risk, value, terms, slow, smooth)

@@ -1,6 +1,8 @@
 """A living HiGHS model: its options, its rows as HiGHS takes them, and how it solves again."""
 
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import highspy
@@ -74,7 +76,7 @@ def test_a_model_is_silent_and_keeps_its_basis(strategy):
     model = living_model(PROGRAMMES["solved"][0], strategy)
     wanted = {
         "output_flag": False,
-        "threads": 1,
+        "threads": 0,
         "presolve": "off",
         "solver": "simplex",
         "simplex_strategy": strategy,
@@ -82,6 +84,26 @@ def test_a_model_is_silent_and_keeps_its_basis(strategy):
     }
     assert {name: model.getOptionValue(name)[1] for name in wanted} == wanted
     assert (DUAL_SIMPLEX, PRIMAL_SIMPLEX) == (1, 4)
+
+
+def test_a_model_of_somebody_else_may_have_other_threads():
+    script = """
+import highspy, numpy as np
+from cutplane.masters.lp.highs_model import DUAL_SIMPLEX, SilentHighs, living_model, rerun
+from cutplane.pieces.forms import LinearForm
+from scipy import sparse
+one = np.ones(1)
+form = LinearForm(one, one, 9 * one, sparse.csr_array(np.ones((1, 1))), 2 * one, 3 * one)
+for threads in (3, 2):
+    other = SilentHighs()
+    highspy.Highs.resetGlobalScheduler(True)
+    other.setOptionValue("threads", threads)
+    other.passModel(living_model(form, DUAL_SIMPLEX).getLp())
+    other.run()
+    print(rerun(living_model(form, DUAL_SIMPLEX))[0].name)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["SOLVED", "SOLVED"], "and nothing else is printed"
 
 
 def test_the_first_attempt_is_tight_and_without_perturbation():

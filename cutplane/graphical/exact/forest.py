@@ -53,7 +53,7 @@ def _minimise(cardinalities, starts, unaries, near_starts, near, near_factors, t
     smaller of the two variables by rows.
     """
     n = cardinalities.shape[0]
-    order, parents, factors = _breadth_first(near_starts, near, near_factors)
+    order, parents, factors = breadth_first(near_starts, near, near_factors)
     costs = unaries.copy()
     choice_starts = np.zeros(n + 1, dtype=np.int64)
     for u in range(n):
@@ -92,7 +92,7 @@ def _minimise(cardinalities, starts, unaries, near_starts, near, near_factors, t
 
 
 @routine
-def _breadth_first(near_starts, near, near_factors):
+def breadth_first(near_starts, near, near_factors):
     """Return the variables, parents before children, and the parent of each (-1: none) and its factor."""
     n = near_starts.shape[0] - 1
     order = np.empty(n, dtype=np.int64)

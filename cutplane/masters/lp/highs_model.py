@@ -25,12 +25,23 @@ _VERDICTS = {
 }
 
 
+class SilentHighs(highspy.Highs):
+    """A HiGHS model that prints nothing, not even its name when callbacks are enabled, as they are first."""
+
+    def enableCallbacks(self) -> None:
+        """Be silent, then enable callbacks."""
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
 def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
-    """Return a silent, single-threaded HiGHS model, without presolve so that its basis is kept."""
-    model = highspy.Highs()
+    """Return a silent HiGHS model, without presolve so that its basis is kept.
+
+    The simplex methods are serial ones. The option `threads` is left alone: HiGHS refuses to solve with other
+    threads than those of the first model of the process, which need not be ours.
+    """
+    model = SilentHighs()
     options = {
-        "output_flag": False,
-        "threads": 1,
         "presolve": "off",
         "solver": "simplex",
         "simplex_strategy": strategy,

@@ -102,10 +102,10 @@ def _explorer(recordings: list[Recording], along: Any, region: Any) -> Explorer:
             figure.series("relative gap" + name, "gap" + which, [max(one.gap, _SMALLEST) for one in records])
         )
         bounds.append(
-            figure.series("lower bound" + name, "lower" + which, [one.lower_bound for one in records], 7)
+            figure.series("lower bound" + name, "lower" + which, [one.lower_bound for one in records], 6)
         )
         bounds.append(
-            figure.series("upper bound" + name, "upper" + which, [one.upper_bound for one in records], 7)
+            figure.series("upper bound" + name, "upper" + which, [one.upper_bound for one in records], 6)
         )
     return Explorer(
         {

@@ -26,17 +26,17 @@ _BELOW = 0.45
 
 
 def panels(recordings: list[Recording], view: View) -> list[dict[str, Any]]:
-    """Return a panel per recording, all of the same view of the same problem."""
+    """Return a panel per recording, all of the same view of the same problem; the second chart has bounds."""
     problem = recordings[0].problem
     count, values, extra = sample(problem, view)
     best = min(recordings, key=lambda found: found.frames[-1].record.upper_bound)
     inside = best.x if best.x is not None else view.origin
     edge = outline(problem, view, inside)
-    return [_panel(found, view, count, values, extra, edge) for found in recordings]
+    return [_panel(found, view, count, values, extra, edge, k) for k, found in enumerate(recordings)]
 
 
 def _panel(
-    found: Recording, view: View, count: int, values: Array, extra: Array, edge: Array | None
+    found: Recording, view: View, count: int, values: Array, extra: Array, edge: Array | None, place: int
 ) -> dict[str, Any]:
     last = found.frames[-1].record
     least = float(
@@ -63,7 +63,11 @@ def _panel(
         grid=count,
         alt=_alt(found, view),
         steps=figure.words([frame.record.step for frame in found.frames]),
-        facts=_facts(found),
+        facts=[
+            {"name": "lower bound", "chart": [1, 2 * place]},
+            {"name": "upper bound", "chart": [1, 2 * place + 1]},
+            figure.fact("cuts", [frame.record.n_cuts for frame in found.frames]),
+        ],
     )
 
 
@@ -74,16 +78,6 @@ def _alt(found: Recording, view: View) -> str:
         f"The objective {where}, with the cuts of {found.method} and their maximum, the model. After "
         f"{last.iteration} iterations the optimum is in [{last.lower_bound:.6g}, {last.upper_bound:.6g}]."
     )
-
-
-def _facts(found: Recording) -> list[dict[str, Any]]:
-    records = [frame.record for frame in found.frames]
-    columns = {
-        "lower bound": [one.lower_bound for one in records],
-        "upper bound": [one.upper_bound for one in records],
-        "cuts": [one.n_cuts for one in records],
-    }
-    return [figure.fact(name, values) for name, values in columns.items()]
 
 
 def _line(view: View, count: int, values: Array, edge: Array | None, found: Recording) -> list[figure.Layer]:
@@ -118,28 +112,34 @@ def _changes(values: list[Any]) -> list[tuple[int, Any]]:
 
 def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
     """Return the rows, in the coordinates of the view, with their multipliers in each frame."""
-    dim = found.problem.dim
-    slopes = np.array(found.slopes).reshape(-1, dim)
+    slopes = np.array(found.slopes).reshape(-1, found.problem.dim)
+    centre = view.at(view.window.mean(axis=1))
     origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]
     steps = [mark.value for frame in found.frames for mark in frame.marks if mark.kind == "level"]
     stabilised = [_stabilised(frame.marks, view) for frame in found.frames]
     more = {
-        "slopes": figure.plain(slopes @ view.directions.T, 6),
-        "offsets": figure.plain(np.array(found.offsets) + slopes @ view.origin, 7),
+        "slopes": figure.plain(slopes @ view.directions.T, 5),
+        "middle": figure.plain(np.array(found.offsets) + slopes @ centre, 6),
         "at": origins,
-        "weights": [
-            figure.plain([part for pair in frame.weights.items() for part in pair], 3)
-            for frame in found.frames
-        ],
+        "weights": _unless_same([figure.plain(_flat(frame.weights), 3) for frame in found.frames]),
     }
     if len(set(found.blocks)) > 1 or any(found.blocks):
         more["blocks"] = found.blocks
     if extra.any():
-        more["extra"] = figure.plain(extra, 5)
+        more["extra"] = figure.plain(extra, 4)
     if any(stabilised) or steps:
         more["stabilised"] = stabilised
     died = found.died if any(one is not None for one in found.died) else None
     return figure.layer("model", "model", [], "model", born=found.born, died=died, **more)
+
+
+def _flat(weights: dict[int, float]) -> list[float]:
+    return [part for pair in weights.items() for part in pair]
+
+
+def _unless_same(values: list[Any]) -> list[Any]:
+    """Replace a value by 0 where it is that of the frame before."""
+    return [value if k == 0 or value != values[k - 1] else 0 for k, value in enumerate(values)]
 
 
 def _stabilised(marks: Any, view: View) -> list[float] | None:

@@ -26,7 +26,7 @@ const STYLE = `
 .cx-legend { display:flex; flex-wrap:wrap; gap:2px 14px; list-style:none; margin:4px 0; padding:0; font-size:.88em; }
 .cx-legend li { display:flex; gap:5px; align-items:center; } .cx-legend svg { width:30px; height:16px; flex:none; }
 .cx text { fill:var(--ink); font-size:12px; } .cx .tick { fill:var(--soft); font-size:11px; } .cx .axis { stroke:var(--soft); fill:none; } .cx .rule { stroke:var(--rule); fill:none; }
-.cx .s { fill:none; stroke:var(--ink); stroke-width:1.5; stroke-linejoin:round; stroke-linecap:round; vector-effect:non-scaling-stroke; }
+.cx .s { fill:none; stroke:var(--ink); stroke-width:1.5; stroke-linejoin:round; stroke-linecap:round; }
 .cx .halo { stroke:var(--paper); stroke-width:3.5; paint-order:stroke; stroke-linejoin:round; }
 .cx .objective { stroke-width:2.2; } .cx .contour { stroke:var(--soft); stroke-width:1; opacity:.75; }
 .cx .cuts { stroke:var(--sky); stroke-width:1; opacity:.6; } .cx .newest { stroke:var(--red); stroke-width:2; } .cx .model { stroke:var(--blue); stroke-width:2; stroke-dasharray:7 4; stroke-linecap:butt; }
@@ -35,7 +35,7 @@ const STYLE = `
 .cx .gap,.cx .first { stroke:var(--ink); } .cx .gap2 { stroke:var(--orange); stroke-dasharray:6 3; } .cx .lower2 { stroke:var(--blue); stroke-dasharray:2 3; } .cx .upper2 { stroke:var(--red); stroke-dasharray:2 3; }
 .cx .half { stroke:var(--purple); stroke-width:1.4; } .cx .cutoff { fill:var(--purple); opacity:.13; stroke:none; } .cx .outside { fill:var(--shade); stroke:var(--soft); stroke-width:1.2; fill-rule:evenodd; }
 .cx .band { fill:var(--purple); opacity:.18; stroke:none; } .cx .level { stroke:var(--purple); } .cx .prox { stroke:var(--green); stroke-dasharray:9 3 2 3; } .cx .search { stroke:var(--orange); stroke-width:3; }
-.cx .vertex,.cx .mark { stroke:var(--purple); stroke-width:1.8; } .cx .path { stroke:var(--ink); stroke-width:1.2; } .cx .bars { fill:var(--orange); opacity:.85; stroke:var(--paper); stroke-width:.6; } .cx .query { stroke:var(--soft); stroke-width:1; }
+.cx .vertex,.cx .mark { stroke:var(--purple); stroke-width:1.8; } .cx .path { stroke:var(--ink); stroke-width:1.2; } .cx .bars { fill:var(--orange); opacity:.85; stroke:var(--paper); stroke-width:.6; } .cx .old { fill:var(--soft); }
 .cx .best { fill:var(--ink); stroke:var(--paper); stroke-width:1.2; } .cx .minimiser { stroke:var(--red); stroke-width:2.4; } .cx .dot.prox { fill:var(--green); stroke:var(--paper); stroke-dasharray:none; } .cx .dot.level { fill:var(--purple); stroke:var(--paper); }
 .cx .dot.first { fill:var(--blue); stroke:none; } .cx .second { stroke:var(--red); stroke-dasharray:7 3; } .cx .dot.second { fill:var(--red); stroke:none; } .cx .third { stroke:var(--green); stroke-dasharray:2 3; } .cx .dot.third { fill:var(--green); stroke:none; }
 .cx .fractional { fill:var(--red); stroke:var(--paper); stroke-width:1; } .cx .area { fill:var(--sky); fill-opacity:.3; stroke:var(--blue); } .cx .strong { stroke:var(--ink); stroke-width:3; } .cx .faint { stroke:var(--rule); stroke-width:1.2; } .cx .wrong { stroke:var(--red); stroke-width:4; }
@@ -106,8 +106,13 @@ function contour(values, n, level, sx, sy) { // marching squares, joined into li
 // A panel
 
 class Panel {
-  constructor(data, alone) {
+  constructor(data, alone, charts) {
     this.data = data;
+    this.charts = charts;
+    for (const one of data.layers) if (one.type === "model") { // from the value in the middle of the window to that at zero
+      const centre = data.window.map(([low, high]) => (low + high) / 2);
+      one.offsets = one.middle.map((value, row) => one.slopes[row].reduce((sum, s, j) => sum - s * centre[j], value));
+    }
     const [[x0, x1], [y0, y1]] = data.window;
     let width = W - PAD.left - PAD.right, height = H - PAD.top - PAD.bottom, left = PAD.left;
     if (data.equal) {
@@ -146,7 +151,7 @@ class Panel {
   show(frame) {
     this.group.innerHTML = this.moving.map((layer) => this.layer(layer, frame)).join("");
     const { steps, facts = [], captions } = this.data;
-    const said = facts.map((one) => `${one.name} ${number(one.values[frame])}`);
+    const said = facts.map((one) => `${one.name} ${number((one.values || this.charts[one.chart[0]].series[one.chart[1]].values)[frame])}`);
     if (steps) said.unshift(steps.words[steps.at[frame]]);
     if (captions) said.unshift(captions[frame]);
     this.said.textContent = said.join(", ");
@@ -155,6 +160,7 @@ class Panel {
   visible(layer, frame) {
     if (!layer.born) return layer.items;
     const { born, died } = layer;
+    if (layer.brief) return layer.items.filter((_, k) => born[k] === frame);
     return layer.items.filter((_, k) => born[k] <= frame && (!died || died[k] === null || frame < died[k]));
   }
 
@@ -305,20 +311,20 @@ class Panel {
   }
 
   queries(layer, frame, place) { // where cuts come from, and a bar on each that has a multiplier
-    const now = this.alive(layer, frame), before = this.alive(layer, frame - 1), weights = layer.weights[frame] || [];
+    const now = this.alive(layer, frame), before = this.alive(layer, frame - 1), weights = layer.weights.slice(0, frame + 1).findLast((one) => one) || [];
     let d = "", bars = "", fresh = "", most = 0;
     for (let row = 0; row < layer.born.length; row++) {
       const at = layer.at[row];
       if (!at || !now(row)) continue;
       const [x, y] = place(at);
-      if (before(row)) d += `M${cut1(x)},${cut1(y)}h0`; else fresh += `<path class="s newest" transform="translate(${cut1(x)},${cut1(y)})" d="${LOOKS.query}"/>`;
+      if (before(row)) d += `M${cut1(x - 2)},${cut1(y)}l2,-2 2,2 -2,2z`; else fresh += `<path class="s newest" transform="translate(${cut1(x)},${cut1(y)})" d="${LOOKS.query}"/>`;
     }
     for (let k = 1; k < weights.length; k += 2) most = Math.max(most, weights[k]);
     for (let k = 0; k < weights.length; k += 2) {
       const at = layer.at[weights[k]];
       if (at) { const [x, y] = place(at); bars += this.bar(x, y - 2, weights[k + 1] / most); }
     }
-    return `<path class="s query" style="stroke-width:5" d="${d}"/>${fresh}<path class="bars" d="${bars}"/>`;
+    return `<path class="old" d="${d}"/>${fresh}<path class="bars" d="${bars}"/>`;
   }
 }
 
@@ -405,7 +411,7 @@ export function render(element, data) {
   const root = make("div", { class: "cx", role: "group", tabindex: "0", "aria-label": data.title + ". Arrow keys step, space plays." });
   const last = data.frames - 1, calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   let frame = 0, playing = null;
-  const panels = data.panels.map((one) => new Panel(one, data.panels.length === 1)), charts = data.charts.map((one) => new Chart(one, data.frames, (k) => { stop(); go(k); }));
+  const panels = data.panels.map((one) => new Panel(one, data.panels.length === 1, data.charts)), charts = data.charts.map((one) => new Chart(one, data.frames, (k) => { stop(); go(k); }));
   const slider = make("input", { type: "range", min: 0, max: last, value: 0, "aria-label": data.counter });
   const back = make("button", { type: "button", "aria-label": "back" }, "Back"), next = make("button", { type: "button", "aria-label": "next" }, "Next");
   const play = make("button", { type: "button" }, "Play"), place = make("output", { "aria-live": "off" });

@@ -1,8 +1,9 @@
 """The shapes that every picture is made of, as plain JSON.
 
 A figure has panels, charts and frames. A panel has axes and layers. A layer is a list of items of one type,
-which may be there in some frames only: from ``born`` until before ``died``. The script draws any figure, and
-knows nothing of where it comes from. The role of a layer says how it looks: colour, kind of line, marker.
+which may be there in some frames only: from ``born`` until before ``died``; of a ``brief`` layer, in that one
+alone. The script draws any figure, and knows nothing of where it comes from. The role of a layer says how it
+looks: colour, kind of line, marker.
 
 =============  =====================================================================================
 type           an item
@@ -52,8 +53,7 @@ def in_frame(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str =
     """Return a layer of items that are there in one frame each: pairs (frame, item)."""
     pairs = list(items)
     frames = [frame for frame, _ in pairs]
-    ends = [frame + 1 for frame in frames]
-    return layer(kind, role, (item for _, item in pairs), name, born=frames, died=ends, **more)
+    return layer(kind, role, (item for _, item in pairs), name, born=frames, **more) | {"brief": True}
 
 
 def until_next(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:

@@ -82,6 +82,8 @@ def draw(data: dict[str, Any], frame: int) -> Figure:
 def _present(layer: dict[str, Any], frame: int) -> np.ndarray:
     """Return which items are there in a frame."""
     born = np.array(layer["born"])
+    if layer.get("brief"):
+        return born == frame
     died = np.array([np.inf if one is None else one for one in layer.get("died", [None] * len(born))])
     return (born <= frame) & (frame < died)
 
@@ -144,7 +146,9 @@ def _bars(ax: Any, panel: dict[str, Any], items: list[Any]) -> None:
 def _model(ax: Any, panel: dict[str, Any], layer: dict[str, Any], frame: int) -> None:
     """Draw cuts, model, half-spaces and multipliers."""
     now, before = _present(layer, frame), _present(layer, frame - 1)
-    slopes, offsets = np.array(layer["slopes"], dtype=float), np.array(layer["offsets"], dtype=float)
+    slopes = np.array(layer["slopes"], dtype=float)
+    centre = np.mean(panel["window"][: slopes.shape[1]], axis=1)
+    offsets = np.array(layer["middle"], dtype=float) - slopes @ centre
     blocks = np.array(layer.get("blocks", np.zeros(len(offsets))), dtype=int)
     axes = _axes(panel)
     grid = np.stack(np.meshgrid(*axes[: slopes.shape[1]], indexing="ij"), -1).reshape(-1, slopes.shape[1])
@@ -179,7 +183,7 @@ def _model(ax: Any, panel: dict[str, Any], layer: dict[str, Any], frame: int) ->
         ax.plot(
             *point, "o", color=_COLOURS["newest"] if newest[row] else _SOFT, markersize=3.5, clip_on=False
         )
-    weights = layer["weights"][frame]
+    weights = next(filter(None, reversed(layer["weights"][: frame + 1])), [])
     pairs = [
         (int(row), share) for row, share in zip(weights[::2], weights[1::2], strict=True) if row in placed
     ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.report.explore.recording import Recording
 
-_POINTS = {1: (401, 41), 2: (61, 15)}
+_POINTS = {1: (401, 41), 2: (57, 15)}
 """Points of a grid on each axis of a line and of a plane: at most, and at least."""
 _SECONDS = 4.0
 """What the values on the grid may cost, if the least grid does not cost more."""

@@ -1,0 +1,61 @@
+"""What a method that follows a path says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.pieces.validation import Array
+
+
+@dataclass(eq=False)
+class Knots:
+    """Where the linear pieces of a path meet, as they are found.
+
+    Attributes
+    ----------
+    weights : list of float
+        In multiples of the weight at the end, falling.
+    points : list of (ndarray, ndarray)
+        Coordinates, of which the others are zero, and their values.
+    events : list of str
+        What ended the piece before, such as "joins 3".
+    """
+
+    weights: list[float] = field(default_factory=list)
+    points: list[tuple[Array, Array]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+    def add(self, weight: float, index: Array, values: Array, event: str) -> None:
+        """Add a knot at the point with these coordinates; the others are zero."""
+        self.weights.append(weight)
+        self.points.append((index, values))
+        self.events.append(event)
+
+    def matrix(self, dim: int) -> sparse.csr_array:
+        """Return the points as rows."""
+        counts = [index.size for index, _ in self.points]
+        columns, values = (np.concatenate(parts) for parts in zip(*self.points, strict=True))
+        rows = sparse.csr_array((values, columns, np.cumsum([0, *counts])), shape=(len(counts), dim))
+        rows.eliminate_zeros()
+        rows.sort_indices()
+        return rows
+
+
+@runtime_checkable
+class FollowsPath(Protocol):
+    """What the state of a method says that follows the path down to the weight of its problem.
+
+    Attributes
+    ----------
+    knots : Knots
+    """
+
+    knots: Knots
+
+    def bounds(self, weight: float, x: Array) -> tuple[float, float]:
+        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
+        ...

@@ -1,0 +1,261 @@
+"""What the kernel estimators share: from data to problems, from results to functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
+from cutplane.estimators.kernel_formulation import basis_of, make_kernel
+from cutplane.kernels.base import Kernel
+from cutplane.kernels.function import KernelFunction
+from cutplane.kernels.risk import KernelRisk
+from cutplane.kernels.rows import CACHE_BYTES
+from cutplane.losses.base import ScalarLoss
+from cutplane.pieces.validation import Array, as_scalar
+from cutplane.problem import Problem
+from cutplane.regularizers.l2 import L2
+from cutplane.result import Result
+from cutplane.risks.linear import LinearRisk
+
+
+class Part(NamedTuple):
+    """A problem, the examples that its function is expanded in, and how its vector gives coefficients."""
+
+    risk: Any
+    examples: Array
+    back: Array | None = None
+
+    def problem(self, lam: float) -> Problem:
+        """Return the problem with this weight of the norm."""
+        if self.back is None:
+            return Problem(self.risk, self.risk.squared_norm(lam))
+        regularized = np.arange(self.risk.dim) < self.back.shape[1]
+        return Problem(self.risk, L2(lam, weights=regularized.astype(float)))
+
+    def coefficients(self, x: Array) -> tuple[Array, float]:
+        """Return those of the examples, and the intercept."""
+        count = self.examples.size if self.back is None else self.back.shape[1]
+        a = x[:count] if self.back is None else self.back @ x[:count]
+        return a, float(x[count]) if x.size > count else 0.0
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelEstimator(CertifiedEstimator):
+    """A function of a kernel's space, fitted by the engine with a certificate.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default "rbf"
+        "rbf", exp(-gamma ||x - z||^2); "linear"; "poly", (gamma <x, z> + coef0)^degree; "laplacian",
+        exp(-gamma ||x - z||_1); "cosine"; "chi2", exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j));
+        "precomputed", where X holds the values; a kernel of `cutplane.kernels`; or a function of two
+        matrices.
+    gamma : "scale", "auto", float or array_like, default "scale"
+        1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
+    degree : int, default 3
+        Of "poly".
+    coef0 : float, default 0.0
+        Of "poly", at least 0.
+    fit_intercept : bool, default True
+        Whether there is a b, which the penalty leaves out.
+    n_basis : int, optional
+        If given, functions are expanded in so many random examples alone (Nystroem features and a linear
+        machine). The certificate is for that problem of low rank; how much better the best function of the
+        whole space is, it does not say.
+    cache_bytes : int, default 200 MiB
+        The memory for rows of the kernel matrix.
+    cv : int, cross-validation generator or iterable, optional
+        As in scikit-learn; by default 5 folds where C or gamma are several, and then only.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the accuracy or the coefficient of determination.
+    random_state : int, RandomState or None, default None
+        Of the choice of a basis.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        The examples with a coefficient in one of the functions.
+    dual_coef_ : ndarray of shape (n_problems, n_support)
+        Their coefficients.
+    intercept_ : ndarray of shape (n_problems,)
+    function_ : KernelFunction
+        Which predicts; it keeps a copy of the examples of `support_`.
+    C_, gamma_ : float
+        Those in use; gamma_ is None for a kernel without one.
+    scores_ : ndarray of shape (n_C, n_gamma, n_folds)
+        After cross-validation, with `C` and `gamma` ascending.
+    results_ : tuple of Result
+        One for each problem, in the scaling of the mean loss. They refer to the training data, and are left
+        out when the estimator is pickled.
+    """
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    fit_intercept: bool = True
+    n_basis: int | None = None
+    cache_bytes: int = CACHE_BYTES
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+    C: Any = 1.0
+    function_: Any = field(init=False)
+    _scale = 1.0
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+            With kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples).
+        y : array_like of shape (n_samples,)
+        sample_weight : array_like of shape (n_samples,), optional
+            Weights >= 0, by default 1 for each example.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInputError
+            A ``ValueError``; if a parameter or an argument is wrong.
+        """
+        from cutplane.estimators.kernel_grid import choose
+
+        X, y = self._training(X, y)
+        X = X.tocsr() if sparse.issparse(X) else X
+        weights = as_weights(sample_weight, X.shape[0])
+        chosen = choose(self, X, y, weights)
+        self.C_, self.gamma_ = chosen.C, chosen.gamma
+        parts = self._parts(chosen.make(X), X, y, weights)
+        self._fit_parts(parts, [self._solve(part, self.C_) for part in parts])
+        support = np.flatnonzero(self._coefficients.any(axis=1))
+        kernel: Kernel = chosen.make(X)
+        self.support_, self.dual_coef_ = support, self._coefficients[support].T
+        self.function_ = KernelFunction(
+            kernel, kernel.select(X, support), self._coefficients[support], self.intercept_
+        )
+        del self._coefficients
+        return self
+
+    def _loss(self) -> ScalarLoss:
+        raise NotImplementedError
+
+    def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Array, Array | None]], Any]:
+        """Return the targets of each problem, with its examples if these are not all, and the weights."""
+        raise NotImplementedError
+
+    def _make_kernel(self, X: Any, gamma: Any) -> Kernel:
+        return make_kernel(self.kernel, X, gamma, self.degree, self.coef0)
+
+    def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
+        """Return the problems; they share the kernel matrix, that of `risk` if it is given."""
+        targets, weights = self._targets(y, weights)
+        loss, intercept = self._loss(), bool(self.fit_intercept)
+        if self.n_basis is not None and risk is None:
+            basis, features, back = basis_of(kernel, X, self.n_basis, self.random_state)
+
+            def low_rank(target: Array, rows: Any) -> Part:
+                weight = None if weights is None else weights[rows]
+                return Part(
+                    LinearRisk(features[rows], target, loss, weight, intercept=intercept), basis, back
+                )
+
+            return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
+        m = X.shape[0]
+        first, parts = risk, []
+        for target, rows in targets:
+            if rows is None and first is not None:
+                parts.append(Part(first.with_targets(target, weights), np.arange(m)))
+            elif rows is None:
+                first = KernelRisk(X, target, loss, kernel, intercept, weights, self.cache_bytes)
+                parts.append(Part(first, np.arange(m)))
+            else:
+                weight = None if weights is None else weights[rows]
+                some = kernel.restrict(X, rows)
+                one = KernelRisk(some, target, loss, kernel, intercept, weight, self.cache_bytes)
+                parts.append(Part(one, rows))
+        return parts
+
+    def _lam(self, part: Part, C: float) -> float:
+        """Return 1 / (C times the sum of the weights)."""
+        weights = part.risk.sample_weight
+        total = part.risk.y.size if weights is None else float(np.sum(weights))
+        return 1.0 / (as_scalar("C", C, low=0.0, low_open=True, high_open=True) * total)
+
+    def _solve(self, part: Part, C: float, x0: Any = None) -> Result:
+        problem = part.problem(self._lam(part, C))
+        options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        return uninterrupted(problem.solve(x0=x0, log=bool(self.verbose), **options))
+
+    def _fit_parts(self, parts: Sequence[Part], results: Sequence[Result]) -> None:
+        """Set the attributes that speak of the results."""
+        self._keep(results)
+        scales = [1.0 / self._lam(part, self.C_) for part in parts]
+        pairs = list(zip(scales, results, strict=True))
+        self.objective_ = sum(scale * result.objective for scale, result in pairs)
+        self.lower_bound_ = sum(scale * result.lower_bound for scale, result in pairs)
+        self._coefficients, self.intercept_ = expansion(parts, [np.asarray(one.x) for one in results])
+
+    def _predictions(self, X: Any) -> Array:
+        X = self._examples(X)
+        return self.function_.decision_function(X)
+
+    def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
+        checked: Any = validate_data(self, X, y, **self._formats | self._layout, **self._target_checks)
+        return checked
+
+    def _examples(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **self._formats | self._layout)
+
+    @property
+    def _layout(self) -> dict[str, Any]:
+        return {"accept_sparse": ("csr", "csc") if self._sparse else False}
+
+    @property
+    def _sparse(self) -> bool:
+        """Whether the kernel takes sparse data."""
+        if isinstance(self.kernel, str):
+            return self.kernel not in ("laplacian", "chi2", "precomputed")
+        return getattr(self.kernel, "sparse", True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel == "chi2"
+        return tags
+
+    def plot_scores(self, ax: Any = None) -> Any:
+        """Plot the mean scores of cross-validation over C, and over gamma if there are several.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from cutplane.estimators.kernel_grid import plot_scores
+
+        return plot_scores(self, ax)
+
+
+def expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the coefficients of all examples, one column for each problem, and the intercepts."""
+    size = 1 + max(int(part.examples.max()) for part in parts)
+    coefficients, intercepts = np.zeros((size, len(parts))), np.zeros(len(parts))
+    for k, (part, x) in enumerate(zip(parts, vectors, strict=True)):
+        coefficients[part.examples, k], intercepts[k] = part.coefficients(x)
+    return coefficients, intercepts

@@ -1,0 +1,165 @@
+"""C and gamma chosen by cross-validation, where solutions seed one another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from cutplane.estimators.base import ascending
+from cutplane.estimators.kernel_formulation import number_of
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.base import Kernel
+from cutplane.kernels.risk import KernelRisk
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.estimators.kernel import KernelEstimator, Part
+
+
+class Choice(NamedTuple):
+    """A weight and a kernel."""
+
+    C: float
+    gamma: float | None
+    make: Callable[[Any], Kernel]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A function that is known at the examples of a fold."""
+
+    values: Array
+
+    def decision_function(self, Z: Any) -> Array:
+        """Return the values."""
+        return self.values
+
+
+def choose(model: KernelEstimator, X: Any, y: Array, weights: Array | None) -> Choice:
+    """Return C and gamma, those with the best mean score if there are several; set ``scores_`` then."""
+    several = np.ndim(model.gamma) > 0
+    takes_gamma = (
+        model.kernel in ("rbf", "poly", "laplacian", "chi2") if isinstance(model.kernel, str) else False
+    )
+    if several and not takes_gamma:
+        raise InvalidInputError(f"The kernel {model.kernel!r} has no gamma to choose; give a single one.")
+    gammas = ascending("gamma", model.gamma, np.ones(1)) if several else [model.gamma]
+    gammas = [number_of(gamma, X) if takes_gamma else gamma for gamma in gammas]
+
+    def choice(C: float, gamma: Any) -> Choice:
+        return Choice(C, gamma if takes_gamma else None, lambda X: model._make_kernel(X, gamma))
+
+    if not several and np.ndim(model.C) == 0:
+        return choice(model.C, gammas[0])
+    Cs = ascending("C", np.atleast_1d(model.C), np.ones(1))
+    folds: Any = check_cv(model.cv, y, classifier=is_classifier(model))
+    splits = list(folds.split(X, y))
+    scores = np.zeros((len(Cs), len(gammas), len(splits)))
+    starts: list[Any] = [None] * len(splits)
+    for j, gamma in enumerate(gammas):
+        kernel = model._make_kernel(X, gamma)
+        whole = None
+        if model.n_basis is None:
+            anything = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+            whole = KernelRisk(
+                X, anything, model._loss(), kernel, bool(model.fit_intercept), cache_bytes=model.cache_bytes
+            )
+        for k, (train, test) in enumerate(splits):
+            fold = _Fold(model, X, y, weights, train, test, kernel, whole)
+            seeds = starts[k] if starts[k] is not None else fold.from_neighbour(starts, splits, k)
+            for i, C in enumerate(Cs):
+                seeds, scores[i, j, k] = fold.score(float(C), seeds)
+                if i == 0:
+                    starts[k] = seeds
+    model.scores_, model.Cs_, model.gammas_ = scores, Cs, np.array(gammas)
+    i, j = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
+    return choice(float(Cs[i]), gammas[j])
+
+
+class _Fold:
+    """The problems on one training part, and the score on its test part."""
+
+    def __init__(
+        self,
+        model: KernelEstimator,
+        X: Any,
+        y: Array,
+        weights: Array | None,
+        train: Array,
+        test: Array,
+        kernel: Kernel,
+        whole: KernelRisk | None,
+    ) -> None:
+        self.model = copy.copy(model)
+        self.y, self.weights = y[test], None if weights is None else weights[test]
+        some = None if weights is None else weights[train]
+        risk = None
+        if whole is not None:
+            risk = whole.restricted(train)
+        self.parts: list[Part] = self.model._parts(kernel, kernel.restrict(X, train), y[train], some, risk)
+        if whole is not None:
+            self.cross = whole.gram.block(test, train)
+        else:
+            basis = self.parts[0].examples
+            self.cross = kernel.cross(X[test], kernel.select(X[train], basis))
+        self.scorer: Any = check_scoring(model, scoring=model.scoring)
+
+    def from_neighbour(self, starts: list[Any], splits: list[Any], k: int) -> Any:
+        """Return the coefficients of the fold before, for the examples that both have."""
+        whole = self.model.n_basis is None and all(
+            part.examples.size == len(splits[k][0]) for part in self.parts
+        )
+        if k == 0 or starts[k - 1] is None or not whole:
+            return [None] * len(self.parts)
+        before, now = splits[k - 1][0], splits[k][0]
+        seeds = []
+        for x in starts[k - 1]:
+            every = np.zeros(1 + max(int(before.max()), int(now.max())))
+            every[before] = x[: before.size]
+            seeds.append(np.append(every[now], x[before.size :]))
+        return seeds
+
+    def score(self, C: float, seeds: Any) -> tuple[list[Array], float]:
+        """Solve from these vectors; return the solutions and the score."""
+        model = self.model
+        results = [model._solve(part, C, x0) for part, x0 in zip(self.parts, seeds, strict=True)]
+        vectors = [np.asarray(result.x) for result in results]
+        from cutplane.estimators.kernel import expansion
+
+        coefficients, intercepts = expansion(self.parts, vectors)
+        if model.n_basis is not None:
+            coefficients = coefficients[self.parts[0].examples]
+        model.function_ = Known(self.cross[:, : len(coefficients)] @ coefficients + intercepts)
+        known = {} if self.weights is None else {"sample_weight": self.weights}
+        model._examples = lambda X: X
+        return vectors, float(self.scorer(model, self.cross, self.y, **known))
+
+
+def plot_scores(model: Any, ax: Any) -> Any:
+    """Plot the mean scores of a cross-validated model."""
+    if not hasattr(model, "scores_"):
+        raise InvalidInputError(f"{type(model).__name__} has no scores: give several C or gamma, and fit.")
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots()[1]
+    means = model.scores_.mean(axis=2)
+    ax.set_xscale("log")
+    ax.set_xlabel("C")
+    if means.shape[1] == 1:
+        ax.plot(model.Cs_, means[:, 0], marker="o")
+        ax.set_ylabel("mean score")
+        return ax
+    ax.set_yscale("log")
+    ax.set_ylabel("gamma")
+    picture = ax.contourf(model.Cs_, model.gammas_, means.T, levels=12)
+    ax.figure.colorbar(picture, ax=ax, label="mean score")
+    ax.plot([model.C_], [model.gamma_], "w*", markersize=12)
+    return ax

@@ -1,0 +1,103 @@
+"""Kernel machines whose losses have a second derivative, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.losses.base import pieces_of
+from cutplane.pieces.capabilities import Capability, ask, offers, require
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.kernels.risk import KernelRisk
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothForm:
+    """sum_i c_i l(z_i, y_i) + lam/2 a'K a with z = K a + b, for a loss with a second derivative.
+
+    Attributes
+    ----------
+    risk : KernelRisk
+    lam : float
+    """
+
+    risk: KernelRisk
+    lam: float
+
+    @property
+    def varies(self) -> bool:
+        """Whether the second derivative of the loss is not the same everywhere."""
+        return self.risk.loss.curvature is None
+
+    def slopes(self, z: Array) -> Array:
+        """Return c_i l'(z_i)."""
+        return self.risk.weights * self.risk.loss.derivative(z, self.risk.y)
+
+    def bends(self, z: Array, least: float = 0.0) -> Array:
+        """Return c_i l''(z_i), each at least a share `least` of what it can be."""
+        loss = self.risk.loss
+        bends = np.broadcast_to(loss.second_derivative(z, self.risk.y), z.shape)
+        if least > 0.0:
+            bends = np.maximum(bends, least * min(loss.smoothness, max(1.0, float(bends.max()))))
+        return self.risk.weights * bends
+
+    def multipliers(self, x: Array) -> Array:
+        """Return multipliers of the examples, in the domain of the conjugate, that are next to -lam a / c.
+
+        With an intercept the heavier of their signs is scaled down, so that their weighted sum is zero: zero
+        is in the domain of every loss that has a minimiser.
+        """
+        risk = self.risk
+        a, weights = x[: risk.gram.n], risk.weights
+        u = np.divide(-self.lam * a, weights, out=np.zeros_like(a), where=weights > 0.0)
+        u = into_domain(risk, u)
+        if not risk.intercept:
+            return u
+        parts = weights * u
+        positive, negative = float(parts[parts > 0.0].sum()), -float(parts[parts < 0.0].sum())
+        if abs(positive - negative) <= 1e-14 * (positive + negative):
+            return u
+        ratio = min(positive, negative) / max(positive, negative)
+        return np.where((u > 0.0) == (positive > negative), ratio * u, u)
+
+
+def into_domain(risk: KernelRisk, u: Array) -> Array:
+    """Return multipliers with those outside the domain of the conjugate put back into it."""
+    phi, y = pieces_of(risk.loss), risk.y
+    if phi is None:
+        inside = np.isfinite(risk.loss.conjugate(u, y))
+        return u if inside.all() else np.where(inside, u, _nearest(risk, u))
+    return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
+
+
+def _nearest(risk: KernelRisk, u: Array) -> Array:
+    """Return slopes of the loss, at predictions so large that they are next to the ends of the domain."""
+    near = np.where(u > 0.0, risk.loss.derivative(np.full_like(u, 30.0), risk.y), 0.0)
+    return np.where(u < 0.0, risk.loss.derivative(np.full_like(u, -30.0), risk.y), near)
+
+
+def smooth_form(problem: Declaration, method: str) -> SmoothForm:
+    """Return a kernel machine in numbers; raise `MissingCapabilityError` if the problem has another form."""
+    remedy = "Use Decomposition() or ProximalBundle()."
+    for capability in (Capability.KERNEL_PREDICTOR, Capability.DUAL_CUT):
+        require(problem.risk, capability, method, remedy)
+    risk: Any = problem.risk
+    phi = pieces_of(risk.loss)
+    if not offers(risk.loss, Capability.SECOND_DERIVATIVE) or (phi is not None and phi.jumps.any()):
+        raise MissingCapabilityError(
+            f"{method} needs a loss without kinks, such as SquaredHinge() or Logistic(), got {risk.loss!r}. "
+            f"{remedy}"
+        )
+    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
+    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
+        raise MissingCapabilityError(
+            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
+            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
+        )
+    return SmoothForm(risk, found[1])

@@ -1,0 +1,102 @@
+"""Classes that are the leaves of a tree."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
+
+
+class Hierarchy:
+    """A tree (or several) whose leaves are classes: what mistakes cost there, and weights that are shared.
+
+    A mistake costs as many edges as lie between two classes. The score of a class is the sum of the scores of
+    the nodes on the way to it from the root, <x, sum_v V[v]>, so that classes that are near learn from one
+    another [1]_. Both are parts of an ordinary `MulticlassRisk`: a cost matrix, and a linear image.
+
+    Parameters
+    ----------
+    parents : array_like of int, shape (n_nodes,)
+        The parent of each node, -1 of a root.
+
+    Attributes
+    ----------
+    leaves : ndarray of shape (p,)
+        The nodes that are classes 0, 1, ..., p - 1: those without children, in ascending order.
+    paths : csr_array of shape (p, n_nodes)
+        1 where a node is a class or one of its ancestors. Roots, which all classes of a tree share, are
+        nodes like the others.
+    distances : ndarray of shape (p, p)
+        How many edges lie between two classes; between two trees, as if their roots had one parent.
+
+    Raises
+    ------
+    InvalidInputError
+        If `parents` is no vector of such integers, or parents form a circle.
+
+    References
+    ----------
+    .. [1] L. Cai, T. Hofmann, "Hierarchical document categorization with support vector machines", CIKM 2004,
+       doi:10.1145/1031171.1031186.
+
+    Examples
+    --------
+    Two animals, two plants, one mineral:
+
+    >>> import numpy as np, cutplane as cut
+    >>> tree = cut.structured.Hierarchy([-1, 0, 0, 1, 1, 2, 2, 0])
+    >>> tree.distances.astype(int).tolist()[0]
+    [0, 2, 4, 4, 3]
+    >>> X, y = np.repeat(np.eye(5), 2, axis=0), np.repeat(np.arange(5), 2)
+    >>> risk = cut.MulticlassRisk(X, y, cut.losses.MulticlassHinge(tree.distances)) @ tree.spread(5)
+    >>> result = cut.Problem(risk, cut.L2(1e-2)).solve(tol=1e-6)
+    >>> W = tree.paths @ result.x.reshape(-1, 5)
+    >>> print(round(result.objective, 4), (X @ W.T).argmax(axis=1).tolist())
+    0.1286 [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    """
+
+    def __init__(self, parents: Any):
+        found = np.asarray(parents)
+        n = found.size
+        if found.ndim != 1 or n == 0 or found.dtype.kind not in "iu" or found.min() < -1 or found.max() >= n:
+            raise InvalidInputError(
+                f"parents must be a vector of nodes 0, 1, ..., and -1 for roots, got {parents!r}."
+            )
+        self.parents = read_only(found.astype(np.int64))
+        self.leaves = read_only(np.setdiff1d(np.arange(n), found))
+        rows, nodes = np.arange(self.leaves.size), self.leaves
+        entries: list[Any] = []
+        while nodes.size and len(entries) < n:
+            entries.append((rows, nodes))
+            above = self.parents[nodes]
+            rows, nodes = rows[above >= 0], above[above >= 0]
+        owners, ancestors = (np.concatenate(part) for part in zip(*entries or [(rows, nodes)], strict=True))
+        if nodes.size or np.unique(ancestors).size < n:  # endless, or never on the way from a leaf
+            raise InvalidInputError(f"parents form a circle: {parents!r}.")
+        self.paths = sparse.csr_array((np.ones(owners.size), (owners, ancestors)), (self.leaves.size, n))
+
+    def __repr__(self) -> str:
+        return f"Hierarchy({self.leaves.size} classes, {self.parents.size} nodes)"
+
+    @cached_property
+    def distances(self) -> Array:
+        """How many edges lie between two classes, shape (p, p)."""
+        shared = (self.paths @ self.paths.T).toarray()
+        depths = np.diag(shared)
+        return read_only(depths[:, np.newaxis] + depths - 2.0 * shared)
+
+    def spread(self, n_features: int) -> sparse.csr_array:
+        """Return the matrix of V -> W, the weights of nodes and of classes, both row after row.
+
+        Parameters
+        ----------
+        n_features : int
+            The columns of W; with an intercept, one more than X has.
+        """
+        return sparse.csr_array(sparse.kron(self.paths, sparse.eye_array(n_features)))

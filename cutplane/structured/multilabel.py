@@ -1,0 +1,217 @@
+"""The max-margin risk of sets of labels."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.risks.examples import describe
+from cutplane.structured.graphs import Graphs, as_edges
+from cutplane.structured.pairwise import PairwiseRisk
+from cutplane.structured.risk import Decoder
+from cutplane.structured.sequences import LabelLoss, as_csr_or_dense
+
+_MOST = 1 << 16
+"""Sets of labels that are enumerated; from then on `GraphicalModel.map` is faster."""
+_ROOM = 1 << 22
+"""Scores of sets that are computed together: 32 MiB."""
+
+
+class MultilabelRisk(PairwiseRisk):
+    """The mean over m examples of the largest violation of a margin, for sets of labels.
+
+    The vector w holds a row of weights for each of L labels, W, and a weight for each pair of labels, V. A
+    set s, a vector of zeros and ones, scores [1]_
+
+        F_w(x, s) = sum_u s_u <x, W[u]> + sum_{(u, v)} V[u, v] s_u s_v,
+
+    and with the loss D, how many entries are wrong, the risk is
+
+        f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
+
+    Without pairs it is the sum over the labels of their mean hinge losses.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (m, n)
+    Y : array_like of shape (m, L)
+        Zeros and ones: whether an example has a label.
+    pairs : "all", or array_like of int, shape (n_pairs, 2), default ()
+        The pairs of labels that have a weight.
+    loss : {"hamming", "share"}, default "hamming"
+        How many labels of an example are wrong, or what share of them.
+    decoder : {"exact", "outer", "inner"}, default "exact"
+        What is done where pairs form cycles, as in `GraphRisk`. "exact" compares all sets of up to 16 labels.
+    intercept : bool, default True
+        Whether the scores are <x, W[u]> + b_u. W then has a last column, b; X is not copied.
+    sample_weight : array_like of shape (m,), optional
+        Weights >= 0 of the examples, by default 1 each.
+    normalize : bool, default True
+        Whether the weights c are divided by their sum.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of W.
+    pairs : ndarray of shape (n_pairs, 2)
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit, an entry is not finite, Y holds something else, a pair is wrong or occurs
+        twice, or a weight is negative.
+
+    References
+    ----------
+    .. [1] T. Finley, T. Joachims, "Training structural SVMs when exact inference is intractable", ICML 2008,
+       doi:10.1145/1390156.1390195.
+
+    Examples
+    --------
+    Two labels that exclude each other:
+
+    >>> import numpy as np, cutplane as cut
+    >>> X, Y = np.array([[1.0], [-1.0], [0.2]]), [[1, 0], [0, 1], [1, 0]]
+    >>> risk = cut.structured.MultilabelRisk(X, Y, pairs="all")
+    >>> risk
+    MultilabelRisk(3 x 1 dense float64, 2 labels, 1 pairs)
+    >>> result = cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6)
+    >>> print(round(result.objective, 4), cut.structured.best_sets(result.x, X, risk.pairs).tolist())
+    0.3222 [[1, 0], [0, 1], [1, 0]]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Any,
+        pairs: Any = (),
+        loss: LabelLoss = "hamming",
+        decoder: Decoder = "exact",
+        intercept: bool = True,
+        sample_weight: Any = None,
+        normalize: bool = True,
+    ):
+        self.X = as_csr_or_dense(X)
+        Y, m = np.asarray(Y), self.X.shape[0]
+        if Y.ndim != 2 or Y.shape[0] != m or Y.shape[1] < 1 or Y.dtype.kind not in "biuf":
+            raise InvalidInputError(
+                f"Y must have shape ({m}, n_labels), a row for each row of X, got {Y.shape} of {Y.dtype}."
+            )
+        if not np.isin(Y, (0, 1)).all():
+            wrong = tuple(np.argwhere(~np.isin(Y, (0, 1)))[0].tolist())
+            raise InvalidInputError(f"Y must hold zeros and ones, but Y[{wrong}] is {Y[wrong]}.")
+        L = Y.shape[1]
+        listed = list(combinations(range(L), 2)) if isinstance(pairs, str) and pairs == "all" else pairs
+        self.pairs, self.intercept = as_edges(listed, L, "pairs"), bool(intercept)
+        self.shape = L, self.X.shape[1] + self.intercept
+        self.dim = L * self.shape[1] + len(self.pairs)
+        edges = (self.pairs + L * np.arange(m)[:, np.newaxis, np.newaxis]).reshape(-1, 2)
+        starts = L * np.arange(m + 1), len(self.pairs) * np.arange(m + 1)
+        graphs = Graphs(Y.astype(np.int64).ravel(), starts[0], edges, starts[1], 2)
+        self._set(graphs, loss, decoder, sample_weight, normalize)
+        compared = decoder == "exact" and not graphs.forests.all() and 2**L <= _MOST
+        self._sets = _all_sets(L) if compared else None
+        rows = np.asarray(abs(self.X).sum(axis=1)).ravel() + self.intercept
+        self._size = L * float(self.weights @ rows), len(self.pairs) * float(self.weights.sum())
+
+    def __repr__(self) -> str:
+        decoder = "" if self.decoder == "exact" else f", {self.decoder} decoder"
+        return f"MultilabelRisk({describe(self.X)}, {self.shape[0]} labels, {len(self.pairs)} pairs{decoder})"
+
+    def cancelled(self, z: Array) -> float:
+        """Return a bound of the size of the scores, of which only differences are left."""
+        W, V = self._split(z)
+        return float(np.abs(W).max()) * self._size[0] + float(np.abs(V).max(initial=0.0)) * self._size[1]
+
+    def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
+        """Return those of the labels of the examples low <= i < high, and the only table of each pair."""
+        W, V = self._split(w)
+        own = self.X[low:high] @ W[:, : self.X.shape[1]].T
+        unaries, pairs = np.zeros((own.size, 2)), np.zeros((V.size, 2, 2))
+        unaries[:, 1] = (own + W[:, -1] if self.intercept else own).ravel()
+        pairs[:, 1, 1] = V
+        return unaries, pairs
+
+    def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
+        """Return the sum of features for factors of the shapes of all scores."""
+        own, L = nodes[:, 1].reshape(high - low, -1), self.shape[0]
+        of_pairs = edges[:, 1, 1].reshape(high - low, -1).sum(axis=0)
+        rows = np.empty(self.shape)
+        rows[:, : self.X.shape[1]] = (self.X[low:high].T @ own).T.reshape(L, -1)
+        if self.intercept:
+            rows[:, -1] = own.sum(axis=0)
+        return np.concatenate([rows.ravel(), of_pairs])
+
+    def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
+        """Return sets of largest score; where few, all are compared."""
+        if self._sets is None:
+            return super().labellings(unaries, pairs, low, high)
+        return self._compared(unaries, pairs)
+
+    def _compared(self, unaries: Array, pairs: Array) -> Array:
+        sets: Any = self._sets
+        a, b = self.pairs.T
+        own = (unaries[:, 1] - unaries[:, 0]).reshape(-1, self.shape[0])
+        of_pairs = (sets[:, a] * sets[:, b]) @ pairs[:, 1, 1]
+        height = max(1, _ROOM // len(sets))
+        best = [
+            np.argmax(own[i : i + height] @ sets.T + of_pairs, axis=1) for i in range(0, len(own), height)
+        ]
+        return sets[np.concatenate(best)].ravel().astype(np.int64)
+
+    def _split(self, w: Array) -> tuple[Array, Array]:
+        size = self.shape[0] * self.shape[1]
+        return w[:size].reshape(self.shape), w[size:]
+
+
+def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", intercept: bool = True) -> Array:
+    """Return the sets of labels with the largest scores.
+
+    Parameters
+    ----------
+    w : array_like of shape (dim,)
+        As `MultilabelRisk` has them.
+    X : ndarray or sparse array of shape (m, n)
+    pairs : array_like of int, shape (n_pairs, 2), default ()
+        The pairs of labels that have a weight; `MultilabelRisk.pairs`.
+    decoder : {"exact", "outer", "inner"}, default "exact"
+        An outer decoder, whose answers are no sets, is replaced by an exact one.
+    intercept : bool, default True
+
+    Returns
+    -------
+    ndarray of int, shape (m, L)
+        Zeros and ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.structured import best_sets
+    >>> best_sets([1.0, -1.0, -3.0], np.array([[1.0], [-1.0]]), [[0, 1]], intercept=False).tolist()
+    [[1, 0], [0, 1]]
+    """
+    w, X, count = as_vector("w", w), as_csr_or_dense(X), len(pairs)
+    m, width = X.shape[0], X.shape[1] + bool(intercept)
+    L = (w.size - count) // width
+    if L < 1 or L * width + count != w.size:
+        raise InvalidInputError(
+            f"w has {w.size} entries, which is no L {width} + {count} for L labels and {count} pairs."
+        )
+    kind = "inner" if decoder == "inner" else "exact"
+    risk = MultilabelRisk(X, np.zeros((m, L), dtype=np.int64), pairs, "hamming", kind, intercept)
+    parts = [risk.labellings(*risk.scores(w, *chunk), *chunk) for chunk in risk.graphs.chunks]
+    return np.concatenate(parts).reshape(m, -1)
+
+
+def _all_sets(n_labels: int) -> Array:
+    """Return all vectors of zeros and ones, shape (2^L, L)."""
+    return ((np.arange(2**n_labels)[:, np.newaxis] >> np.arange(n_labels)) & 1).astype(np.float64)

@@ -1,0 +1,220 @@
+"""Max-margin risks of labelled graphs, whatever the scores of nodes and edges are linear functions of."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.validation import Array
+from cutplane.risks.examples import as_weights
+from cutplane.runtime.threads import run_chunks
+from cutplane.structured.example_sum import ExampleSum
+from cutplane.structured.features import Factors
+from cutplane.structured.graphs import Graphs
+from cutplane.structured.mixture import unpack
+from cutplane.structured.risk import Decoder
+from cutplane.structured.sequences import as_costs
+
+if TYPE_CHECKING:
+    from cutplane.structured.relaxation import BestMarginals
+
+_CLOSED = 1e-9
+"""The gap of an exact labelling, relative to its energy: what `map` can prove."""
+
+
+class PairwiseRisk(ExampleSum):
+    """f(w) = sum_i c_i max_y [D(y_i, y) + F_w(i, y) - F_w(i, y_i)] over labellings y of graphs.
+
+    F_w adds up scores of nodes and edges, which are linear in w. A subclass gives these scores, and the sum
+    of the features that belong to them. Forests are decoded by compiled dynamic programming, other graphs by
+    `GraphicalModel.map`, or its linear programme.
+
+    Attributes
+    ----------
+    graphs : Graphs
+    """
+
+    black_box = False
+    graphs: Graphs
+
+    def _set(self, graphs: Graphs, loss: Any, decoder: Any, sample_weight: Any, normalize: bool) -> None:
+        """Set what all such risks have."""
+        if decoder not in get_args(Decoder):
+            raise InvalidInputError(f"decoder must be one of {get_args(Decoder)}, got {decoder!r}.")
+        self.graphs, self.loss, self.decoder = graphs, loss, decoder
+        self.n_examples = len(graphs)
+        self.weights = as_weights(sample_weight, len(graphs), normalize)
+        self.costs = as_costs(loss, np.diff(graphs.starts))
+        whole = graphs.forests.all()
+        self.exact = bool(decoder != "inner" or whole)
+        self.relaxed = bool(decoder == "outer" and not whole)
+        self._marginals: dict[Any, BestMarginals] = {}
+
+    @abstractmethod
+    def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
+        """Return those of the graphs low <= i < high: nodes x states, and edges x states x states.
+
+        Edges may take turns with fewer tables. The arrays may be written to.
+        """
+
+    @abstractmethod
+    def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
+        """Return the sum of features, shape (dim,), for factors of the shapes of all scores."""
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Block steps and their cuts, if marginals take the place of labellings."""
+        return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
+
+    @property
+    def infima(self) -> Array:
+        """0, the score of the true labellings; shape (1,)."""
+        return np.zeros(1)
+
+    def oracle(self, x: Array) -> tuple[float, Array]:
+        """Return the value and a subgradient at `x`: all graphs are decoded."""
+        chunks = self.graphs.chunks
+        if self.graphs.forests.all():
+            parts = run_chunks(lambda chunk: self._part(x, *chunk), chunks)
+        else:  # linear programmes go from one graph to the next
+            parts = [self._part(x, *chunk) for chunk in chunks]
+        return sum(value for value, _ in parts), np.sum([slope for _, slope in parts], axis=0)
+
+    def decode(self, w: Array, i: int) -> Array:
+        """Return a labelling of graph i that attains the maximum, shape (n_nodes,)."""
+        unaries, pairs = self._augmented(w, i, i + 1)
+        return self.labellings(unaries, pairs, i, i + 1)
+
+    def piece(self, i: int, y: Array) -> tuple[Factors, float]:
+        """Return the slope and the offset that labelling y of graph i contributes."""
+        factors = self.weights[i : i + 1]
+        slope = self._differences(y, factors, i, i + 1)
+        indices = np.flatnonzero(slope)
+        wrong = np.count_nonzero(y != self.graphs.labels[self.graphs.nodes_of(i, i + 1)])
+        return Factors(indices, slope[indices]), float(factors[0] * self.costs[i] * wrong)
+
+    def from_numbers(self, i: int, numbers: Array) -> Array:
+        """Return a labelling, checked."""
+        if ((numbers < 0) | (numbers >= self.graphs.n_states) | (numbers % 1.0 != 0.0)).any():
+            raise OracleError(f"A labelling holds a label that is none of 0 to {self.graphs.n_states - 1}.")
+        return numbers.astype(np.int64)
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""
+        graphs, offset, slope = self.graphs, 0.0, np.zeros(self.dim)
+        for there, shares, places, numbers in unpack(u, np.diff(graphs.starts)):
+            factors, found = np.zeros(len(graphs)), graphs.labels.copy()
+            factors[there] = self.weights[there] * shares
+            found[places] = self.from_numbers(0, numbers)
+            wrong = np.add.reduceat(found != graphs.labels, graphs.starts[:-1], dtype=np.int64)
+            offset += float(factors @ (self.costs * wrong))
+            for low, high in graphs.chunks:
+                slope += self._differences(found[graphs.nodes_of(low, high)], factors[low:high], low, high)
+        return slope[np.newaxis], np.array([offset])
+
+    def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
+        """Return labellings of largest score of the graphs low <= i < high; `unaries` is overwritten."""
+        from cutplane.structured.graph_passes import best_labellings
+
+        graphs = self.graphs
+        found = np.zeros(len(unaries), dtype=np.int64)
+        loose = np.flatnonzero(~graphs.forests[low:high]) + low
+        for i in loose.tolist():
+            nodes, edges = (slice(part.start - begin, part.stop - begin) for part, begin in (
+                (graphs.nodes_of(i, i + 1), int(graphs.starts[low])),
+                (graphs.edges_of(i, i + 1), int(graphs.edge_starts[low])),
+            ))  # fmt: skip
+            found[nodes] = self._mapped(unaries[nodes], _tables(pairs, edges), i)
+        if loose.size < high - low:
+            choices = np.empty(unaries.shape, dtype=np.int32)
+            best_labellings(
+                graphs.starts, graphs.edges_of(low, high).start, graphs.edges, *graphs.walk, graphs.forests,
+                low, high, unaries, pairs, choices, found,
+            )  # fmt: skip
+        return found
+
+    def _mapped(self, unaries: Array, pairs: Array, i: int) -> Array:
+        """Return the labelling of a graph with cycles that `map` finds."""
+        from cutplane.graphical.model import GraphicalModel
+
+        model = GraphicalModel.pairwise(-unaries, self.graphs.ends(i, i + 1), -pairs)
+        result = model.map(tol=_CLOSED, tighten=self.decoder == "exact")
+        if result.labelling is None or (self.decoder == "exact" and result.status != "OPTIMAL"):
+            raise OracleError(
+                f"The best labelling of graph {i} was not found: {result.status}, {result.reason}. Pass "
+                'decoder="outer", which relaxes graphs with cycles, or "inner".'
+            )
+        return result.labelling
+
+    def _augmented(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
+        """Return the scores of graphs, the loss added."""
+        graphs = self.graphs
+        unaries, pairs = self.scores(w, low, high)
+        truth = graphs.labels[graphs.nodes_of(low, high)]
+        costs, _ = graphs.over_nodes(low, high, self.costs[low:high])
+        unaries += costs[:, np.newaxis]
+        unaries[np.arange(truth.size), truth] -= costs
+        return unaries, pairs
+
+    def _part(self, w: Array, low: int, high: int) -> tuple[float, Array]:
+        """Return what the graphs low <= i < high contribute to the value and to the slope."""
+        graphs, weights = self.graphs, self.weights[low:high]
+        unaries, pairs = self._augmented(w, low, high)
+        if self.relaxed:
+            return self._relaxed_part(unaries, pairs, low, high)
+        found = self.labellings(unaries.copy(), pairs, low, high)
+        truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
+        here, tables = np.arange(truth.size), np.arange(len(ends)) % max(1, len(pairs))
+        gains = unaries[here, found] - unaries[here, truth]
+        of_pairs = pairs[tables, *found[ends].T] - pairs[tables, *truth[ends].T]
+        violations = graphs.sums(low, high, gains, of_pairs)
+        factors = np.where(violations > 0.0, weights, 0.0)
+        return float(factors @ violations), self._differences(found, factors, low, high)
+
+    def _relaxed_part(self, unaries: Array, pairs: Array, low: int, high: int) -> tuple[float, Array]:
+        """Return the same for marginals in the place of labellings."""
+        from cutplane.structured.relaxation import BestMarginals
+
+        graphs, S = self.graphs, self.graphs.n_states
+        pairs = _tables(pairs, slice(0, graphs.edges_of(low, high).stop - graphs.edges_of(low, high).start))
+        of_nodes, of_edges = np.empty(unaries.shape), np.empty(pairs.shape)
+        for i in range(low, high):
+            ends = graphs.ends(i, i + 1)
+            nodes = slice(*(graphs.starts[i : i + 2] - graphs.starts[low]).tolist())
+            edges = slice(*(graphs.edge_starts[i : i + 2] - graphs.edge_starts[low]).tolist())
+            key = nodes.stop - nodes.start, ends.tobytes()
+            if key not in self._marginals:
+                self._marginals[key] = BestMarginals(key[0], S, ends)
+            of_nodes[nodes], of_edges[edges] = self._marginals[key](unaries[nodes], pairs[edges])
+        truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
+        of_nodes[np.arange(truth.size), truth] -= 1.0
+        of_edges[np.arange(len(ends)), *truth[ends].T] -= 1.0
+        gains, of_pairs = (of_nodes * unaries).sum(axis=1), (of_edges * pairs).sum(axis=(1, 2))
+        violations = graphs.sums(low, high, gains, of_pairs)
+        factors = np.where(violations > 0.0, self.weights[low:high], 0.0)
+        by_node, by_edge = graphs.over_nodes(low, high, factors)
+        of_nodes *= by_node[:, np.newaxis]
+        of_edges *= by_edge[:, np.newaxis, np.newaxis]
+        return float(factors @ violations), self.features(of_nodes, of_edges, low, high)
+
+    def _differences(self, found: Array, factors: Array, low: int, high: int) -> Array:
+        """Return the features of labellings less those of the true ones, times a factor for each graph."""
+        graphs, S = self.graphs, self.graphs.n_states
+        truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
+        by_node, by_edge = graphs.over_nodes(low, high, factors)
+        of_nodes, of_edges = np.zeros((truth.size, S)), np.zeros((len(ends), S, S))
+        for labels, sign in ((found, 1.0), (truth, -1.0)):
+            of_nodes[np.arange(truth.size), labels] += sign * by_node
+            of_edges[np.arange(len(ends)), *labels[ends].T] += sign * by_edge
+        return self.features(of_nodes, of_edges, low, high)
+
+
+def _tables(pairs: Array, edges: slice) -> Array:
+    """Return a table of each of these edges, which take turns with the tables there are."""
+    if len(pairs) == 0:
+        return pairs
+    return pairs[np.arange(edges.start, edges.stop) % len(pairs)]
