@@ -71,10 +71,30 @@ class Problem(Declaration):
     def __repr__(self) -> str:
         return f"Problem({self.risk!r}, {self.regularizer!r}, {self.feasible_set!r})"
 
+    def formula(self) -> str:
+        r"""Return the problem in LaTeX: what the pieces say of themselves, by name where they say nothing.
+
+        Examples
+        --------
+        >>> import numpy as np, cutplane as cut
+        >>> print(cut.Problem(cut.LinearObjective(np.ones(3)), cut.L2(0.1), cut.Box(-1, 1)).formula())
+        \min_{x \in \mathbb{R}^{3}} \; \langle c, x\rangle + \frac{0.1}{2} \lVert x \rVert_2^2
+        \quad \text{subject to} \quad -1 \le x \le 1
+        """
+        terms = [self.risk.formula(), self.regularizer.formula() if self.regularizer.lam > 0.0 else ""]
+        inside = self.feasible_set.formula()
+        where = rf" \quad \text{{subject to}} \quad {inside}" if inside else ""
+        return rf"\min_{{x \in \mathbb{{R}}^{{{self.dim}}}}} \; {' + '.join(filter(None, terms))}{where}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.formula()}$"
+
     def _repr_html_(self) -> str:
+        import html
+
         from cutplane.pieces.html import table
 
-        return table(
+        return f"<p>{html.escape(self._repr_latex_())}</p>" + table(
             {
                 "minimise": "f(x) + g(x) subject to x in X",
                 "f, the risk": self.risk,

@@ -146,7 +146,7 @@ class BaseResult:
         return "\n".join([type(self).__name__, *lines])
 
     def _repr_html_(self) -> str:
-        return table(self._shown())
+        return table(self._shown()) + self.history.sparkline
 
 
 @dataclass(frozen=True)

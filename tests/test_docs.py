@@ -15,11 +15,12 @@ from cutplane import exceptions
 GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 
 
-PAGES = ["extend.rst", "decomposition.rst", "ranking_and_measures.rst", "structured.rst"]
+PAGES = ["extend.rst", "decomposition.rst", "explorer.rst", "ranking_and_measures.rst", "structured.rst"]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_shows_is_what_happens(page):
+def test_what_a_page_shows_is_what_happens(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     failed, attempted = doctest.testfile(str(GUIDE / page), module_relative=False)
     assert attempted
     assert not failed

@@ -17,6 +17,7 @@ from cutplane.engine.slopes import dense
 from cutplane.engine.solutions import average
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
@@ -46,6 +47,16 @@ class Verification:
     upper_bound: float
     n_checked: int
     problems: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return table(
+            {
+                "valid": "yes" if self.valid else "NO: " + "; ".join(self.problems),
+                "lower bound, recomputed": f"{self.lower_bound:.10g}",
+                "upper bound, recomputed": f"{self.upper_bound:.10g}",
+                "rows asked for again": self.n_checked,
+            }
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +135,17 @@ class Certificate:
         return (
             f"Certificate({self.lower_bound:.8g} <= optimum <= {self.upper_bound:.8g}, "
             f"{used} of {len(self.offsets)} cuts in use)"
+        )
+
+    def _repr_html_(self) -> str:
+        return table(
+            {
+                "proven": f"{self.lower_bound:.10g} <= optimum <= {self.upper_bound:.10g}",
+                "rows": f"{len(self.offsets)}, of which {int((self.blocks < 0).sum())} half-spaces",
+                "rows in use": int((self.multipliers > 0.0).sum()),
+                "query points": len(self.points),
+                "to recompute both bounds": "certificate.verify()",
+            }
         )
 
     def verify(self, problem: Declaration | None = None) -> Verification:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import MissingExtraError
+from cutplane.pieces.html import sparkline
 from cutplane.pieces.validation import Array
 from cutplane.runtime.extras import require_extra
 
@@ -123,8 +124,13 @@ class History:
             f"upper {last.upper_bound:.6g}, gap {last.gap:.2g})"
         )
 
+    @property
+    def sparkline(self) -> str:
+        """The relative gap over the iterations, as a small inline SVG chart."""
+        return sparkline([record.gap for record in self._records], "relative gap over the iterations")
+
     def _repr_html_(self) -> str | None:
         try:
-            return self.to_frame().to_html(max_rows=60)
+            return self.sparkline + self.to_frame().to_html(max_rows=60)
         except MissingExtraError:
             return None

@@ -12,6 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses.pieces import Pieces
 from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.latex import word
 from cutplane.pieces.validation import Array, as_signs, as_vector
 
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
@@ -111,6 +112,10 @@ class ScalarLoss:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX; by default its name."""
+        return rf"{word(type(self).__name__)}({t},\, {y})"
 
     def outline(self) -> Pieces | None:
         """Return phi; None if the loss is not piecewise quadratic."""

@@ -24,6 +24,10 @@ class Hinge(MarginLoss):
     (0.75, -1.0)
     """
 
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\max(0,\, 1 - {y} {t})"
+
     def outline(self) -> Pieces:
         """Return max(0, 1 - s)."""
         return Pieces(knots=[1.0], slopes=[-1.0, 0.0])
@@ -39,6 +43,10 @@ class SquaredHinge(MarginLoss):
     >>> float(SquaredHinge().value(-1.0, 1.0)), float(SquaredHinge().derivative(-1.0, 1.0))
     (4.0, -4.0)
     """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\max(0,\, 1 - {y} {t})^2"
 
     def outline(self) -> Pieces:
         """Return max(0, 1 - s)^2."""
@@ -75,6 +83,10 @@ class Logistic(MarginLoss):
     """
 
     smoothness = 0.25
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\ln(1 + e^{{-{y} {t}}})"
 
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y)."""
@@ -120,6 +132,10 @@ class Exponential(MarginLoss):
     >>> float(Exponential().value(0.0, -1.0)), float(Exponential().derivative(0.0, -1.0))
     (1.0, 1.0)
     """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"e^{{-{y} {t}}}"
 
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y)."""

@@ -11,6 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.elementary import exp, x_log_x
 from cutplane.losses.pieces import Pieces
+from cutplane.pieces.latex import number
 from cutplane.pieces.validation import Array, as_nonnegative, as_positive, as_scalar, as_vector
 
 
@@ -24,6 +25,10 @@ class Squared(ScalarLoss):
     >>> float(Squared().value(3.0, 1.0)), float(Squared().derivative(3.0, 1.0))
     (2.0, 2.0)
     """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\tfrac12 ({t} - {y})^2"
 
     def outline(self) -> Pieces:
         """Return s^2 / 2."""
@@ -40,6 +45,10 @@ class Absolute(ScalarLoss):
     >>> float(Absolute().value(3.0, 1.0)), float(Absolute().derivative(0.0, 1.0))
     (2.0, -1.0)
     """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"|{t} - {y}|"
 
     def outline(self) -> Pieces:
         """Return |s|."""
@@ -68,6 +77,10 @@ class Quantile(ScalarLoss):
     """
 
     tau: float = 0.5
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\max({number(self.tau)} ({y} - {t}),\, {number(1.0 - self.tau)} ({t} - {y}))"
 
     def __post_init__(self) -> None:
         tau = as_scalar("Quantile.tau", self.tau, low=0.0, high=1.0, low_open=True, high_open=True)
@@ -103,6 +116,10 @@ class EpsilonInsensitive(ScalarLoss):
 
     epsilon: float = 0.1
 
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\max(0,\, |{t} - {y}| - {number(self.epsilon)})"
+
     def __post_init__(self) -> None:
         epsilon = as_nonnegative("EpsilonInsensitive.epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", epsilon)
@@ -137,6 +154,10 @@ class SquaredEpsilonInsensitive(ScalarLoss):
     """
 
     epsilon: float = 0.1
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\max(0,\, |{t} - {y}| - {number(self.epsilon)})^2"
 
     def __post_init__(self) -> None:
         name = "SquaredEpsilonInsensitive.epsilon"
@@ -194,6 +215,10 @@ class Poisson(ScalarLoss):
     >>> float(Poisson().value(0.0, 2.0)), float(Poisson().derivative(0.0, 2.0))
     (1.0, -1.0)
     """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        """Return l(t, y) in LaTeX."""
+        return rf"\left(e^{{{t}}} - {y} {t}\right)"
 
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y); inf for t above 709."""

@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 
 def table(facts: Mapping[str, Any]) -> str:
     """Return a two-column table: a name and a value per row."""
@@ -28,3 +30,24 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
 
     head = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<table>{head}{line('th', header)}{''.join(line('td', row) for row in rows)}</table>"
+
+
+def sparkline(values: Any, label: str, floor: float = 1e-16) -> str:
+    """Return a small chart of positive numbers on a logarithmic scale, as inline SVG; "" for fewer than two.
+
+    Numbers that are not finite are left out.
+    """
+    heights = np.log10(np.maximum(np.asarray(values, dtype=np.float64), floor))
+    known = np.flatnonzero(np.isfinite(heights))
+    if known.size < 2:
+        return ""
+    low, high = heights[known].min(), heights[known].max()
+    x = 2.0 + 196.0 * (known - known[0]) / (known[-1] - known[0])
+    y = 2.0 + 36.0 * (high - heights[known]) / ((high - low) or 1.0)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    said = f"{label}: from {10.0 ** heights[known[0]]:.2g} to {10.0 ** heights[known[-1]]:.2g}"
+    return (
+        f'<svg role="img" aria-label="{html.escape(said, quote=True)}" width="200" height="40">'
+        f"<title>{html.escape(said)}</title>"
+        f'<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
+    )

@@ -13,6 +13,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.forms import DiagonalQuadratic, SeparableForm
+from cutplane.pieces.latex import times, word
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.sets.box import box_corner
@@ -82,6 +83,10 @@ class Regularizer(ABC):
     @abstractmethod
     def value(self, x: Array) -> float:
         """Return g(x), `lam` included; inf outside the domain."""
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX; by default its weight and its name."""
+        return times(self.lam, rf"{word(type(self).__name__)}({x})")
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if this regularizer does not fit vectors of dimension `dim`."""

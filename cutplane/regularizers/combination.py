@@ -203,6 +203,10 @@ class RegularizerSum(Combination):
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.summands))
 
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        return " + ".join(filter(None, (term.formula(x) for term in self.summands)))
+
     @cached_property
     def summands(self) -> tuple[Regularizer, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The terms, multiplied by `lam`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.latex import times
 from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import (
@@ -109,6 +110,10 @@ class NegativeEntropy(_Entropy):
 
     __repr__ = short_repr
 
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        return times(self.lam, rf"\textstyle\sum_j {x}_j \ln {x}_j")
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", check_lam(self.lam))
 
@@ -157,6 +162,10 @@ class RelativeEntropy(_Entropy):
     lam: float = 1.0
 
     __repr__ = short_repr
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        return times(self.lam, rf"\textstyle\sum_j {x}_j \ln \frac{{{x}_j}}{{r_j}}")
 
     def __post_init__(self) -> None:
         reference = as_parameter("RelativeEntropy.reference", self.reference, low=0.0, low_open=True)

@@ -62,6 +62,10 @@ class LinearImage(Regularizer):
     def __repr__(self) -> str:
         return enclosed(self.regularizer) + self._map.shown()
 
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        return self.regularizer.formula(f"D {x}")
+
     @property
     def lam(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The weight of h."""

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
+from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line, PiecewiseLinear
 from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
@@ -56,6 +57,11 @@ class L1(Regularizer):
         set_fields(
             self, lam=check_lam(self.lam), weights=as_optional_vector("L1.weights", self.weights, low=0.0)
         )
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        norm = rf"\lVert {x} \rVert_1" if self.weights is None else rf"\textstyle\sum_j w_j |({x})_j|"
+        return times(self.lam, norm)
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if `weights` do not have shape (dim,)."""

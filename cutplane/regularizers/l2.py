@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.latex import minus, number
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
@@ -65,6 +66,11 @@ class L2(Regularizer):
             raise InvalidInputError(
                 f"L2.centre and L2.weights must agree, got shapes {self.centre.shape}, {self.weights.shape}."
             )
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        inner = rf"\lVert {minus(x, self.centre)} \rVert" + ("_2^2" if self.weights is None else "_W^2")
+        return rf"\frac{{{number(self.lam)}}}{{2}} {inner}"
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if `centre` or `weights` do not have shape (dim,)."""

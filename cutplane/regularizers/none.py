@@ -44,6 +44,10 @@ class NoRegularizer(Regularizer):
             )
         return self
 
+    def formula(self, x: str = "x") -> str:
+        """Return nothing: g is zero."""
+        return ""
+
     def value(self, x: Array) -> float:
         """Return 0."""
         return 0.0

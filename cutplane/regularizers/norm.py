@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.latex import times
 from cutplane.pieces.parameters import set_fields, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import UNBOUNDED, Minimum, Regularizer, check_lam, minimise_linear, minimum
@@ -91,6 +92,10 @@ class LInf(Norm):
 
     def __post_init__(self) -> None:
         set_fields(self, lam=check_lam(self.lam))
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        return times(self.lam, rf"\lVert {x} \rVert_\infty")
 
     def norm(self, x: Array) -> float:
         """Return the largest absolute entry."""

@@ -14,6 +14,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import as_matrix, as_optional_vector, set_fields, short_repr
 from cutplane.pieces.validation import Array
@@ -99,6 +100,12 @@ class QuadraticForm(Regularizer):
                 f"QuadraticForm.Q is not symmetric (by {asymmetry:g}); pass (Q + Q.T) / 2, the same form."
             )
         _ = self._solve
+
+    def formula(self, x: str = "x") -> str:
+        """Return g(x) in LaTeX."""
+        linear = "" if self.c is None else rf" + \langle c, {x}\rangle"
+        form = rf"\tfrac12 {x}^\top Q {x}{linear}"
+        return times(self.lam, form if self.lam == 1.0 else rf"\left({form}\right)")
 
     def with_lam(self, lam: float) -> QuadraticForm:
         """Return the same form with another weight, and the same factor."""

@@ -135,17 +135,19 @@ class Comparison:
         names = [field.name for field in fields(Row) if field.name != "result"]
         return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the gap of every run over time and return the axes (needs the extra ``plot``).
+    def plot(self, ax: Axes | None = None, by: str = "seconds") -> Axes:
+        """Plot the gap of every run and return the axes (needs the extra ``plot``).
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Drawn into; new axes by default.
+        by : {"seconds", "calls", "iterations"}, default "seconds"
+            What the gap is plotted over: time, oracle calls or iterations.
         """
         from cutplane.report.plotting import plot_comparison
 
-        return plot_comparison(self, ax=ax)
+        return plot_comparison(self, ax=ax, by=by)
 
     def _cells(self) -> list[list[str]]:
         return [

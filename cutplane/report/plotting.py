@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.extras import require_extra
 
@@ -20,6 +21,12 @@ _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _MOST_LINES = 100
 _MOST_LABELS = 10
 _SMALLEST = 1e-16
+_OVER = {
+    "seconds": ("elapsed", 1e-6, "seconds"),
+    "calls": ("oracle_calls", 1, "oracle calls"),
+    "iterations": ("iteration", 1, "iterations"),
+}
+"""What a comparison is plotted over: the column of the history, the least number shown, the label."""
 _STYLES = ("-", "--", ":", "-.")
 
 
@@ -135,8 +142,8 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
     return axes
 
 
-def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
-    """Plot the certified relative gap of every run over time, both on logarithmic axes.
+def plot_comparison(comparison: Comparison, ax: Axes | None = None, by: str = "seconds") -> Axes:
+    """Plot the certified relative gap of every run over time, calls or iterations, on logarithmic axes.
 
     With several methods and several backends, the colour tells one and the kind of line the other. A run that
     reached the tolerance ends with a dot, another with a cross; the thin line is the tolerance. Rows that
@@ -147,27 +154,37 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     comparison : Comparison
     ax : matplotlib Axes, optional
         Drawn into; new axes by default.
+    by : {"seconds", "calls", "iterations"}, default "seconds"
+        What the gap is plotted over.
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If `by` is none of these.
     """
+    if by not in _OVER:
+        raise InvalidInputError(f"by must be one of {', '.join(map(repr, _OVER))}, got {by!r}.")
+    column, least, label = _OVER[by]
     axes = as_axes(ax, figsize=(9.0, max(4.5, 0.5 + 0.2 * len(comparison))))
     drawn = 0
     for row, colour, style in zip(comparison.rows, *_looks(comparison), strict=True):
         if row.result is None:
             continue
         history = row.result.history
-        seconds = np.maximum(history.column("elapsed"), 1e-6)
+        spent = np.maximum(history.column(column), least)
         gap = _finite(history.column("gap"))
         known = np.isfinite(gap)
         if not known.any():
             continue
         gap = np.maximum(gap, _SMALLEST)
         drawn += 1
-        axes.plot(seconds[known], gap[known], style, color=colour, drawstyle="steps-post", label=row.label)
+        axes.plot(spent[known], gap[known], style, color=colour, drawstyle="steps-post", label=row.label)
         end = "o" if row.status == "OPTIMAL" else "x"
-        axes.plot(seconds[known][-1], gap[known][-1], end, color=colour, markersize=5)
+        axes.plot(spent[known][-1], gap[known][-1], end, color=colour, markersize=5)
     if drawn:
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -178,7 +195,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
         axes.text(0.5, 0.5, "no run has a certified gap", ha="center", va="center", transform=axes.transAxes)
     if drawn and comparison.tol > 0:
         axes.axhline(comparison.tol, color="black", linewidth=0.6, zorder=0)
-    axes.set_xlabel("seconds")
+    axes.set_xlabel(label)
     axes.set_ylabel("certified relative gap")
     return axes
 

@@ -69,6 +69,10 @@ class AffineRisk(Risk):
     def __repr__(self) -> str:
         return enclosed(self.risk) + (self.map.shown() if self.offset is None else ".shift(b)")
 
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX."""
+        return self.risk.formula(f"A {x}" + ("" if self.offset is None else " + b"))
+
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that h does not offer."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.latex import word
 from cutplane.pieces.linear_maps import Selection, as_linear_map, as_shift, enclosed
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_scalar, as_vector
@@ -89,6 +90,10 @@ class Risk(ABC):
         solution : object, or a sequence of n_blocks, optional
             What the value is attained by, of an inner problem; `Result.primal` averages them.
         """
+
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX; by default its name."""
+        return rf"{word(type(self).__name__)}({x})"
 
     def cancelled(self, z: Any) -> Any:
         """Return the size of terms that cancel in the values at a point: one number, or one for each block.

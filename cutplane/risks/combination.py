@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
@@ -99,6 +100,10 @@ class WeightedSum(Risk):
         parts = (repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
         text = " + ".join(parts)
         return f"({text}).disaggregated()" if self.separate else text
+
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX."""
+        return " + ".join(times(c, risk.formula(x)) for c, risk in self.terms)
 
     def disaggregated(self) -> Self:
         """Return the same sum with a cut for each block of each term."""

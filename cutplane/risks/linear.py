@@ -138,6 +138,14 @@ class LinearRisk(ImagedRisk):
         slow = ", its loss not compiled" if losses is not None and losses.refused else ""
         return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks}{slow})"
 
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX; a_i are the rows of X."""
+        share = r"\frac{1}{m} " if self.normalize else ""
+        weighted = "" if self.sample_weight is None else "c_i "
+        share = share if self.sample_weight is None else ""
+        score = rf"\langle a_i, {x}\rangle" + (" + b" if self.intercept else "")
+        return rf"{share}\sum_{{i=1}}^{{{len(self.y)}}} {weighted}{self.loss.formula(score)}"
+
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss, or this layout, cannot give."""

@@ -84,6 +84,10 @@ class Maximum(Risk):
 
     __mul__ = __rmul__
 
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX."""
+        return r"\max\left\{" + r",\; ".join(part.formula(x) for part in self.parts) + r"\right\}"
+
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """The cvxpy form, if a part has none."""

@@ -56,6 +56,10 @@ class LinearObjective(ImagedRisk):
         """Return <c, x>."""
         return float(self.c @ x)
 
+    def formula(self, x: str = "x") -> str:
+        """Return f(x) in LaTeX."""
+        return rf"\langle c, {x}\rangle"
+
     def values(self, z: float) -> float:
         """Return z."""
         return z

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.latex import word
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Risk
 
@@ -75,6 +76,10 @@ class OracleRisk(Risk):
     def infima(self) -> Array:
         """A lower bound of each block over all x, shape (n_blocks,)."""
         return self._infima
+
+    def formula(self, x: str = "x") -> str:
+        """Return the name of the function, in LaTeX."""
+        return f"{word(self.__name__)}({x})"
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return what the function returns at x, which it cannot change; the engine checks the answer."""

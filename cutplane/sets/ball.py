@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import LinearForm
+from cutplane.pieces.latex import minus, number
 from cutplane.pieces.parameters import as_optional_vector, common_dim, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.sets.base import AnyDimension, beyond_rounding
@@ -72,6 +73,10 @@ class L1Ball(_Ball):
     """
 
     __repr__ = short_repr
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"\lVert {minus(x, self.centre)} \rVert_1 \le {number(self.radius)}"
 
     def violation(self, x: Array) -> float:
         """Return by how much the l1 norm exceeds the radius; 0 if that is rounding."""
@@ -137,6 +142,10 @@ class L2Ball(_Ball):
     """
 
     __repr__ = short_repr
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"\lVert {minus(x, self.centre)} \rVert_2 \le {number(self.radius)}"
 
     def violation(self, x: Array) -> float:
         """Return the distance of x to the ball; 0 if that is rounding."""

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
@@ -167,6 +168,10 @@ class FeasibleSet(ABC):
     @abstractmethod
     def violation(self, x: Array) -> float:
         """Return 0 inside, else how far the worst constraint is violated, in the unit of x."""
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX; by default by the name of X."""
+        return rf"{x} \in {word(type(self).__name__)}"
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
         """Return (lower, upper), each of shape (dim,), if X is exactly {lower <= x <= upper}; else None."""

@@ -12,6 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.forms import LinearForm, bounds_only
+from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import as_parameter, brief, common_dim, set_fields
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.sets.base import AnyDimension, FeasibleSet
@@ -102,6 +103,10 @@ class Box(AnyDimension):
                 "in the direction of -v; intersect it with a bounded set."
             )
         return corner
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"{number(self.lower, 'l')} \le {x} \le {number(self.upper, 'u')}"
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
         """Return (lower, upper)."""

@@ -94,6 +94,10 @@ class Intersection(FeasibleSet):
             *([part.resolve(dim) for part in kind] for kind in (self.simple, self.separators))
         )
 
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return r",\; ".join(filter(None, (part.formula(x) for part in (*self.simple, *self.separators))))
+
     def violation(self, x: Array) -> float:
         """Return the worst violation of a part."""
         return max(part.violation(x) for part in (*self.simple, *self.separators))

@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.forms import LinearForm, bounded_sum, bounds_only
+from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import common_dim, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_positive, as_scalar
 from cutplane.sets.base import AnyDimension
@@ -59,6 +60,10 @@ class NonnegativeBall(AnyDimension):
     def withheld(self) -> tuple[Capability, ...]:
         """The linear form, unless p is 1 or inf."""
         return () if self.p in (1.0, math.inf) else (Capability.LINEAR_FORM,)
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"{x} \ge 0,\; \lVert {x} \rVert_{{{number(self.p)}}} \le {number(self.radius)}"
 
     def violation(self, x: Array) -> float:
         """Return the larger of max_j -x_j and the excess of the norm of the positive part of x."""

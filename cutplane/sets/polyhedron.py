@@ -68,6 +68,11 @@ class Polyhedron(FeasibleSet):
             set_fields(self, A=sparse.csr_array((0, dim)), b=np.empty(0))
         object.__setattr__(self, "dim", dim)
 
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        rows = [rf"A {x} \le b"] if len(self.b) else []
+        return r",\; ".join(rows if self.A_eq is None else [*rows, f"A_= {x} = b_="])
+
     def violation(self, x: Array) -> float:
         """Return the largest entry of A x - b and |A_eq x - b_eq|, of those that are more than rounding."""
         worst = _worst(self.A, self.A @ x - self.b, self.b, x)

@@ -47,6 +47,10 @@ class PSDCone(FeasibleSet):
         n = as_count("PSDCone.n", self.n)
         set_fields(self, n=n, dim=n * n)
 
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"\mathrm{{mat}}({x}) \succeq 0"
+
     def violation(self, x: Array) -> float:
         """Return the size of the least eigenvalue, if it is negative, or of the asymmetry."""
         X = x.reshape(self.n, self.n)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import brief, common_dim, read_only
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpace, HalfSpaces, Separator
@@ -82,6 +83,11 @@ class SeparationOracle(AnyDimension):
         for half_space in half_spaces:
             self._check(half_space, x)
         return half_spaces
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX, by the name of the oracle."""
+        name = getattr(self.function, "__name__", type(self).__name__)
+        return rf"{x} \in {word(name)}"
 
     def violation(self, x: Array) -> float:
         """Return the largest violation among the half-spaces the oracle returns for x."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import LinearForm, bounded_sum
+from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import as_parameter, common_dim, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.sets.base import AnyDimension, FeasibleSet
@@ -56,6 +57,10 @@ class Simplex(AnyDimension):
         if np.all(upper >= self.radius):
             return self
         return CappedSimplex(np.minimum(upper, 1.0), self.dim) if self.radius == 1.0 else None
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"{x} \ge 0,\; \textstyle\sum_j {x}_j = {number(self.radius)}"
 
     def violation(self, x: Array) -> float:
         """Return the larger of max_j -x_j and |sum_j x_j - radius|."""
@@ -141,6 +146,10 @@ class CappedSimplex(AnyDimension):
         if np.max(lower) > 0.0:
             return None
         return self if np.all(upper >= self.cap) else CappedSimplex(np.minimum(upper, self.cap), self.dim)
+
+    def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX."""
+        return rf"0 \le {x} \le {number(self.cap, 'u')},\; \textstyle\sum_j {x}_j = 1"
 
     def violation(self, x: Array) -> float:
         """Return the largest of max_j -x_j, max_j x_j - cap_j and |sum_j x_j - 1|."""

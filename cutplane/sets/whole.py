@@ -41,6 +41,10 @@ class WholeSpace(AnyDimension):
         """Return the other set."""
         return other
 
+    def formula(self, x: str = "x") -> str:
+        """Return nothing: every x is inside."""
+        return ""
+
     def violation(self, x: Array) -> float:
         """Return 0."""
         return 0.0

@@ -362,3 +362,61 @@ def test_an_error_inside_an_installed_package_is_not_hidden(tmp_path, monkeypatc
     with pytest.raises(ModuleNotFoundError, match="a_module_it_needs") as caught:
         require_extra("broken_extra", "plot")
     assert not isinstance(caught.value, MissingExtraError)
+
+
+def test_formulas():
+    hinge = cut.LinearRisk(X, Y, cut.losses.Hinge())
+    ends = {
+        cut.Problem(
+            hinge, cut.L2(1e-2)
+        ): r"\max(0,\, 1 - y_i \langle a_i, x\rangle) + \frac{0.01}{2} \lVert x \rVert_2^2",
+        cut.Problem(hinge, None, cut.Simplex()): r"subject to} \quad x \ge 0,\; \textstyle\sum_j x_j = 1",
+        cut.Problem(
+            hinge @ np.eye(6), cut.L1(2.0) @ np.eye(6)
+        ): r"\langle a_i, A x\rangle) + 2 \, \lVert D x \rVert_1",
+    }
+    for problem, end in ends.items():
+        assert problem.formula().endswith(end)
+        assert problem._repr_latex_() == rf"$\displaystyle {problem.formula()}$"
+        assert problem._repr_html_().startswith("<p>$")
+
+    class Mine_Alone(cut.Risk):
+        dim = 2
+
+        def oracle(self, x):
+            return 0.0, x
+
+    assert cut.Problem(Mine_Alone()).formula() == r"\min_{x \in \mathbb{R}^{2}} \; \mathrm{Mine\_Alone}(x)"
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: type(piece).__name__)
+def test_every_piece_says_a_formula_with_balanced_braces(piece):
+    if not hasattr(piece, "formula"):
+        assert not isinstance(piece, cut.Risk | cut.Regularizer | cut.FeasibleSet | cut.losses.ScalarLoss)
+        return
+    depth, found = 0, piece.formula()
+    for mark in found.replace(r"\{", "").replace(r"\}", ""):
+        depth += (mark == "{") - (mark == "}")
+        assert depth >= 0
+    assert depth == 0 and found.count(r"\left") == found.count(r"\right") - found.count(r"\rightarrow")
+
+
+def test_certificates_and_histories_are_shown(solved):
+    assert "rows in use" in solved.certificate._repr_html_()
+    assert "rows asked for again" in solved.certificate.verify()._repr_html_()
+    assert solved.history.sparkline.startswith(
+        '<svg role="img" aria-label="relative gap over the iterations: from '
+    )
+    assert solved.history.sparkline in solved._repr_html_()
+    assert History([]).sparkline == ""
+
+
+def test_comparisons_over_calls_and_iterations():
+    table = compare(formulation("hinge, L2")[0], methods=[cut.BMRM(), cut.OCAS()], tol=1e-2)
+    for by, label in (("seconds", "seconds"), ("calls", "oracle calls"), ("iterations", "iterations")):
+        axes = table.plot(by=by)
+        assert axes.get_xlabel() == label
+    calls = table[0].result.history.column("oracle_calls")
+    assert table.plot(by="calls").get_lines()[0].get_xdata()[-1] == calls[-1]
+    with pytest.raises(cut.InvalidInputError, match="by must be one of"):
+        table.plot(by="cost")

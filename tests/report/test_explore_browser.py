@@ -107,11 +107,11 @@ def test_2000_cuts_at_30_frames_a_second(browser, tmp_path):
     assert picture.frames == 2000 and path.stat().st_size < 300_000
     browser.open(path)
     took = browser.run(
-        "const {go} = document.querySelector('.cx').explorer, began = performance.now();"
-        "for (let k = 1900; k < 2000; k++) { go(k); document.body.getBoundingClientRect(); }"
-        "return (performance.now() - began) / 100;"
+        "const {go} = document.querySelector('.cx').explorer, took = [];"
+        "for (let k = 1900; k < 2000; k++) { const began = performance.now(); go(k);"
+        "document.body.getBoundingClientRect(); took.push(performance.now() - began); } return took;"
     )
-    assert took < 1000 / 30
+    assert np.median(took) < 1000 / 30
     browser.run(SLIDE, 1900)
     browser.run("document.querySelector('.cx-bar button:nth-child(2)').click()")
     time.sleep(1.5)

@@ -78,7 +78,7 @@ def explore(
     ...     return abs(x[0] - 1.0), np.sign(x - 1.0)
     >>> picture = cut.explore(cut.Problem(distance, cut.L2(0.5)), cut.BMRM(), tol=1e-6)
     >>> picture
-    Explorer(BMRM(), 2 frames)
+    Explorer(BMRM(), 3 frames)
     """
     chosen = [method] if methods is None else list(methods)
     return _explorer([record(problem, one, dict(options)) for one in chosen], along, region)

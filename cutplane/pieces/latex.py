@@ -1,0 +1,50 @@
+"""Formulas in LaTeX: what pieces of a problem say of themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def word(name: str) -> str:
+    r"""Return an upright name.
+
+    Examples
+    --------
+    >>> print(word("my_risk"))
+    \mathrm{my\_risk}
+    """
+    return rf"\mathrm{{{name.replace('_', chr(92) + '_')}}}"
+
+
+def number(value: Any, symbol: str = "c") -> str:
+    r"""Return a number with four digits; `symbol` for a vector, unless it is constant.
+
+    Examples
+    --------
+    >>> print(number(1e-5), number(0.25), number(np.inf), number(np.arange(3.0), "u"))
+    10^{-5} 0.25 \infty u
+    """
+    if np.size(value) != 1 and not np.all(np.equal(value, np.ravel(value)[0])):
+        return symbol
+    entry = float(np.ravel(value)[0])
+    if np.isinf(entry):
+        return r"\infty" if entry > 0 else r"-\infty"
+    mantissa, _, power = f"{entry:.4g}".partition("e")
+    if not power:
+        return mantissa
+    return ("" if mantissa == "1" else rf"{mantissa} \cdot ") + f"10^{{{int(power)}}}"
+
+
+def times(factor: Any, term: str, symbol: str = r"\lambda") -> str:
+    """Return a multiple of a term; 1 is left out."""
+    written = number(factor, symbol)
+    return term if written == "1" else rf"{written} \, {term}"
+
+
+def minus(x: str, centre: Any) -> str:
+    """Return x, or x - c if there is a centre that is not zero."""
+    if centre is None or not np.any(centre):
+        return x
+    return f"{x} - {number(centre)}"
