@@ -1,7 +1,9 @@
 """The built documentation in headless Chromium: accessible, complete, quiet; skipped where there is none."""
 
 import os
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
@@ -34,7 +36,6 @@ return axe.run(document, {iframes: false}).then((found) => found.violations
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver"),
     pytest.mark.skipif(
         not (BUILT / "index.html").is_file(), reason="needs the documentation built in docs/_build"
     ),
@@ -42,8 +43,44 @@ pytestmark = [
 ]
 
 
+class Links(HTMLParser):
+    """Names that a page can be linked at, and what it links to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.targets = {""}, set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        for key, value in attrs:
+            if key in ("id", "name") and value:
+                self.names.add(value)
+            elif value and (key == "href" or (key == "src" and tag == "img")):
+                self.targets.add(value)
+
+
+def test_every_link_inside_the_documentation_leads_somewhere():
+    pages = {page: Links(page) for page in BUILT.rglob("*.html") if "_static" not in page.parts}
+    assert len(pages) > 300
+    broken = []
+    for page, links in pages.items():
+        for target in links.targets:
+            url = urlsplit(target)
+            if url.scheme or url.netloc:
+                continue
+            file = (page.parent / unquote(url.path)).resolve() if url.path else page
+            known = (
+                pages[file].names if file in pages else {unquote(url.fragment)} if file.is_file() else set()
+            )
+            if unquote(url.fragment) not in known:
+                broken.append(f"{page.relative_to(BUILT)}: {target}")
+    assert broken == []
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("needs Chromium and its driver")
     with Browser(tmp_path_factory.mktemp("profile"), size=(1280, 1000)) as window:
         yield window
 
