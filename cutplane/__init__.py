@@ -66,7 +66,7 @@ from cutplane.regularizers import (
 )
 from cutplane.report import plotting
 from cutplane.report.compare import Comparison, compare
-from cutplane.report.explore import Explorer, explore
+from cutplane.report.explore import Explorer, explore, pictures
 from cutplane.result import Result
 from cutplane.risks import (
     CompositeObjective,
@@ -206,6 +206,7 @@ __all__ = [
     "maximum",
     "measures",
     "mkl",
+    "pictures",
     "plotting",
     "risk",
     "separation_oracle",

@@ -81,15 +81,16 @@ def explore(
     Explorer(BMRM(), 3 frames)
     """
     chosen = [method] if methods is None else list(methods)
-    return _explorer([record(problem, one, dict(options)) for one in chosen], along, region)
+    return picture_of([record(problem, one, dict(options)) for one in chosen], along, region)
 
 
 def explore_result(result: Result, along: Any = None, region: Any = None) -> Explorer:
     """Return a picture of what a result still knows of its run; see `Result.explore`."""
-    return _explorer([replay(result)], along, region)
+    return picture_of([replay(result)], along, region)
 
 
-def _explorer(recordings: list[Recording], along: Any, region: Any) -> Explorer:
+def picture_of(recordings: list[Recording], along: Any, region: Any) -> Explorer:
+    """Return the picture of recordings of one problem, side by side."""
     view = choose_view(recordings, along, region)
     frames = max(len(found.frames) for found in recordings)
     for found in recordings:

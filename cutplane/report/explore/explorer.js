@@ -6,6 +6,7 @@ const LOOKS = { // role: [kind of sign in the legend, its path]
   best: "M-6,0L0,-7L6,0L0,7Z", minimiser: "M-5,-5L5,5M-5,5L5,-5", query: "M-3.5,0a3.5,3.5 0 1,0 7,0a3.5,3.5 0 1,0 -7,0",
   prox: "M-4.5,-4.5H4.5V4.5H-4.5Z", level: "M-4.5,-4.5H4.5V4.5H-4.5Z", vertex: "M0,-6L5.5,4H-5.5Z",
   first: "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", second: "M-4.5,-4.5H4.5V4.5H-4.5Z", third: "M0,-6L5.5,4H-5.5Z",
+  on: "M-8,0a8,8 0 1,0 16,0a8,8 0 1,0 -16,0", off: "M-8,0a8,8 0 1,0 16,0a8,8 0 1,0 -16,0",
   fractional: "M0,-7L2,-2L7,0L2,2L0,7L-2,2L-7,0L-2,-2Z",
 };
 const STYLE = `
@@ -401,7 +402,7 @@ function legend(data) {
     else if (one.type === "contours") add(one.name, stroke("contour"));
     else if (one.type === "outside") add(one.name, `<rect class="outside" x="4" y="2" width="22" height="12"/>`);
     else if (one.type === "bars") add(one.name, `<rect class="bars" x="11" y="2" width="8" height="13"/>`);
-    else add(one.name, (one.closed ? `<rect class="s ${one.role}" x="4" y="2" width="22" height="12"/>` : stroke(one.role)) + (LOOKS[one.role] ? sign(one.role) : ""));
+    else add(one.name, (one.closed ? `<rect class="s ${one.role}" x="4" y="2" width="22" height="12"/>` : stroke(one.role)) + (["prox", "level"].includes(one.role) ? sign(one.role) : ""));
   }
   for (const one of data.charts.flatMap((chart) => chart.series.length > 1 ? chart.series : [])) add(one.name, stroke(one.role));
   return list;

@@ -63,6 +63,25 @@ def until_next(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str
     return layer(kind, role, (item for _, item in pairs), name, born=born, died=[*born[1:], None], **more)
 
 
+def per_frame(kind: str, role: str, frames: Iterable[Iterable[Any]], name: str = "", **more: Any) -> Layer:
+    """Return a layer of the items of each frame; one that stays from a frame to the next is held once."""
+    items: list[Any] = []
+    born: list[int] = []
+    died: list[int | None] = []
+    here: dict[str, int] = {}
+    for k, there in enumerate(frames):
+        now = {repr(item): item for item in there}
+        for key in [key for key in here if key not in now]:
+            died[here.pop(key)] = k
+        for key, item in now.items():
+            if key not in here:
+                here[key] = len(items)
+                items.append(item)
+                born.append(k)
+                died.append(None)
+    return layer(kind, role, items, name, born=born, died=died, **more)
+
+
 def panel(
     title: str, layers: Iterable[Layer], window: Any, labels: Sequence[str], **more: Any
 ) -> dict[str, Any]:
