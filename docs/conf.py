@@ -35,6 +35,7 @@ html_title = "cutplane"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = ["names.js"]
 html_sidebars = {"index": [], "cheat_sheet": [], "changelog": []}
 html_math_renderer = "mathml"
 html_theme_options = {
@@ -104,12 +105,12 @@ def _state_formula(app, what, name, obj, options, lines):
 
 
 def _fold_solutions(app, doctree):
-    """Fold what stands under the heading "Solutions" of a lesson."""
+    """Fold what stands under the heading "Solutions" of a lesson, up to what the gallery adds below it."""
     for part in doctree.findall(section):
         if part[0].astext() == "Solutions":
-            opening = "<details><summary>Show the solutions</summary>"
-            part.insert(1, raw("", opening, format="html"))
-            part.append(raw("", "</details>", format="html"))
+            added = (k for k, node in enumerate(part) if re.search("sphx-glr-(timing|download)", str(node)))
+            part.insert(next(added, len(part)), raw("", "</details>", format="html"))
+            part.insert(1, raw("", "<details><summary>Show the solutions</summary>", format="html"))
 
 
 def _fold_in_notebooks(app):

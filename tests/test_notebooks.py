@@ -1,5 +1,6 @@
 """A lesson as a notebook, generated as the documentation does it, runs in a real kernel."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ LESSONS = Path(__file__).parents[1] / "docs" / "lessons"
 pytestmark = pytest.mark.skipif(not LESSONS.is_dir(), reason="a source distribution has no docs")
 
 
-def test_the_notebook_of_a_lesson_is_clean_and_runs_in_a_kernel(tmp_path):
+def test_the_notebook_of_a_lesson_is_clean_and_runs_in_a_kernel(tmp_path, monkeypatch):
     pytest.importorskip("sphinx_gallery", reason="needs the extra docs")
     nbclient = pytest.importorskip("nbclient", reason="needs the extra docs")
     pytest.importorskip("ipykernel", reason="needs the extra docs")
@@ -18,9 +19,11 @@ def test_the_notebook_of_a_lesson_is_clean_and_runs_in_a_kernel(tmp_path):
     from sphinx_gallery.notebook import jupyter_notebook
     from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel chooses its own
     lesson = LESSONS / "1_subgradients_and_cuts.py"
     _, blocks = split_code_and_text_blocks(str(lesson))
-    notebook = nbformat.from_dict(jupyter_notebook(blocks, DEFAULT_GALLERY_CONF, str(tmp_path)))
+    written = json.dumps(jupyter_notebook(blocks, DEFAULT_GALLERY_CONF, str(tmp_path)))
+    notebook = nbformat.reads(written, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert len(code) > 10 and not any(cell.outputs for cell in code)
     assert any(r"\begin{align}" in cell.source for cell in notebook.cells)

@@ -1,7 +1,9 @@
 """The built documentation in headless Chromium: accessible, complete, quiet; skipped where there is none."""
 
 import os
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
@@ -12,6 +14,7 @@ PAGES = [
     "index",
     "cheat_sheet",
     "course/3_stabilisation",
+    "gallery/index",
     "gallery/separation/travelling_salesman",
     "reference/generated/cutplane.LevelBundle",
     "guide/formulations",
@@ -21,6 +24,10 @@ return [...document.querySelectorAll(".bd-article pre")]
   .filter((one) => one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.textContent.split("\\n").sort((a, b) => b.length - a.length)[0]);
 """
+THEME = """
+document.head.insertAdjacentHTML("beforeend", "<style>* { transition: none !important; }</style>");
+document.documentElement.dataset.theme = document.documentElement.dataset.mode = arguments[0];
+"""
 FINDINGS = """
 return axe.run(document, {iframes: false}).then((found) => found.violations
   .filter((one) => ["serious", "critical"].includes(one.impact))
@@ -29,7 +36,6 @@ return axe.run(document, {iframes: false}).then((found) => found.violations
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver"),
     pytest.mark.skipif(
         not (BUILT / "index.html").is_file(), reason="needs the documentation built in docs/_build"
     ),
@@ -37,8 +43,44 @@ pytestmark = [
 ]
 
 
+class Links(HTMLParser):
+    """Names that a page can be linked at, and what it links to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.targets = {""}, set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        for key, value in attrs:
+            if key in ("id", "name") and value:
+                self.names.add(value)
+            elif value and (key == "href" or (key == "src" and tag == "img")):
+                self.targets.add(value)
+
+
+def test_every_link_inside_the_documentation_leads_somewhere():
+    pages = {page: Links(page) for page in BUILT.rglob("*.html") if "_static" not in page.parts}
+    assert len(pages) > 300
+    broken = []
+    for page, links in pages.items():
+        for target in links.targets:
+            url = urlsplit(target)
+            if url.scheme or url.netloc:
+                continue
+            file = (page.parent / unquote(url.path)).resolve() if url.path else page
+            known = (
+                pages[file].names if file in pages else {unquote(url.fragment)} if file.is_file() else set()
+            )
+            if unquote(url.fragment) not in known:
+                broken.append(f"{page.relative_to(BUILT)}: {target}")
+    assert broken == []
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("needs Chromium and its driver")
     with Browser(tmp_path_factory.mktemp("profile"), size=(1280, 1000)) as window:
         yield window
 
@@ -49,7 +91,7 @@ def test_no_code_is_clipped_and_the_console_is_silent(page, browser):
     assert browser.run(CLIPPED) == []
     assert browser.run("return document.documentElement.scrollWidth") <= 1280
     assert [text for text in browser.complaints() if "SEVERE" in text or "error" in text.lower()] == []
-    assert browser.requests() == []
+    assert [url for url in browser.requests() if url.startswith("http")] == []
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe.min.js of the npm package axe-core, named by AXE")
@@ -57,6 +99,6 @@ def test_no_code_is_clipped_and_the_console_is_silent(page, browser):
 @pytest.mark.parametrize("page", PAGES)
 def test_there_is_no_serious_finding_about_accessibility(page, theme, browser):
     browser.open(BUILT / f"{page}.html")
-    browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+    browser.run(THEME, theme)
     browser.run(AXE.read_text())
     assert browser.run(FINDINGS) == []

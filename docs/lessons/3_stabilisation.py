@@ -93,12 +93,12 @@ assert queries["Kelley"] < queries["proximal"] < centre and queries["Kelley"] < 
 
 @cut.risk(dim=2)
 def bowl(x):
-    return 0.5 * (x[0] ** 2 + 5 * x[1] ** 2), np.array([1.0, 5.0]) * x
+    return 0.5 * (x[0] ** 2 + 5 * x[1] ** 2) + 1.0, np.array([1.0, 5.0]) * x
 
 
 problem = cut.Problem(bowl, feasible_set=cut.Box(-2, 2.4))
 methods = {"Kelley": cut.Kelley(), "proximal": cut.ProximalBundle(), "level": cut.LevelBundle()}
-runs = {name: problem.solve(method, tol=0, tol_abs=1e-3, x0=[-2, 2.4]) for name, method in methods.items()}
+runs = {name: problem.solve(method, tol=1e-3, x0=[-2, 2.4]) for name, method in methods.items()}
 
 X1, X2 = np.meshgrid(*[np.linspace(-2.0, 2.4, 160)] * 2)
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.7), sharey=True, layout="constrained")
@@ -114,7 +114,7 @@ assert max(runs["proximal"].oracle_calls, runs["level"].oracle_calls) < runs["Ke
 
 # %%
 # Side by side, step by step: the centre with its prox term, and the level.
-cut.explore(problem, methods=[cut.ProximalBundle(), cut.LevelBundle()], tol=0, tol_abs=1e-3, x0=[-2, 2.4])
+cut.explore(problem, methods=[cut.ProximalBundle(), cut.LevelBundle()], tol=1e-3, x0=[-2, 2.4])
 
 # %%
 # In two dimensions the difference is small. The function of the last lesson, *Chained CB3 II*, in more
