@@ -73,6 +73,18 @@ ax.legend()
 plt.show()
 
 # %%
+# The films of a few users, in the order of the scores, the best on the left: dark films were rated highly.
+fig, axes = plt.subplots(1, 2, figsize=(8, 2.6), sharey=True)
+shown = np.unique(user[test])[:8]
+for ax, (name, w) in zip(axes, (("pairs", ranking.x), ("regression", regression.x[:n])), strict=True):
+    rows = [y[user == one][np.argsort(-X[user == one] @ w)] for one in shown]
+    ax.imshow(rows, cmap="Greens", aspect="auto")
+    ax.set(title=f"by {name}", xlabel="place", xticks=range(films), xticklabels=range(1, films + 1))
+axes[0].set(ylabel="user", yticks=[])
+fig.tight_layout()
+plt.show()
+
+# %%
 # The check
 # ---------
 # cvxpy solves the whole problem, with a row for every pair. And with two levels and one query the share of

@@ -9,8 +9,8 @@ into tiles, each a graph, and the risk is the largest violation of a margin over
 .. math:: f(w) = \frac1m \sum_i \max_s \Bigl[\,|\{u : s_u \ne y_{iu}\}| + F_w(x_i, s) - F_w(x_i, y_i)\Bigr],
    \qquad F_w(x, s) = \sum_u \langle x_u, E_{s_u}\rangle + \sum_{uv} T_{s_u s_v} .
 
-A grid has cycles, so that the largest violation is itself a problem of graphical models; it is solved exactly
-here, and by a linear programme in the check.
+A grid has cycles, so that the largest violation is itself a problem of graphical models. It is solved exactly
+here, and relaxed to a linear programme in the check.
 """
 
 import cvxpy as cp
@@ -95,9 +95,8 @@ total = 0.0
 for i in few:
     messages = [cp.Variable((len(edges), 2)) for _ in range(2)]
     scores = X[i] @ E.T + (1.0 - np.eye(2)[Y[i]])
-    apart = cp.sum(
-        cp.max(scores + sum(end.T @ each for end, each in zip(ends, messages, strict=True)), axis=1)
-    )
+    received = sum(end.T @ each for end, each in zip(ends, messages, strict=True))
+    apart = cp.sum(cp.max(scores + received, axis=1))
     pairs = [T[s, t] - messages[0][:, s] - messages[1][:, t] for s in (0, 1) for t in (0, 1)]
     apart += cp.sum(cp.max(cp.vstack(pairs), axis=0))
     counts = np.zeros((2, 2))
