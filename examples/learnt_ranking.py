@@ -73,9 +73,11 @@ ax.legend()
 plt.show()
 
 # %%
-# The films of a few users, in the order of the scores, the best on the left: dark films were rated highly.
+# The films of the users with the most different ratings, in the order of the scores, the best on the left:
+# dark films were rated highly.
 fig, axes = plt.subplots(1, 2, figsize=(8, 2.6), sharey=True)
-shown = np.unique(user[test])[:8]
+unlike = {one: len(np.unique(y[user == one])) for one in np.unique(user[test])}
+shown = sorted(unlike, key=unlike.__getitem__, reverse=True)[:8]
 for ax, (name, w) in zip(axes, (("pairs", ranking.x), ("regression", regression.x[:n])), strict=True):
     rows = [y[user == one][np.argsort(-X[user == one] @ w)] for one in shown]
     ax.imshow(rows, cmap="Greens", aspect="auto")

@@ -59,8 +59,8 @@ for name, risk in {"each digit alone": alone, "max-margin chain": chain, "random
     print(f"{name:<17} {results[name].status}, {results[name].oracle_calls:>3} passes, test {accuracy:.3f}")
 
 # %%
-# Some sequences that neither has seen: what is read without neighbours, and below it what the chain reads.
-# What is wrong is red.
+# Of the sequences that neither has seen, those where neighbours help most: what is read without them, and
+# below it what the chain reads. What is wrong is red.
 lengths = np.array([len(labels) for labels in y[half:]])
 starts, truth = np.cumsum(lengths) - lengths, np.concatenate(y[half:])
 right = {name: (labels == truth).astype(int) for name, labels in read.items()}
