@@ -182,9 +182,7 @@ def test_trees_have_no_outer_and_no_inner_decoder():
     risk, _ = graphs(TREE_CASE[1], decoder="inner")
     problem = cut.Problem(risk, cut.L2(0.1))
     assert problem.solve(tol=1e-4).status == "OPTIMAL"
-    with pytest.raises(
-        MissingCapabilityError, match="block ascent"
-    ):  # all are decoded together, which is faster
+    with pytest.raises(MissingCapabilityError, match="block ascent"):  # to decode all together is faster
         problem.solve(cut.BlockFrankWolfe())
 
 
