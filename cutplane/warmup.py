@@ -112,7 +112,7 @@ def _graphical() -> Iterator[object]:
 
 
 def _structured() -> Iterator[object]:
-    """Label sequences, with a margin and by their likelihood."""
+    """Label sequences, with a margin and by their likelihood, and trees; align."""
     X, y = _data(60, 4)
     labels = np.digitize(y, [-0.5, 0.5])
     for kind, dtype in product(_KINDS[:3], _TYPES):
@@ -120,6 +120,8 @@ def _structured() -> Iterator[object]:
         risks = cut.structured.ChainRisk(*data), cut.structured.ChainLogLikelihood(*data)
         for risk in risks:
             yield cut.Problem(risk, cut.L2(1e-1)).solve(max_iter=20)
+    yield cut.structured.MultilabelRisk(X, X > 0.0, [[0, 1]])(np.ones(21))
+    yield cut.structured.align(np.zeros(11), [[0, 1]], [[2]])
 
 
 def _is_loss(piece: object) -> bool:

@@ -74,7 +74,8 @@ class GraphRisk(PairwiseRisk):
     Notes
     -----
     A query of forests takes O(N S n + E S^2) operations, on several threads. Linear programmes of graphs with
-    the same edges start from one feasible basis.
+    the same edges start from one feasible basis. `BlockFrankWolfe` takes graphs with cycles, whose decoders
+    are what takes the time; forests are decoded together.
 
     References
     ----------

@@ -115,6 +115,7 @@ class MultilabelRisk(PairwiseRisk):
         self._set(graphs, loss, decoder, sample_weight, normalize)
         compared = decoder == "exact" and not graphs.forests.all() and 2**L <= _MOST
         self._sets = _all_sets(L) if compared else None
+        self.together |= compared
         rows = np.asarray(abs(self.X).sum(axis=1)).ravel() + self.intercept
         self._size = L * float(self.weights @ rows), len(self.pairs) * float(self.weights.sum())
 

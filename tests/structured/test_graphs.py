@@ -117,8 +117,9 @@ def test_values_are_the_best_of_all(case):
             assert one_by_one == pytest.approx(value, abs=1e-9)
 
 
-@EACH
-@pytest.mark.parametrize("method", ["auto", "blockfrankwolfe"])
+@pytest.mark.parametrize(
+    ("case", "method"), [*((case, "auto") for case in CASES.values()), (MIXED_CASE, "blockfrankwolfe")]
+)
 def test_the_optimum_is_that_of_the_n_slack_problem(case, method):
     build, structure = case
     risk, everything = build(structure, sample_weight=np.arange(1.0, len(build(structure)[1]) + 1.0))
@@ -179,7 +180,10 @@ def test_a_relaxation_can_be_loose():
 
 def test_trees_have_no_outer_and_no_inner_decoder():
     risk, _ = graphs(TREE_CASE[1], decoder="inner")
-    assert cut.Problem(risk, cut.L2(0.1)).solve(cut.BlockFrankWolfe(), tol=1e-4).status == "OPTIMAL"
+    problem = cut.Problem(risk, cut.L2(0.1))
+    assert problem.solve(tol=1e-4).status == "OPTIMAL"
+    with pytest.raises(MissingCapabilityError, match="block ascent"):  # to decode all together is faster
+        problem.solve(cut.BlockFrankWolfe())
 
 
 def test_paths_are_chains():
