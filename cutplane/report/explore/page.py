@@ -29,6 +29,9 @@ render(document.getElementById("figure"), JSON.parse(document.getElementById("da
 """
 
 
+_FIT = "this.style.height = this.contentDocument.documentElement.scrollHeight + 4 + 'px'"
+
+
 @cache
 def script() -> str:
     """Return the module that draws: ``render(element, data)``."""
@@ -47,5 +50,5 @@ def frame(figure: dict[str, Any], height: int) -> str:
     name = html.escape(figure["title"], quote=True)
     return (
         f'<iframe srcdoc="{source}" title="{name}" width="100%" height="{height}" '
-        'style="border: 0" loading="lazy"></iframe>'
+        f'style="border: 0" onload="{_FIT}"></iframe>'
     )
