@@ -297,3 +297,35 @@ def test_displays():
             picture.widget  # noqa: B018
     else:
         assert "application/vnd.jupyter.widget-view+json" in data and picture.widget.figure == picture.data
+
+
+def constant(dim):
+    return cut.risk(dim=dim)(lambda x: (1.0, np.zeros(dim)))
+
+
+def logarithm(x):
+    if x[0] <= 0.0:
+        raise ValueError("outside the domain")
+    return x[0] - np.log(x[0]), 1.0 - 1.0 / x
+
+
+NOWHERE = cut.separation_oracle(lambda x: [cut.HalfSpace(np.ones(2), -10.0)])
+ODD = {
+    "constant": (cut.Problem(constant(1)), "auto"),
+    "constant, three variables": (cut.Problem(constant(3), cut.L2(1.0)), "auto"),
+    "a point": (cut.Problem(cut.LinearObjective(np.ones(2)), None, cut.Box(1, 1)), cut.Kelley()),
+    "a segment": (cut.Problem(cut.LinearObjective(np.ones(2)), None, cut.Box([0, 1], 1)), cut.Kelley()),
+    "no value outside": (cut.Problem(cut.risk(dim=1)(logarithm), None, cut.Box(0.05, 4)), cut.Kelley()),
+    "no point": (cut.Problem(cut.LinearObjective(np.ones(2)), None, cut.Box(0, 1) & NOWHERE), cut.Kelley()),
+    "no bound": (cut.Problem(cut.LinearObjective(np.ones(2))), cut.ProximalBundle()),
+    "far away": (cut.Problem(1e9 * Absolute(A, 1e6 * B), None, cut.Box(-1e8, 1e8)), cut.Kelley()),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_problems_have_a_picture(name, tmp_path):
+    problem, method = ODD[name]
+    picture = cut.explore(problem, method)
+    window = np.array(picture.data["panels"][0]["window"])
+    assert np.isfinite(window).all() and (window[:, 0] < window[:, 1]).all()
+    json.loads(json.dumps(picture.data, allow_nan=False))
