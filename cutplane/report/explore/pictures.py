@@ -118,7 +118,7 @@ def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
         raise InvalidInputError(f"A triangle needs three kernels and norm 1, got {mkl!r}.")
     along = np.array([[-1.0, 1.0, 0.0], [-0.5, -0.5, 1.0]]) / np.sqrt([[2.0], [1.5]])
     recordings = [record(mkl.problem, method, {"x0": np.full(3, 1.0 / 3.0)} | options)]
-    corners = (np.eye(3) - recordings[0].x) @ along.T
+    corners = (np.eye(3) - np.asarray(recordings[0].x)) @ along.T
     region = np.column_stack([corners.min(axis=0) - 0.35, corners.max(axis=0) + 0.35])
     drawn = picture_of(recordings, along, region)
     panel = drawn.data["panels"][0]
@@ -236,7 +236,8 @@ def viterbi(
         bonus = np.hstack([emissions(w), augmented * np.eye(states)]).ravel()
         return decode(np.concatenate([bonus, w[states * x.shape[1] :]]), [np.hstack([x, wrong])])[0]
 
-    steps = list(Problem(risk, regularizer).iterate(method, **{"max_iter": 60} | options))
+    limits: dict[str, Any] = {"max_iter": 60}
+    steps = list(Problem(risk, regularizer).iterate(method, **(limits | options)))
     points = [np.zeros(risk.dim) if step.x is None else step.x for step in steps]
     places = np.arange(length)
 
