@@ -8,7 +8,7 @@ import pytest
 GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 
 
-PAGES = ["extend.rst", "decomposition.rst", "ranking_and_measures.rst", "structured.rst"]
+PAGES = ["extend.rst", "decomposition.rst", "kernels.rst", "ranking_and_measures.rst", "structured.rst"]
 
 
 @pytest.mark.parametrize("page", PAGES)
