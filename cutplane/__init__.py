@@ -18,7 +18,7 @@ from cutplane import (
 )
 from cutplane.decomposition import LagrangianDual, ValueFunction
 from cutplane.engine.callbacks import Log
-from cutplane.engine.path import Path
+from cutplane.engine.path import ExactPath, Path
 from cutplane.engine.storage import load
 from cutplane.exceptions import (
     BackendError,
@@ -112,6 +112,7 @@ from cutplane.structured import StructuredRisk
 
 __all__ = [
     "BMRM",
+    "ExactPath",
     "L1",
     "L2",
     "LBFGS",
