@@ -112,7 +112,6 @@ from cutplane.structured import StructuredRisk
 
 __all__ = [
     "BMRM",
-    "ExactPath",
     "L1",
     "L2",
     "LBFGS",
@@ -130,6 +129,7 @@ __all__ = [
     "CvxpySet",
     "Direct",
     "ElasticNet",
+    "ExactPath",
     "FeasibleSet",
     "FrankWolfe",
     "GroupLasso",
