@@ -52,7 +52,7 @@ def load(name):
         if not path.exists():
             print(f"{name}: no file {path}; set CUTPLANE_DATA")
             return None
-        table = np.genfromtxt(path, delimiter=",", skip_header=1)
+        table = np.genfromtxt(path, delimiter=",")
         X, y = table[:, :-1], table[:, -1]
     X = X[:, X.std(axis=0) > 0.0]
     return (X - X.mean(axis=0)) / X.std(axis=0), np.where(y == y[0], 1.0, -1.0)

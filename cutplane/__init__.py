@@ -18,7 +18,7 @@ from cutplane import (
 )
 from cutplane.decomposition import LagrangianDual, ValueFunction
 from cutplane.engine.callbacks import Log
-from cutplane.engine.path import Path
+from cutplane.engine.path import ExactPath, Path
 from cutplane.engine.storage import load
 from cutplane.exceptions import (
     BackendError,
@@ -130,6 +130,7 @@ __all__ = [
     "CvxpySet",
     "Direct",
     "ElasticNet",
+    "ExactPath",
     "Explorer",
     "FeasibleSet",
     "FrankWolfe",

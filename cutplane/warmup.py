@@ -65,6 +65,7 @@ def _linear() -> Iterator[object]:
             risk = cut.LinearRisk(data, targets, loss(), intercept=m > n)
             for regularizer in (cut.L2(1e-2), cut.L1(1e-2)):
                 yield cut.Problem(risk, regularizer).solve(max_iter=20)
+        yield cut.Problem(cut.LinearRisk(data, y, cut.losses.Huber(0.1)), cut.L1(1e-3)).path(exact=True)
         for loss in (cut.losses.MulticlassHinge(), cut.losses.Softmax()):
             yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)

@@ -120,7 +120,7 @@ class GraphSVC(KernelClassification):
 
     def _laplacian(self, X: Any) -> Any:
         if self.graph is not None:
-            weights = self.graph(X) if callable(self.graph) else self.graph
+            weights: Any = self.graph(X) if callable(self.graph) else self.graph
             if weights.shape[0] != X.shape[0]:
                 raise InvalidInputError(
                     f"graph must have a row per row of X, {X.shape[0]}, got {weights.shape}."

@@ -20,6 +20,7 @@ from cutplane.kernels.risk import KernelRisk
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.regression import Huber, SquaredEpsilonInsensitive
 from cutplane.pieces.validation import Array, as_count
+from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
 
 
@@ -75,6 +76,10 @@ class SparseKernelEstimator(KernelEstimator):
             bases.append(basis)
         self.bases_ = tuple(bases)
         return parts
+
+    def _solve(self, part: Part, C: float, x0: Any = None) -> Result:
+        refitted = next(basis.x for basis in self.bases_ if basis.back is part.back)
+        return super()._solve(part, C, refitted)
 
 
 @documented

@@ -33,7 +33,7 @@ def laplacian(weights: Any, normalized: bool = True) -> sparse.csr_array:
     >>> cut.kernels.laplacian(np.array([[0.0, 2.0], [0.0, 0.0]]), normalized=False).toarray().tolist()
     [[2.0, -2.0], [-2.0, 2.0]]
     """
-    W = sparse.csr_array(weights, dtype=np.float64)
+    W: Any = sparse.csr_array(weights, dtype=np.float64)
     if W.shape[0] != W.shape[1]:
         raise InvalidInputError(f"The weights of a graph must be a square matrix, got shape {W.shape}.")
     if not (np.isfinite(W.data).all() and (W.data >= 0.0).all()):

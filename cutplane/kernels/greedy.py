@@ -24,8 +24,8 @@ _DEPENDENT = 1e-10
 """What is left of the square of a function outside the span of the basis, as a share, when it is nothing."""
 _STEPS, _ENOUGH = 30, 1e-8
 """Newton steps of a refit, which ends where one is expected to lower the objective by this share."""
-_FAR = 4.0
-"""A longer step, in Newton steps, is left to the next one."""
+_SHARE, _FAR = 0.25, 4.0
+"""The share of the fall that the model expects at which a step is taken as it is, and its length at most."""
 _RIDGE = 1e-12
 
 
@@ -183,6 +183,7 @@ class _Growth:
         form, d = self.form, self.size
         features, lam = self.features[:, :d], form.lam
         bias = bool(form.risk.intercept)
+        value = form.risk.values(self.z) + 0.5 * lam * float(self.w @ self.w)
         for _ in range(_STEPS):
             r, bends = form.slopes(self.z), form.bends(self.z)
             active = np.flatnonzero(bends > 0.0)
@@ -201,15 +202,18 @@ class _Growth:
             step = -linalg.solve(H, g, assume_a="pos", check_finite=False)
             change = features @ step[:d] + (step[d] if bias else 0.0)
             w, v = self.w[:d], step[:d]
-            norm = quadratic_line(0.5 * lam * float(w @ w), lam * float(w @ v), lam * float(v @ v))
-            line = form.risk.line(self.z, self.z + change) + norm
-            least, _ = line(1.0)
-            done = -float(step @ g) <= _ENOUGH * abs(least)
-            t = minimise_on_line(line, _FAR) if form.varies and not done else 1.0
+            norms = 0.5 * lam * float(w @ w), lam * float(w @ v), lam * float(v @ v)
+            fall, t = -float(step @ g), 1.0
+            least = form.risk.values(self.z + change) + norms[0] + norms[1] + 0.5 * norms[2]
+            done = fall <= _ENOUGH * abs(least)
+            if not done and value - least < _SHARE * fall:
+                line = form.risk.line(self.z, self.z + change) + quadratic_line(*norms)
+                t = minimise_on_line(line, _FAR)
+                least, _ = line(t)
             self.w[:d] += t * v
             self.b += t * (float(step[d]) if bias else 0.0)
             self.z += t * change
-            value, _ = line(t)
+            value = least
             if done:
                 break
         return float(value)

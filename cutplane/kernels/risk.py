@@ -165,15 +165,15 @@ class KernelRisk(ImagedRisk):
 
     def values(self, z: Array) -> float:
         """Return the risk of the predictions z."""
-        return float(self._losses.values(z)[0])
+        return float(self.losses.values(z)[0])
 
     def slopes(self, z: Array) -> Array:
         """Return a subgradient, shape (dim,): a product with the kernel matrix."""
-        return self._slope(self._losses.derivatives(z))
+        return self._slope(self.losses.derivatives(z))
 
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0)."""
-        return self._losses.line(z0, z1)
+        return self.losses.line(z0, z1)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that multipliers of the examples give: c_i (u_i t_i - l*(u_i, y_i)), summed.
@@ -220,7 +220,8 @@ class KernelRisk(ImagedRisk):
         return slope
 
     @cached_property
-    def _losses(self) -> WeightedLoss:
+    def losses(self) -> WeightedLoss:
+        """The weighted losses as functions of the predictions, compiled."""
         from cutplane.risks.weighted_loss import weighted_loss
 
         return weighted_loss(self.loss, self.y, self.weights, np.array([0, self.y.size]))

@@ -37,15 +37,15 @@ class SmoothForm:
 
     def slopes(self, z: Array) -> Array:
         """Return c_i l'(z_i)."""
-        return self.risk.weights * self.risk.loss.derivative(z, self.risk.y)
+        return self.risk.losses.derivatives(z)
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
         """Return c_i l''(z_i), each at least a share `least` of what it can be."""
-        loss = self.risk.loss
-        bends = np.broadcast_to(loss.second_derivative(z, self.risk.y), z.shape)
-        if least > 0.0:
-            bends = np.maximum(bends, least * min(loss.smoothness, max(1.0, float(bends.max()))))
-        return self.risk.weights * bends
+        risk, bends = self.risk, self.risk.losses.second_derivatives(z)
+        if least == 0.0:
+            return bends
+        steepest = min(risk.loss.smoothness, max(1.0, float((bends[risk.weights > 0.0]).max(initial=0.0))))
+        return np.maximum(bends, least * steepest * risk.weights)
 
     def multipliers(self, x: Array) -> Array:
         """Return multipliers of the examples, in the domain of the conjugate, that are next to -lam a / c.
