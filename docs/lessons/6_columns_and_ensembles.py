@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer
 
 import cutplane as cut
 from cutplane import boosting
+from cutplane.report.explore import pictures
 
 # %%
 # Two linear programmes
@@ -149,6 +150,10 @@ fig, ax = plt.subplots(layout="constrained")
 boosting.plot_margins(curves, result.soft_margin, ax=ax)
 ax.legend(loc="upper left")
 plt.show()
+
+# %%
+# All rounds, to step through:
+pictures.margins(result)
 
 # %%
 # Complementary slackness

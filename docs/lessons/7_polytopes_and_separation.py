@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, maximum_flow
 
 import cutplane as cut
+from cutplane.report.explore import pictures
 
 
 # %%
@@ -94,6 +95,11 @@ ax.set(xlabel="$c_{01}$", ylabel="$c_{12}$", zlabel="$c_{02}$", xticks=[0, 1], y
 ax.view_init(18, 12)
 ax.legend(loc="upper left")
 plt.show()
+
+# %%
+# The same for other costs: the relaxed optimum, and the half-spaces that are returned until a labelling is
+# reached.
+pictures.triangle(costs=(-1.0, 0.8, 0.6))
 
 # %%
 # Nothing else is needed here: the box with the four inequalities is the convex hull. For random costs
