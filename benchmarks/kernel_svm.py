@@ -123,16 +123,15 @@ def table(names, rounds):
                 gap, svm, ours, warm = cell(X, y, C, gamma, rounds)
                 row = [one / other for one, other in zip(ours, svm, strict=True)] + [warm[0] / svm[0]]
                 ratios.append(row)
-                print(f"{name:<14} {len(y):>5} {C:>6g} {gamma:>8.2g} {gap:>8.1e} {svm[0]:>8.3f} {ours[0]:>8.3f} "
-                      + " ".join(f"{ratio:>6.2f}" for ratio in row), flush=True)  # fmt: skip
+                columns = " ".join(f"{ratio:>6.2f}" for ratio in row)
+                print(
+                    f"{name:<14} {len(y):>5} {C:>6g} {gamma:>8.2g} {gap:>8.1e} {svm[0]:>8.3f} "
+                    f"{ours[0]:>8.3f} {columns}",
+                    flush=True,
+                )
     ratios = np.array(ratios)
     mean = np.exp(np.log(ratios).mean(axis=0))
-    print(
-        "geometric mean of the ratios, CPU, clock, warm:",
-        mean.round(2),
-        "worst:",
-        ratios.max(axis=0).round(2),
-    )
+    print("ratios of CPU, clock, warm: geometric mean", mean.round(2), "worst", ratios.max(axis=0).round(2))
 
 
 def path(names, rounds):

@@ -58,7 +58,10 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples", "lessons"],
     "gallery_dirs": ["gallery", "course"],
     "subsection_order": [
-        *(f"../examples/{group}" for group in ("learning", "engine", "structure", "separation", "labelling")),
+        *(
+            f"../examples/{group}"
+            for group in ("learning", "kernels", "engine", "structure", "separation", "labelling")
+        ),
         "*",
     ],
     "backreferences_dir": "reference/generated/examples",

@@ -17,7 +17,14 @@ GUIDE = Path(__file__).parent.parent / "docs" / "guide"
 pytestmark = pytest.mark.skipif(not GUIDE.is_dir(), reason="a source distribution has no docs")
 
 
-PAGES = ["extend.rst", "decomposition.rst", "explorer.rst", "ranking_and_measures.rst", "structured.rst"]
+PAGES = [
+    "extend.rst",
+    "decomposition.rst",
+    "explorer.rst",
+    "kernels.rst",
+    "ranking_and_measures.rst",
+    "structured.rst",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -12,6 +12,8 @@ from cutplane.estimators.boosting import (  # noqa: E402
 from cutplane.estimators.chains import ChainCRF, ChainCRFCV, ChainSSVM, ChainSSVMCV  # noqa: E402
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
+from cutplane.estimators.graph import GraphSVC  # noqa: E402
+from cutplane.estimators.kernel_ordinal import KernelOrdinalClassifier  # noqa: E402
 from cutplane.estimators.kernel_svm import KernelLogisticRegression, KernelSVC, KernelSVR  # noqa: E402
 from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
 from cutplane.estimators.mkl import (  # noqa: E402
@@ -23,6 +25,7 @@ from cutplane.estimators.mkl import (  # noqa: E402
 from cutplane.estimators.polynomial_mkl import PolynomialMKLRegressor  # noqa: E402
 from cutplane.estimators.ranking import LinearRanker  # noqa: E402
 from cutplane.estimators.regression import LinearRegressor  # noqa: E402
+from cutplane.estimators.sparse_kernel import SparseKernelClassifier, SparseKernelRegressor  # noqa: E402
 from cutplane.estimators.structured import MultilabelSVM, StructuredSVM  # noqa: E402
 from cutplane.estimators.svm import LinearSVC, LinearSVR  # noqa: E402
 
@@ -32,7 +35,9 @@ __all__ = [
     "ChainSSVM",
     "ChainSSVMCV",
     "ERLPBoostClassifier",
+    "GraphSVC",
     "KernelLogisticRegression",
+    "KernelOrdinalClassifier",
     "KernelSVC",
     "KernelSVR",
     "LPBoostClassifier",
@@ -51,5 +56,7 @@ __all__ = [
     "MeasureClassifier",
     "MultilabelSVM",
     "PolynomialMKLRegressor",
+    "SparseKernelClassifier",
+    "SparseKernelRegressor",
     "StructuredSVM",
 ]

@@ -160,31 +160,32 @@ class KernelEstimator(CertifiedEstimator):
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
         """Return the problems; they share the kernel matrix, that of `risk` if it is given."""
         targets, weights = self._targets(y, weights)
-        loss, intercept = self._loss(), bool(self.fit_intercept)
-        if self.n_basis is not None and risk is None:
-            basis, features, back = basis_of(kernel, X, self.n_basis, self.random_state)
+        every = np.arange(X.shape[0])
+        whole = self._whole(kernel, X) if risk is None else risk
+        count = self.n_basis
+        if count is None and whole.own_method(Problem(whole, whole.squared_norm())) is None:
+            count = every.size  # the features of all examples have the same span
+        if count is None:
+            risks = [(whole if rows is None else whole.restricted(rows), rows) for _, rows in targets]
+            return [
+                Part(one.with_targets(target, weights if weights is None or rows is None else weights[rows]),
+                     every if rows is None else rows)
+                for (one, rows), (target, _) in zip(risks, targets, strict=True)
+            ]  # fmt: skip
+        basis, features, back = basis_of(kernel, X, count, self.random_state)
 
-            def low_rank(target: Array, rows: Any) -> Part:
-                weight = None if weights is None else weights[rows]
-                return Part(
-                    LinearRisk(features[rows], target, loss, weight, intercept=intercept), basis, back
-                )
+        def low_rank(target: Array, rows: Any) -> Part:
+            weight = None if weights is None else weights[rows]
+            one = LinearRisk(features[rows], target, whole.loss, weight, intercept=whole.intercept)
+            return Part(one, basis, back)
 
-            return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
-        m = X.shape[0]
-        first, parts = risk, []
-        for target, rows in targets:
-            if rows is None and first is not None:
-                parts.append(Part(first.with_targets(target, weights), np.arange(m)))
-            elif rows is None:
-                first = KernelRisk(X, target, loss, kernel, intercept, weights, self.cache_bytes)
-                parts.append(Part(first, np.arange(m)))
-            else:
-                weight = None if weights is None else weights[rows]
-                some = kernel.restrict(X, rows)
-                one = KernelRisk(some, target, loss, kernel, intercept, weight, self.cache_bytes)
-                parts.append(Part(one, rows))
-        return parts
+        return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
+
+    def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
+        """Return a risk of all examples, for targets to come."""
+        signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
+        intercept = bool(self.fit_intercept)
+        return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)
 
     def _lam(self, part: Part, C: float) -> float:
         """Return 1 / (C times the sum of the weights)."""
@@ -204,7 +205,17 @@ class KernelEstimator(CertifiedEstimator):
         pairs = list(zip(scales, results, strict=True))
         self.objective_ = sum(scale * result.objective for scale, result in pairs)
         self.lower_bound_ = sum(scale * result.lower_bound for scale, result in pairs)
-        self._coefficients, self.intercept_ = expansion(parts, [np.asarray(one.x) for one in results])
+        vectors = [np.asarray(result.x) for result in results]
+        self._coefficients, self.intercept_ = self._expansion(parts, vectors)
+
+    @staticmethod
+    def _expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the coefficients of all examples, one column for each problem, and the intercepts."""
+        size = 1 + max(int(part.examples.max()) for part in parts)
+        coefficients, intercepts = np.zeros((size, len(parts))), np.zeros(len(parts))
+        for k, (part, x) in enumerate(zip(parts, vectors, strict=True)):
+            coefficients[part.examples, k], intercepts[k] = part.coefficients(x)
+        return coefficients, intercepts
 
     def _predictions(self, X: Any) -> Array:
         X = self._examples(X)
@@ -250,12 +261,3 @@ class KernelEstimator(CertifiedEstimator):
         from cutplane.estimators.kernel_grid import plot_scores
 
         return plot_scores(self, ax)
-
-
-def expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the coefficients of all examples, one column for each problem, and the intercepts."""
-    size = 1 + max(int(part.examples.max()) for part in parts)
-    coefficients, intercepts = np.zeros((size, len(parts))), np.zeros(len(parts))
-    for k, (part, x) in enumerate(zip(parts, vectors, strict=True)):
-        coefficients[part.examples, k], intercepts[k] = part.coefficients(x)
-    return coefficients, intercepts

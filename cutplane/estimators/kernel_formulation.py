@@ -15,7 +15,8 @@ from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Poly
 from cutplane.kernels.given import as_kernel
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
-NAMES = "rbf", "linear", "poly", "laplacian", "cosine", "chi2", "precomputed"
+WITH_GAMMA = "rbf", "poly", "laplacian", "chi2"
+NAMES = *WITH_GAMMA, "linear", "cosine", "precomputed"
 
 
 def number_of(gamma: Any, X: Any) -> float:

@@ -16,11 +16,11 @@ from cutplane.estimators.base import ascending
 from cutplane.estimators.kernel_formulation import number_of
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.risk import KernelRisk
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.estimators.kernel import KernelEstimator, Part
+    from cutplane.kernels.risk import KernelRisk
 
 
 class Choice(NamedTuple):
@@ -65,12 +65,7 @@ def choose(model: KernelEstimator, X: Any, y: Array, weights: Array | None) -> C
     starts: list[Any] = [None] * len(splits)
     for j, gamma in enumerate(gammas):
         kernel = model._make_kernel(X, gamma)
-        whole = None
-        if model.n_basis is None:
-            anything = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
-            whole = KernelRisk(
-                X, anything, model._loss(), kernel, bool(model.fit_intercept), cache_bytes=model.cache_bytes
-            )
+        whole = model._whole(kernel, X) if model.n_basis is None else None
         for k, (train, test) in enumerate(splits):
             fold = _Fold(model, X, y, weights, train, test, kernel, whole)
             seeds = starts[k] if starts[k] is not None else fold.from_neighbour(starts, splits, k)
@@ -100,9 +95,7 @@ class _Fold:
         self.model = copy.copy(model)
         self.y, self.weights = y[test], None if weights is None else weights[test]
         some = None if weights is None else weights[train]
-        risk = None
-        if whole is not None:
-            risk = whole.restricted(train)
+        risk = None if whole is None else whole.restricted(train)
         self.parts: list[Part] = self.model._parts(kernel, kernel.restrict(X, train), y[train], some, risk)
         if whole is not None:
             self.cross = whole.gram.block(test, train)
@@ -131,9 +124,7 @@ class _Fold:
         model = self.model
         results = [model._solve(part, C, x0) for part, x0 in zip(self.parts, seeds, strict=True)]
         vectors = [np.asarray(result.x) for result in results]
-        from cutplane.estimators.kernel import expansion
-
-        coefficients, intercepts = expansion(self.parts, vectors)
+        coefficients, intercepts = self.model._expansion(self.parts, vectors)
         if model.n_basis is not None:
             coefficients = coefficients[self.parts[0].examples]
         model.function_ = Known(self.cross[:, : len(coefficients)] @ coefficients + intercepts)

@@ -22,6 +22,8 @@ from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition
+    from cutplane.kernels.graph import deformed, laplacian
+    from cutplane.kernels.greedy import GreedyBasis, greedy_basis
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
@@ -35,6 +37,7 @@ __all__ = [
     "FiniteNewton",
     "FunctionKernel",
     "Gaussian",
+    "GreedyBasis",
     "Kernel",
     "KernelBank",
     "KernelFunction",
@@ -49,6 +52,9 @@ __all__ = [
     "Products",
     "SquaredNorm",
     "as_bank",
+    "deformed",
+    "greedy_basis",
+    "laplacian",
     "single_feature_kernels",
 ]
 
@@ -56,10 +62,14 @@ __all__ = [
 _LATER = {
     "Decomposition": "decomposition",
     "FiniteNewton": "newton",
+    "GreedyBasis": "greedy",
     "KernelMachine": "machine",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
     "SquaredNorm": "norm",
+    "deformed": "graph",
+    "greedy_basis": "greedy",
+    "laplacian": "graph",
 }
 
 

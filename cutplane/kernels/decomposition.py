@@ -106,9 +106,12 @@ class Decomposition(Method):
         descent, lam = state.descent, state.lam
         most = 1 + _SLICE // (descent.a.size + 1000)
         before = descent.n_steps
-        accuracy = _SHARE * run.tolerance(lam * (descent.dual_value + descent.gap)) / lam
         descent.most_steps = before + most
-        run.timed(descent.descend, accuracy)
+        known = -1
+        while known < descent.n_steps < descent.most_steps:
+            known = descent.n_steps
+            accuracy = _SHARE * run.tolerance(lam * (descent.dual_value + descent.gap)) / lam
+            run.timed(descent.descend, accuracy)
         done = descent.n_steps - before
         state.since += done
         if done >= most and state.since < state.pause:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.definite import check_definite
 from cutplane.kernels.features import select_columns
@@ -54,6 +55,11 @@ class Gram:
         self._remembered: list[tuple[Array, Array]] = []
         with np.errstate(over="ignore", invalid="ignore"):
             self._diagonal = kernel.finite(kernel.evaluate_diagonal(self._examples))
+        if (least := float(self._diagonal.min())) < 0.0:
+            raise InvalidInputError(
+                f"The kernel {kernel.name!r} is not positive semidefinite: k(x, x) = {least:.6g} for row "
+                f"{int(self._diagonal.argmin())} of X. Pass a kernel."
+            )
         self.dtype = np.dtype(np.float64 if 8 * self.n**2 <= cache_bytes else np.float32)
         if not kernel.known:
             self._check()

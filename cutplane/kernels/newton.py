@@ -159,7 +159,7 @@ def _best_share(form: SmoothForm, start: Point, end: Point) -> float:
     bias = (start.x[n], end.x[n]) if form.risk.intercept else (0.0, 0.0)
     z0, z1 = np.asarray(start.image), np.asarray(end.image)
     values, change = z0 - bias[0], (z1 - bias[1]) - (z0 - bias[0])
-    a, d = start.x[:n], end.x[:n] - start.x[:n]
+    d = end.x[:n] - start.x[:n]
     square = quadratic_line(0.0, form.lam * float(d @ values), form.lam * max(float(d @ change), 0.0))
     line = form.risk.line(z0, z1) + square
     _, slope = line(1.0)

@@ -19,8 +19,8 @@ _WORTH_A_THREAD = 2**20
 _MOST = 64
 """Rows computed ahead at most: a matrix product of so many has its full speed."""
 _CHUNK = 256
-_ENOUGH = 0.25
-"""Of all rows: one at a time, so many cost about as much as all at once."""
+_FETCH = 30_000
+"""Entries of rows that are computed in the time that a fetch takes beside them."""
 
 
 @routine(fastmath=SUMS)
@@ -200,7 +200,7 @@ class CachedRows(Rows):
         self.owner = np.full(self.slots.shape[0], -1)
         self.used = np.full(self.slots.shape[0], -1)
         self.diagonal = np.ascontiguousarray(source.diagonal(), dtype=np.float64)
-        self.filled = 0
+        self.filled = self.fetches = 0
         self.most = max(1, min(_MOST, self.slots.shape[0] // 8))
         self.ahead, self._last = min(4, self.most), np.empty(0, np.int64)
         if self.diagonal.shape != (m,):
@@ -216,7 +216,8 @@ class CachedRows(Rows):
         if self.where[i] >= 0:
             return
         chosen = np.array([i])
-        if self.filled > _ENOUGH * self.where.size and self.slots.shape[0] == self.where.size:
+        self.fetches += 1
+        if self._is_time_for_all():
             chosen = np.flatnonzero(self.where < 0)
         elif likely is not None:
             self._look_back()
@@ -225,6 +226,11 @@ class CachedRows(Rows):
                 chosen = np.append(chosen, others[others != i])
         self.fetch_all(chosen)
         self._last = self.where[chosen]
+
+    def _is_time_for_all(self) -> bool:
+        """Tell whether fetches so far have cost as much as all rows that are left would, if there is room."""
+        m = self.where.size
+        return self.slots.shape[0] == m and self.fetches * _FETCH >= (m - self.filled) * m
 
     def _look_back(self) -> None:
         """Fetch more rows at a time if most of the last ones were used since, else fewer."""
@@ -279,7 +285,9 @@ class CachedRows(Rows):
         return out
 
     def part(self, chosen: Array) -> Rows:
-        """Return those rows, cut to those columns; each is copied when it is needed."""
+        """Return those rows, cut to those columns: copied when they are needed, or now if all are there."""
+        if (self.where[chosen] >= 0).all():
+            return DenseRows(self.block(chosen))
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
 
 

@@ -17,7 +17,7 @@ Solve = Callable[[Array, Array | None], Array]
 """(right, start) -> the solution; conjugate gradients begin at the start."""
 
 _NOTHING = 1e-100
-"""Entries this small, relative to the diagonal, are nothing, but their products are slow subnormal numbers."""
+"""Entries this small, relative to the diagonal, are nothing, but their products are subnormal, and slow."""
 
 
 def solve_system(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +17,16 @@ if TYPE_CHECKING:
 _PATIENCE = 5
 """Iterations that change nothing, neither a bound nor the model, after which a method is stuck: half of what
 ends a run."""
-_LEAST = 0.25
-"""The share of the leader's time that the others have at least: while the better of two methods leads, both
-take a quarter longer than it would."""
-_MEMORY = 0.95
-"""What an iteration counts less with each that follows: about twenty are looked at, for not each of them is
-certified."""
 
 
 @dataclass(frozen=True, repr=False)
 class Relay(Method):
     """Methods that take over from one another.
 
-    The first method runs alone, for ever or for `alone` iterations. After these all have turns, and every
-    cut serves all of them. The one that closed most of the gap per second lately leads; the others have at
-    least a quarter of its time, for they may close more later. A method that gets stuck, or whose own
-    stopping test holds although the gap is open, is left for good. Only where none is left the run is
-    STALLED. `result.method` says which methods ran.
+    The first method runs alone, for ever or for `alone` iterations. After these the others share the time
+    with it in equal parts, so that a solve takes no longer than the best of k methods times k; every cut
+    serves all of them. A method that gets stuck, or whose own stopping test holds although the gap is open,
+    is left for good. Only where none is left the run is STALLED. `result.method` says which methods ran.
 
     Parameters
     ----------
@@ -91,12 +83,12 @@ class Relay(Method):
     def step(self, run: Run, state: Schedule) -> Step:
         """Do an iteration of the method whose turn it is."""
         track = state.next(self.alone, run.problem)
-        began, left = clock(), run.upper - run.lower
+        began = clock()
         if track.iterations == 0:
             track.state = track.method.start(run)
         step = track.method.step(run, track.state)
         track.state, track.iterations = step.state, track.iterations + 1
-        track.note(clock() - began, left, run.upper - run.lower)
+        track.seconds += clock() - began
         track.idle = 0 if run.moved else track.idle + 1
         if step.finished is None and track.idle < _PATIENCE:
             return Step(step.kind, state)
@@ -122,22 +114,6 @@ class _Track:
     iterations: int = 0
     seconds: float = 0.0
     idle: int = 0
-    recent: float = 0.0
-    """Seconds of the last iterations, the older ones counted less."""
-    closed: float = 0.0
-    """By what factor they made the gap smaller, its logarithm."""
-
-    def note(self, seconds: float, before: float, after: float) -> None:
-        """Count an iteration, and the gap before and after it."""
-        self.seconds += seconds
-        self.recent = _MEMORY * self.recent + seconds
-        fell = 0.0 < after < before < math.inf
-        self.closed = _MEMORY * self.closed + (math.log(before / after) if fell else 0.0)
-
-    @property
-    def pace(self) -> float:
-        """What it closes of the gap per second."""
-        return self.closed / self.recent if self.recent > 0.0 else math.inf
 
 
 @dataclass(eq=False)
@@ -152,14 +128,12 @@ class Schedule:
         self.waiting = list(self.tracks)
 
     def next(self, alone: int | None, problem: Declaration) -> _Track:
-        """Return the method whose turn it is: the first alone, then who leads, unless one lags too far."""
+        """Return the method whose turn it is: the first alone, then the one with the least time so far."""
         first = self.waiting[0]
         if alone is None or (first is self.tracks[0] and first.iterations < alone):
             return first
         self._keep_able(problem)
-        leader = max(self.waiting, key=lambda track: track.pace)
-        last = min(self.waiting, key=lambda track: track.seconds)
-        return last if last.seconds < _LEAST * leader.seconds else leader
+        return min(self.waiting, key=lambda track: track.seconds)
 
     def leave(self, track: _Track, reason: str, problem: Declaration) -> None:
         """Leave a method for good."""

@@ -45,7 +45,8 @@ class GraphRisk(PairwiseRisk):
     decoder : {"exact", "outer", "inner"}, default "exact"
         What is done with graphs that have cycles; forests are always decoded exactly.
 
-        * "exact": `GraphicalModel.map` finds the best labelling, and proves it.
+        * "exact": the best labelling is found and proven, in small graphs by a linear programme where that is
+          tight, else by `GraphicalModel.map`.
         * "outer": the linear programme over marginals that agree locally. What is minimised and certified is
           the relaxed risk, which is nowhere below f [2]_.
         * "inner": the best labelling that `map` finds without tightening its bound. Cuts and lower bounds

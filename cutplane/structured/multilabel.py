@@ -154,9 +154,12 @@ class MultilabelRisk(PairwiseRisk):
 
     def _compared(self, unaries: Array, pairs: Array) -> Array:
         sets: Any = self._sets
-        a, b = self.pairs.T
         own = (unaries[:, 1] - unaries[:, 0]).reshape(-1, self.shape[0])
-        of_pairs = (sets[:, a] * sets[:, b]) @ pairs[:, 1, 1]
+        together = np.zeros((self.shape[0], self.shape[0]))
+        together[tuple(np.sort(self.pairs, axis=1).T)] = pairs[:, 1, 1]
+        of_pairs = np.zeros(1)
+        for u, column in enumerate(together.T):  # the sets with u as their last label follow those without
+            of_pairs = np.append(of_pairs, of_pairs + sets[: of_pairs.size, :u] @ column[:u])
         height = max(1, _ROOM // len(sets))
         best = [
             np.argmax(own[i : i + height] @ sets.T + of_pairs, axis=1) for i in range(0, len(own), height)

@@ -38,8 +38,10 @@ class BestMarginals:
         self._model: Any = None
         self._basis: Any = None
 
-    def __call__(self, unaries: Array, pairs: Array) -> tuple[Array, Array]:
-        """Return marginals of nodes, shape (n, S), and of edges, shape (E, S, S), for scores of these shapes.
+    def __call__(self, unaries: Array, pairs: Array) -> tuple[Array, Array, float]:
+        """Return marginals of nodes, shape (n, S), and of edges, shape (E, S, S), and a bound of the scores.
+
+        `unaries` and `pairs` are the scores, of these shapes; the bound follows from the multipliers.
 
         Raises
         ------
@@ -69,7 +71,7 @@ class BestMarginals:
             raise OracleError(
                 f"The relaxed graph was solved to {unit * (cost @ x - bound):.2g} only; rescale the features."
             )
-        return x[: n * S].reshape(n, S), x[n * S :].reshape(E, S, S)
+        return x[: n * S].reshape(n, S), x[n * S :].reshape(E, S, S), -unit * float(bound)
 
 
 def _local_polytope(n: int, S: int, edges: Array) -> Any:

@@ -73,6 +73,20 @@ ax.legend()
 plt.show()
 
 # %%
+# The films of the users with the most different ratings, in the order of the scores, the best on the left:
+# dark films were rated highly.
+fig, axes = plt.subplots(1, 2, figsize=(8, 2.6), sharey=True)
+unlike = {one: len(np.unique(y[user == one])) for one in np.unique(user[test])}
+shown = sorted(unlike, key=unlike.__getitem__, reverse=True)[:8]
+for ax, (name, w) in zip(axes, (("pairs", ranking.x), ("regression", regression.x[:n])), strict=True):
+    rows = [y[user == one][np.argsort(-X[user == one] @ w)] for one in shown]
+    ax.imshow(rows, cmap="Greens", aspect="auto")
+    ax.set(title=f"by {name}", xlabel="place", xticks=range(films), xticklabels=range(1, films + 1))
+axes[0].set(ylabel="user", yticks=[])
+fig.tight_layout()
+plt.show()
+
+# %%
 # The check
 # ---------
 # cvxpy solves the whole problem, with a row for every pair. And with two levels and one query the share of

@@ -22,6 +22,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cutplane import estimators
 from cutplane.estimators import (
+    KernelLogisticRegression,
+    KernelSVC,
+    KernelSVR,
     LinearClassifier,
     LinearClassifierCV,
     LinearRanker,
@@ -56,6 +59,10 @@ VARIANTS = {
     LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-9): {},
     LinearRanker(): {},
     MeasureClassifier(): {},
+    KernelSVC(): EQUIVALENCE,
+    KernelSVC(multi_class="ovo", n_basis=20): EQUIVALENCE,
+    KernelSVR(): EQUIVALENCE,
+    KernelLogisticRegression(): EQUIVALENCE,
 }
 
 

@@ -1,0 +1,162 @@
+"""Kernel machines on a small greedy basis, for scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from cutplane.estimators.base import Regression
+from cutplane.estimators.documentation import documented
+from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_loss
+from cutplane.estimators.kernel import KernelEstimator, Part
+from cutplane.estimators.kernel_svm import KernelClassification
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.base import Kernel
+from cutplane.kernels.greedy import GreedyBasis, greedy_basis
+from cutplane.kernels.risk import KernelRisk
+from cutplane.losses.base import ScalarLoss
+from cutplane.losses.regression import Huber, SquaredEpsilonInsensitive
+from cutplane.pieces.validation import Array, as_count
+from cutplane.risks.linear import LinearRisk
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseKernelEstimator(KernelEstimator):
+    """A function of few kernel functions, chosen greedily; the machine on them is certified.
+
+    Parameters
+    ----------
+    n_basis : int, default 50
+        How many functions k(x_j, .) each problem is expanded in, at most.
+    n_candidates : int, default 59
+        How many random ones each is chosen among.
+    random_state : int, RandomState or None, default None
+        Of the candidates.
+
+    Attributes
+    ----------
+    bases_ : tuple of GreedyBasis
+        One for each problem, with the order of the choice. They are left out when the estimator is pickled.
+    """
+
+    n_basis: Any = 50
+    n_candidates: int = 59
+    bases_: tuple[GreedyBasis, ...] = field(init=False)
+    _unpickled = ("results_", "bases_")
+
+    def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
+        if np.ndim(self.C) or np.ndim(self.gamma):
+            raise InvalidInputError(
+                f"{type(self).__name__} takes one C and one gamma; compare several by GridSearchCV."
+            )
+        targets, weights = self._targets(y, weights)
+        loss, intercept = self._loss(), bool(self.fit_intercept)
+        seeds = check_random_state(self.random_state)
+        size, candidates = as_count("n_basis", self.n_basis), as_count("n_candidates", self.n_candidates)
+        parts, bases, first = [], [], None
+        for target, rows in targets:
+            chosen = np.arange(len(y)) if rows is None else rows
+            weight = None if weights is None else weights[chosen]
+            if rows is None and first is not None:
+                whole = first.with_targets(target, weight)
+            else:
+                some = X if rows is None else kernel.restrict(X, rows)
+                whole = KernelRisk(some, target, loss, kernel, intercept, weight, self.cache_bytes)
+                first = whole if rows is None else first
+            lam = self._lam(Part(whole, chosen), self.C)
+            basis = greedy_basis(whole, lam, size, candidates, seeds.randint(2**31 - 1))
+            if not basis.examples.size:
+                raise InvalidInputError(f"The kernel {kernel.name!r} is zero at all examples.")
+            linear = LinearRisk(basis.features, target, loss, weight, intercept=intercept)
+            parts.append(Part(linear, chosen[basis.examples], basis.back))
+            bases.append(basis)
+        self.bases_ = tuple(bases)
+        return parts
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
+    """A kernel classifier on a basis that is chosen greedily, with a certificate for the machine on it.
+
+        minimise  1/2 ||f||^2 + C sum_i c_i l(y_i (f(x_i) + b))   over f = sum_{j in J} a_j k(x_j, .), and b
+
+    J grows by the function that lowers the objective most among random candidates. A few dozen are often as
+    accurate as a support vector machine with hundreds of support vectors, and predict as much faster.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; greater than 0.
+    loss : str or ScalarLoss, default "squared_hinge"
+        "squared_hinge", "modified_huber", "logistic", or a loss of `cutplane.losses` for targets -1 and 1
+        that has no kinks.
+
+    References
+    ----------
+    S. S. Keerthi, O. Chapelle, D. DeCoste, "Building support vector machines with reduced classifier
+    complexity", JMLR 7, 2006, https://jmlr.org/papers/v7/keerthi06a.html.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import SparseKernelClassifier
+    >>> X, y = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 5, ["same", "same", "other", "other"] * 5
+    >>> model = SparseKernelClassifier(C=10.0, gamma=1.0, n_basis=4, random_state=0).fit(X, y)
+    >>> model.predict([[0.1, 0.0], [0.0, 0.9]]).tolist(), model.support_.size
+    (['same', 'other'], 4)
+    """
+
+    C: Any = 1.0
+    _: KW_ONLY
+    loss: Any = "squared_hinge"
+
+    def _loss(self) -> ScalarLoss:
+        return as_loss(self.loss, CLASSIFICATION)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class SparseKernelRegressor(Regression, SparseKernelEstimator):
+    """Kernel regression on a basis that is chosen greedily, with a certificate for the machine on it.
+
+        minimise  1/2 ||f||^2 + C sum_i c_i l(f(x_i) + b, y_i)   over f = sum_{j in J} a_j k(x_j, .), and b
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; greater than 0.
+    epsilon : float, default 0.1
+        What Huber's loss takes for large, and half the width of the tube of the epsilon-insensitive one.
+    loss : str or ScalarLoss, default "squared"
+        "squared", r^2 / 2; "huber"; "squared_epsilon_insensitive"; or a loss of `cutplane.losses` that has
+        no kinks.
+
+    References
+    ----------
+    S. S. Keerthi, O. Chapelle, D. DeCoste, "Building support vector machines with reduced classifier
+    complexity", JMLR 7, 2006, https://jmlr.org/papers/v7/keerthi06a.html.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import SparseKernelRegressor
+    >>> model = SparseKernelRegressor(C=1e6, kernel="linear", n_basis=1, tol=1e-9)
+    >>> model.fit([[0.0], [1.0], [2.0]], [0.0, 2.0, 4.0]).predict([[3.0]]).round(3).tolist()
+    [6.0]
+    """
+
+    C: Any = 1.0
+    _: KW_ONLY
+    epsilon: float = 0.1
+    loss: Any = "squared"
+
+    def _loss(self) -> ScalarLoss:
+        kinds = {"huber": Huber, "squared_epsilon_insensitive": SquaredEpsilonInsensitive}
+        if isinstance(self.loss, str) and self.loss in kinds:
+            return kinds[self.loss](self.epsilon)
+        return as_loss(self.loss, REGRESSION)
+
+    def _targets(self, y: Array, weights: Array | None) -> Any:
+        return [(y, None)], weights

@@ -1,0 +1,160 @@
+"""The kernel estimators: scikit-learn's answers, grids equal to separate fits, low rank, calibration."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from cutplane.estimators import KernelLogisticRegression, KernelSVC, KernelSVR
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels import Gaussian
+from cutplane.losses import Logistic
+
+X3, Y3 = load_iris(return_X_y=True)
+X3 = StandardScaler().fit_transform(X3)
+X2, Y2 = X3[Y3 > 0][::2], np.array(["b", "a"])[Y3[Y3 > 0][::2] - 1]
+XR, YR = (array[:90] for array in load_diabetes(return_X_y=True))
+XR, YR = StandardScaler().fit_transform(XR), YR / 50.0
+TIGHT = {"tol": 1e-9}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "poly", "coef0": 1.0, "degree": 2}, {"kernel": "linear"}], ids=str
+)
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_two_classes_are_those_of_svc(options, C):
+    known = SVC(C=C, tol=1e-9, class_weight={"a": 2.0}, **options).fit(X2, Y2)
+    model = KernelSVC(C, class_weight={"a": 2.0}, **options, **TIGHT).fit(X2, Y2)
+    np.testing.assert_allclose(model.decision_function(X2), known.decision_function(X2), atol=1e-3)
+    assert (model.predict(X2) == known.predict(X2)).all()
+    assert model.gap_ <= 1e-9 and model.result_.certificate.verify().valid
+    assert model.dual_coef_.shape == (1, model.support_.size) and model.n_iter_ >= 1
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.decision_function(X2) == model.decision_function(X2)).all()
+    loss = np.maximum(0.0, 1.0 - np.where(Y2 == "b", 1.0, -1.0) * known.decision_function(X2))
+    a, K = known.dual_coef_[0], model._make_kernel(X2, "scale")(known.support_vectors_)
+    objective = 0.5 * a @ K @ a + C * loss @ np.where(Y2 == "a", 2.0, 1.0)
+    assert objective * (1.0 - 1e-4) <= model.objective_ <= objective * (1.0 + 1e-8)
+
+
+def test_several_classes_by_the_rest_and_by_pairs():
+    pairs = KernelSVC(multi_class="ovo", **TIGHT).fit(X3, Y3)
+    known = SVC(tol=1e-9).fit(X3, Y3)
+    assert (pairs.predict(X3) == known.predict(X3)).all()
+    np.testing.assert_allclose(pairs.decision_function(X3), known.decision_function(X3), atol=1e-3)
+    rest = KernelSVC(**TIGHT).fit(X3, Y3)
+    for k in range(3):
+        one = SVC(tol=1e-9, gamma=rest.gamma_).fit(X3, Y3 == k)
+        np.testing.assert_allclose(rest.decision_function(X3)[:, k], one.decision_function(X3), atol=1e-3)
+    assert len(rest.results_) == len(pairs.results_) == 3
+    assert rest.intercept_.shape == (3,) and rest.support_.size < len(X3)
+
+
+def test_regression_is_that_of_svr_and_of_kernel_ridge():
+    known = SVR(C=3.0, epsilon=0.2, tol=1e-9).fit(XR, YR)
+    model = KernelSVR(3.0, epsilon=0.2, **TIGHT).fit(XR, YR)
+    np.testing.assert_allclose(model.predict(XR), known.predict(XR), atol=1e-3)
+    ridge = KernelRidge(alpha=0.5, kernel="laplacian", gamma=0.1).fit(XR, YR)
+    model = KernelSVR(2.0, loss="squared", kernel="laplacian", gamma=0.1, fit_intercept=False, tol=1e-12).fit(
+        XR, YR
+    )
+    np.testing.assert_allclose(model.predict(XR), ridge.predict(XR), atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute", "quantile", "squared_epsilon_insensitive"])
+def test_the_losses_of_regression(loss):
+    model = KernelSVR(10.0, loss=loss, quantile=0.9, tol=1e-6).fit(XR, YR)
+    below = (model.predict(XR) >= YR).mean()
+    assert model.gap_ <= 1e-6 and (0.8 <= below if loss == "quantile" else 0.3 < below < 0.7)
+
+
+def test_logistic_regression_is_stationary():
+    model = KernelLogisticRegression(2.0, gamma=0.3, tol=1e-9).fit(X2, Y2)
+    y = np.where(Y2 == "b", 1.0, -1.0)
+    z, K = model.decision_function(X2), Gaussian(np.sqrt(0.5 / 0.3))(X2)
+    a = np.zeros(len(y))
+    a[model.support_] = model.dual_coef_[0]
+    slopes = -2.0 * np.asarray(Logistic().derivative(z, y))
+    np.testing.assert_allclose(K @ a, K @ slopes, atol=2e-3)
+    assert slopes.sum() == pytest.approx(0.0, abs=1e-3)
+    np.testing.assert_allclose(model.predict_proba(X2)[:, 1], 1.0 / (1.0 + np.exp(-z)))
+
+
+@pytest.mark.parametrize("n_basis", [None, 30])
+def test_a_grid_is_that_of_separate_fits(n_basis):
+    X, y = (X3, Y3) if n_basis is None else (X2, Y2)
+    Cs, gammas = [0.01, 1.0, 100.0], [0.03, 1.0]
+    model = KernelSVC(Cs, gamma=gammas, cv=3, tol=1e-6, n_basis=n_basis, random_state=0).fit(X, y)
+    plain = KernelSVC(tol=1e-6, n_basis=n_basis, random_state=0)
+    known = GridSearchCV(plain, {"C": Cs, "gamma": gammas}, cv=3).fit(X, y)
+    scores = np.array([known.cv_results_[f"split{k}_test_score"] for k in range(3)]).T.reshape(3, 2, 3)
+    np.testing.assert_allclose(model.scores_, scores, atol=0.07)  # ties: an example or two
+    ax = model.plot_scores()
+    assert ax.get_xlabel() == "C" and ax.get_ylabel() == "gamma"
+    alone = KernelSVC(
+        [0.1, 1.0], scoring=make_scorer(roc_auc_score, response_method="decision_function"), cv=3
+    )
+    assert alone.fit(X2, Y2).scores_.shape == (2, 1, 3) and alone.scores_.min() > 0.8
+    assert alone.plot_scores().get_ylabel() == "mean score"
+
+
+def test_low_rank_with_every_example_is_the_whole():
+    whole, low = (KernelSVC(1.0, n_basis=n, tol=1e-8).fit(X2, Y2) for n in (None, len(X2)))
+    assert low.objective_ == pytest.approx(whole.objective_, rel=1e-6)
+    few = KernelSVC(1.0, n_basis=10, random_state=1, tol=1e-8).fit(X2, Y2)
+    assert few.support_.size <= 10 and few.objective_ >= whole.lower_bound_ and few.score(X2, Y2) > 0.9
+    assert few.result_.certificate.verify().valid
+
+
+def test_kernels_in_every_form():
+    known = KernelSVC(gamma=0.3, **TIGHT).fit(X2, Y2).decision_function(X2)
+    K = Gaussian(np.sqrt(0.5 / 0.3))(X2)
+    for kernel, data in (
+        ("precomputed", K),
+        (Gaussian(np.sqrt(0.5 / 0.3)), X2),
+        (RBF(np.sqrt(0.5 / 0.3)), X2),
+        (lambda A, B: np.exp(-0.3 * ((A[:, None] - B) ** 2).sum(axis=2)), X2),
+    ):
+        model = KernelSVC(kernel=kernel, **TIGHT).fit(data, Y2)
+        np.testing.assert_allclose(model.decision_function(data), known, atol=1e-3)
+    model = KernelSVC(gamma=0.3, **TIGHT).fit(sparse.csr_array(X2), Y2)
+    np.testing.assert_allclose(model.decision_function(sparse.csc_array(X2)), known, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_probabilities_are_calibrated_if_asked_for(method):
+    model = KernelSVC(probability=method).fit(X3, Y3)
+    found = model.predict_proba(X3)
+    assert found.shape == (150, 3) and np.allclose(found.sum(axis=1), 1.0)
+    assert (model.classes_[found.argmax(axis=1)] == Y3).mean() > 0.93
+    with pytest.raises(AttributeError, match="predict_proba"):
+        clone(model).set_params(probability=None).predict_proba(X3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kernel": "gaussian"}, "kernel must be one of"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"gamma": -1.0}, "gamma"),
+        ({"C": 0.0}, "C must be"),
+        ({"C": [1.0, -1.0]}, "C must be positive numbers"),
+        ({"kernel": "linear", "gamma": [1.0, 2.0]}, "has no gamma to choose"),
+        ({"loss": "log"}, "loss must be one of"),
+        ({"multi_class": "all"}, "multi_class must be one of"),
+        ({"n_basis": 0}, "n_basis"),
+        ({"probability": "platt"}, "probability must be one of"),
+    ],
+)
+def test_what_is_wrong_is_named(options, words):
+    with pytest.raises(InvalidInputError, match=words):
+        KernelSVC(**options).fit(X2, Y2)
