@@ -14,7 +14,6 @@ from sklearn.datasets import load_breast_cancer
 
 import cutplane as cut
 from cutplane import boosting
-from cutplane.report.explore import pictures
 
 # %%
 # Two linear programmes
@@ -153,7 +152,7 @@ plt.show()
 
 # %%
 # All rounds, to step through:
-pictures.margins(result)
+cut.pictures.margins(result)
 
 # %%
 # Complementary slackness

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, maximum_flow
 
 import cutplane as cut
-from cutplane.report.explore import pictures
 
 
 # %%
@@ -99,7 +98,7 @@ plt.show()
 # %%
 # The same for other costs: the relaxed optimum, and the half-spaces that are returned until a labelling is
 # reached.
-pictures.triangle(costs=(-1.0, 0.8, 0.6))
+cut.pictures.triangle(costs=(-1.0, 0.8, 0.6))
 
 # %%
 # Nothing else is needed here: the box with the four inequalities is the convex hull. For random costs
