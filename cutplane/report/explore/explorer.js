@@ -9,12 +9,13 @@ const LOOKS = { // role: [kind of sign in the legend, its path]
   on: "M-8,0a8,8 0 1,0 16,0a8,8 0 1,0 -16,0", off: "M-8,0a8,8 0 1,0 16,0a8,8 0 1,0 -16,0",
   fractional: "M0,-7L2,-2L7,0L2,2L0,7L-2,2L-7,0L-2,-2Z",
 };
+const LIGHT = "--ink:#1a1a1a; --paper:#fff; --soft:#6b6b6b; --rule:#d9d9d9; --shade:#8883; --blue:#0072b2; --red:#d55e00; --green:#00795a; --purple:#a8548a; --sky:#56b4e9; --orange:#b37400;";
+const DARK = "--ink:#ececec; --paper:#16181c; --soft:#a3a3a3; --rule:#3b3e44; --shade:#9993; --blue:#56b4e9; --red:#ff8c3a; --green:#35c79d; --purple:#e29bc6; --sky:#2f7fae; --orange:#e6b34a;"; // of the reader's system, or of the page or notebook around
 const STYLE = `
-.cx { --ink:#1a1a1a; --paper:#fff; --soft:#6b6b6b; --rule:#d9d9d9; --shade:#8883; --blue:#0072b2; --red:#d55e00; --green:#00795a;
-  --purple:#a8548a; --sky:#56b4e9; --orange:#b37400; color:var(--ink); background:var(--paper); font:14px/1.4 system-ui,sans-serif;
+.cx { ${LIGHT} color:var(--ink); background:var(--paper); font:14px/1.4 system-ui,sans-serif;
   padding:12px; box-sizing:border-box; max-width:1180px; margin:auto; outline-offset:-2px; }
-@media (prefers-color-scheme:dark) { .cx { --ink:#ececec; --paper:#16181c; --soft:#a3a3a3; --rule:#3b3e44; --shade:#9993; --blue:#56b4e9;
-  --red:#ff8c3a; --green:#35c79d; --purple:#e29bc6; --sky:#2f7fae; --orange:#e6b34a; } }
+@media (prefers-color-scheme:dark) { .cx { ${DARK} } }
+[data-theme=light] .cx,[data-jp-theme-light=true] .cx { ${LIGHT} } [data-theme=dark] .cx,[data-jp-theme-light=false] .cx { ${DARK} }
 @media print { .cx { --ink:#000; --paper:#fff; --soft:#444; --rule:#ccc; --blue:#0072b2; --red:#d55e00; --green:#00795a; --purple:#a8548a; }
   .cx-bar { display:none; } }
 .cx h2 { font-size:1.05em; margin:0 0 2px; font-weight:600; } .cx h3 { font-size:.95em; margin:0; font-weight:600; overflow-wrap:anywhere; }
@@ -318,7 +319,7 @@ class Panel {
       const at = layer.at[row];
       if (!at || !now(row)) continue;
       const [x, y] = place(at);
-      if (before(row)) d += `M${cut1(x - 2)},${cut1(y)}l2,-2 2,2 -2,2z`; else fresh += `<path class="s newest" transform="translate(${cut1(x)},${cut1(y)})" d="${LOOKS.query}"/>`;
+      if (before(row)) d += `M${cut1(x - 2.5)},${cut1(y)}l2.5,-2.5 2.5,2.5 -2.5,2.5z`; else fresh += `<path class="s newest" transform="translate(${cut1(x)},${cut1(y)})" d="${LOOKS.query}"/>`;
     }
     for (let k = 1; k < weights.length; k += 2) most = Math.max(most, weights[k]);
     for (let k = 0; k < weights.length; k += 2) {

@@ -14,8 +14,8 @@ from cutplane.report.explore.widget import widget_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_WIDE, _CHARTS, _REST = 480, 190, 170
-"""Heights of parts of the page, in pixels."""
+_ALONE, _SEVERAL = 680, 840
+"""Heights of a frame with one panel and with more, in pixels, until the page says its own."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,8 +72,7 @@ class Explorer:
         return draw(self.data, range(self.frames)[iteration])
 
     def _repr_html_(self) -> str:
-        rows = -(-len(self.data["panels"]) // 2)
-        return frame(self.data, rows * _WIDE + (_CHARTS if self.data["charts"] else 0) + _REST)
+        return frame(self.data, _ALONE if len(self.data["panels"]) == 1 else _SEVERAL)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         try:

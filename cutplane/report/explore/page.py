@@ -29,6 +29,9 @@ render(document.getElementById("figure"), JSON.parse(document.getElementById("da
 """
 
 
+_FIT = "this.style.height = this.contentDocument.documentElement.scrollHeight + 4 + 'px'"
+
+
 @cache
 def script() -> str:
     """Return the module that draws: ``render(element, data)``."""
@@ -45,8 +48,7 @@ def frame(figure: dict[str, Any], height: int) -> str:
     """Return the page in a frame of its own, for a notebook."""
     source = html.escape(page(figure), quote=True)
     name = html.escape(figure["title"], quote=True)
-    fit = "this.height = this.contentDocument.body.scrollHeight + 16"  # charts stack where it is narrow
     return (
-        f'<iframe srcdoc="{source}" title="{name}" width="100%" height="{height}" onload="{fit}" '
-        'style="border: 0" loading="lazy"></iframe>'
+        f'<iframe srcdoc="{source}" title="{name}" width="100%" height="{height}" '
+        f'style="border: 0" onload="{_FIT}"></iframe>'
     )

@@ -236,7 +236,8 @@ def viterbi(
         bonus = np.hstack([emissions(w), augmented * np.eye(states)]).ravel()
         return decode(np.concatenate([bonus, w[states * x.shape[1] :]]), [np.hstack([x, wrong])])[0]
 
-    steps = list(Problem(risk, regularizer).iterate(method, **{"max_iter": 60} | options))
+    limits: dict[str, Any] = {"max_iter": 60}
+    steps = list(Problem(risk, regularizer).iterate(method, **(limits | options)))
     points = [np.zeros(risk.dim) if step.x is None else step.x for step in steps]
     places = np.arange(length)
 

@@ -8,7 +8,7 @@ from typing import Any
 from cutplane.report.explore.page import script
 from cutplane.runtime.extras import require_extra
 
-_EXPORT = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
+EXPORT = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
 
 
 def widget_of(figure: dict[str, Any]) -> Any:
@@ -22,7 +22,7 @@ def _class() -> Any:
     traitlets = require_extra("traitlets", "notebook")
 
     class ExplorerWidget(anywidget.AnyWidget):
-        _esm = script() + _EXPORT
+        _esm = script() + EXPORT
         figure = traitlets.Dict().tag(sync=True)
 
     return ExplorerWidget
