@@ -87,7 +87,7 @@ class KernelEstimator(CertifiedEstimator):
     function_ : KernelFunction
         Which predicts; it keeps a copy of the examples of `support_`.
     C_, gamma_ : float
-        Those in use; gamma_ is None for a kernel without one.
+        Those in use; ``gamma_`` is None for a kernel without one.
     scores_ : ndarray of shape (n_C, n_gamma, n_folds)
         After cross-validation, with `C` and `gamma` ascending.
     results_ : tuple of Result

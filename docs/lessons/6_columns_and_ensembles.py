@@ -151,6 +151,10 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
+# All rounds, to step through:
+cut.pictures.margins(result)
+
+# %%
 # Complementary slackness
 # -----------------------
 # At the optimum, an example with a margin above the :math:`\nu`-th least, :math:`\rho`, has the weight

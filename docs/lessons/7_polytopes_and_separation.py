@@ -96,6 +96,11 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
+# The same for other costs: the relaxed optimum, and the half-spaces that are returned until a labelling is
+# reached.
+cut.pictures.triangle(costs=(-1.0, 0.8, 0.6))
+
+# %%
 # Nothing else is needed here: the box with the four inequalities is the convex hull. For random costs
 # the linear programme and enumeration agree.
 rng = np.random.default_rng(0)
