@@ -19,7 +19,7 @@ from cutplane.kernels.base import Kernel
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.estimators.kernel import KernelEstimator, Part
+    from cutplane.estimators.kernel import Part
     from cutplane.kernels.risk import KernelRisk
 
 
@@ -42,7 +42,7 @@ class Known:
         return self.values
 
 
-def choose(model: KernelEstimator, X: Any, y: Array, weights: Array | None) -> Choice:
+def choose(model: Any, X: Any, y: Array, weights: Array | None) -> Choice:
     """Return C and gamma, those with the best mean score if there are several; set ``scores_`` then."""
     several = np.ndim(model.gamma) > 0
     takes_gamma = (
@@ -83,7 +83,7 @@ class _Fold:
 
     def __init__(
         self,
-        model: KernelEstimator,
+        model: Any,
         X: Any,
         y: Array,
         weights: Array | None,
@@ -92,7 +92,7 @@ class _Fold:
         kernel: Kernel,
         whole: KernelRisk | None,
     ) -> None:
-        self.model = copy.copy(model)
+        self.model: Any = copy.copy(model)
         self.y, self.weights = y[test], None if weights is None else weights[test]
         some = None if weights is None else weights[train]
         risk = None if whole is None else whole.restricted(train)

@@ -151,8 +151,10 @@ class KernelSVC(KernelClassification):
 
             as_choice("probability", self.probability, ("sigmoid", "isotonic"))
             gamma = self.gamma if self.gamma_ is None else self.gamma_
-            plain = clone(self).set_params(probability=None, C=self.C_, gamma=gamma, cv=None)
-            calibrated = CalibratedClassifierCV(plain, method=self.probability, ensemble=False)
+            plain: Any = clone(self)
+            plain.set_params(probability=None, C=self.C_, gamma=gamma, cv=None)
+            options: Any = {"method": self.probability, "ensemble": False}
+            calibrated = CalibratedClassifierCV(plain, **options)
             self.calibrated_ = calibrated.fit(X, y, sample_weight=sample_weight)
         return self
 

@@ -11,6 +11,7 @@ from cutplane.linear.sweeps import descend
 from cutplane.linear.terms import Terms
 from cutplane.linear.working_set import MOST_UNKNOWNS, PER_CUBE, PER_PRODUCT, RIDGE, Position, gain
 from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
 
 _SHARP, _SHARPER = 1e-2, 10
 """The fall at which sweeps end, as a share of the gap to reach; and how often it is made smaller."""
@@ -47,6 +48,7 @@ class Compressed:
         r = solve_triangular(self._factor, g, lower=True, check_finite=False)
         goal = _SHARP * tolerance
         for _ in range(_SHARPER):
+            check_time()
             rest = terms.arrays, self._bends, ones, r, goal, 0.0, math.inf
             visited, _ = descend((self._factor,), self._everywhere, x, *rest)
             position.visited += visited

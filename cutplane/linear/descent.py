@@ -156,7 +156,9 @@ class Descent:
                 self._whole = Compressed(self._columns(everywhere), self.examples.bends(self.position.z))
         if self._whole is not None and isinstance(self.terms, Terms):
             z = self.position.z
-            bend = bend_of_conjugate(self.examples.slopes(z), self.examples.bends(z))
+            r = self.examples.slopes(z)
+            g = self._slopes(r) if self._free.size else g  # g is where free coordinates have no slope
+            bend = bend_of_conjugate(r, self.examples.bends(z))
             return self._whole.solve(self.position, self.terms, g, bend, least)
         return self._working_set(self.terms.chosen(x, g)).solve(tolerance)
 

@@ -125,6 +125,17 @@ def test_zeros_are_exact_and_the_support_is_that_of_the_optimum():
     assert "CoordinateDescent" in result.method and "OCAS" not in result.method
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_coordinates_without_a_cost_are_minimised_to_the_last_digits(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((40, 8)), rng.standard_normal(40)
+    risk = cut.LinearRisk(X, y, Squared(), sample_weight=rng.integers(0, 3, 40), intercept=True)
+    problem = cut.Problem(risk, cut.L1(10.0 ** -rng.uniform(1, 3), [0.0, *[1.0] * 7, 0.0]))
+    result = problem.solve(CoordinateDescent(), tol=1e-11, time_limit=20.0)
+    assert result.status == "OPTIMAL"
+    assert np.abs(risk.oracle(result.x)[1][[0, 8]]).max() < 1e-6
+
+
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Huber(0.5)], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
