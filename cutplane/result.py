@@ -313,7 +313,7 @@ class Result(BaseResult):
         >>> X, y = np.array([[2.0], [-2.0]]), np.array([1.0, -1.0])
         >>> result = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1.0)).solve(cut.BMRM())
         >>> result.explore().frames
-        3
+        2
         """
         from cutplane.report.explore import explore_result
 

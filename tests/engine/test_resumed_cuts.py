@@ -240,6 +240,8 @@ def test_points_outside_the_simple_set_are_no_start():
 class Begun(Run):
     """A run that notes where it begins and what it certifies."""
 
+    method = cut.BMRM()
+
     def evaluate(self, x):
         return self.evaluator.point(x)
 
