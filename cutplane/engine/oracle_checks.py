@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.engine.slopes import dense
-from cutplane.engine.tolerances import ORACLE, ROUNDING
+from cutplane.engine.tolerances import INNER, ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.validation import Array
@@ -76,13 +76,13 @@ def check_separation(
 ) -> None:
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
 
-    `extent` is the size of the points the oracle was asked about, to which its tolerance is relative, `scale`
-    that of the simple set, to which the rounding of its numbers is.
+    Its tolerance is relative to `extent`, the size of the points that it was asked about, or to `scale`, that
+    of the simple set.
     """
     violations = half_spaces.violations(inside)
     sizes = half_spaces.sizes(np.full_like(inside, extent))
-    noise = half_spaces.sizes(np.full_like(inside, scale))
-    wrong = np.flatnonzero(violations > ORACLE * sizes + ROUNDING * noise)
+    whole = half_spaces.sizes(np.full_like(inside, scale))
+    wrong = np.flatnonzero(violations > ORACLE * sizes + INNER * whole)
     if wrong.size:
         offset = half_spaces.offsets[wrong[0]]
         raise OracleError(

@@ -16,6 +16,10 @@ ORACLE = 1e-7
 """Relative error that an oracle's answer may have, such as that of an inner solve at cvxpy's tolerances;
 answers that differ by more contradict one another."""
 
+INNER = 1e-9
+"""How far outside an oracle may call a point inside, relative to the numbers of the simple set: the tolerance
+that separation oracles are usually written with, such as for the sign of an eigenvalue in a box of size 1."""
+
 RECOMPUTED = 1e-9
 """How well an answer asked for again agrees with the recorded one, relative to its terms: the order of the
 terms of a sum may differ, and inner iterations may start elsewhere."""
