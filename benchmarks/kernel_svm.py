@@ -58,7 +58,7 @@ def load(name):
     if not path.exists():
         print(f"{name}: no file {path}; set CUTPLANE_DATA to the folder that holds uci/{path.name}")
         return None
-    table = np.genfromtxt(path, delimiter=",", skip_header=1)
+    table = np.genfromtxt(path, delimiter=",")
     rows = np.random.default_rng(0).permutation(len(table))[:MOST]
     target = 2.0 if name == "splice" else 0.0
     return np.ascontiguousarray(table[rows, :-1]), np.where(table[rows, -1] == target, 1.0, -1.0)
