@@ -7,6 +7,7 @@ import math
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cutplane.engine.state import State
+from cutplane.runtime.extras import require_extra
 
 _DECADES = 12.0
 
@@ -22,6 +23,8 @@ class LiveProgress:
             TimeElapsedColumn(),
             transient=True,
         )
+        if self._progress.console.is_jupyter:
+            require_extra("ipywidgets", "notebook")  # rich draws in a widget there
         self._task = self._progress.add_task("solve", total=_DECADES, line="")
 
     def __enter__(self) -> LiveProgress:

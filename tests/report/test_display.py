@@ -10,6 +10,7 @@ import cvxpy as cp
 import matplotlib
 import numpy as np
 import pytest
+import rich
 import scipy.sparse as sp
 from formulations import LOSSES, data, formulation
 
@@ -222,6 +223,13 @@ def test_progress_display_ends_and_leaves_no_trace_in_the_result(name, capsys):
     shown, silent = problem.solve(progress=True), problem.solve()
     assert shown.objective == silent.objective and shown.n_iter == silent.n_iter
     capsys.readouterr()
+
+
+def test_progress_in_a_notebook_asks_for_widgets_beforehand(monkeypatch):
+    monkeypatch.setattr(rich.get_console(), "is_jupyter", True)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(cut.MissingExtraError, match="notebook"):
+        formulation("hinge, L2")[0].solve(progress=True)
 
 
 def test_progress_bar_shows_the_gap_in_decades(capsys):
