@@ -22,6 +22,9 @@ _TILE = 1 << 17
 _STREAM = 256
 _REMEMBERED = 4
 _DIGITS = 1e-13
+"""Multiples of a vector that agree so far are multiples but for the rounding of some products and sums."""
+_ROUNDINGS = 4.0
+"""What a product with K may be off, and what eigenvalues that are left out may hide, in n eps ||K|| ||p||."""
 _WHOLE = 3000
 """Rows of a matrix whose eigenvectors are a matter of seconds."""
 
@@ -113,9 +116,10 @@ class Gram:
         if self.n > _WHOLE:
             return None
         values, vectors = self._eigen
-        parts = vectors.T @ v
-        outside = float(np.linalg.norm(v - vectors @ parts))
-        return vectors @ (parts / values) if outside <= 1e-9 * float(np.linalg.norm(v)) else None
+        p = vectors @ ((vectors.T @ v) / values)
+        outside = v - vectors @ (vectors.T @ v)
+        rounding = _ROUNDINGS * self.n * np.finfo(np.float64).eps * values[-1] * np.linalg.norm(p)
+        return p if np.linalg.norm(outside) <= rounding else None
 
     def restricted(self, chosen: Array) -> Gram:
         """Return the matrix of some of the examples; if all rows fit the cache, a part of this one."""

@@ -247,3 +247,14 @@ def test_other_methods_solve_it_too():
     risk = KernelRisk(X, LABELS, losses.Hinge(), Gaussian(1.0), intercept=False)
     known = solved(risk, 0.1).objective
     assert solved(risk, 0.1, method="direct", tol=1e-5).objective == pytest.approx(known, rel=1e-4)
+
+
+def test_a_slope_outside_the_range_of_a_singular_matrix_gives_no_bound():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((30, 3)), 2, axis=0)  # each row twice
+    gram = cut.kernels.KernelRisk(X, np.tile([1.0, -1.0], 30), losses.Hinge(), cut.kernels.Gaussian(1.0)).gram
+    v = gram.matrix() @ rng.standard_normal(60)
+    aside = np.tile([1.0, -1.0], 30) / np.sqrt(60.0)
+    p = gram.preimage(v)
+    assert p is not None and np.abs(gram.matrix() @ p - v).max() < 1e-9 * np.abs(v).max()
+    assert gram.preimage(v + 1e-10 * np.linalg.norm(v) * aside) is None

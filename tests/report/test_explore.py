@@ -326,3 +326,8 @@ def test_odd_problems_have_a_picture(name, tmp_path):
     window = np.array(picture.data["panels"][0]["window"])
     assert np.isfinite(window).all() and (window[:, 0] < window[:, 1]).all()
     json.loads(json.dumps(picture.data, allow_nan=False))
+
+
+def test_only_problems_are_explored():
+    with pytest.raises(cut.InvalidInputError, match=r"problem must be a cutplane\.Problem, got"):
+        cut.explore(np.eye(2))

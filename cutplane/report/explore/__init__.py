@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.report.explore import figure
 from cutplane.report.explore.bundle_picture import panels
 from cutplane.report.explore.explorer import Explorer
@@ -66,7 +67,7 @@ def explore(
     Raises
     ------
     InvalidInputError
-        If `along` or `region` do not fit the problem.
+        If `problem` is none, or `along` or `region` do not fit it.
     MissingCapabilityError
         If a piece of the problem lacks what a method needs.
 
@@ -80,6 +81,10 @@ def explore(
     >>> picture
     Explorer(BMRM(), 3 frames)
     """
+    from cutplane.problem import Problem
+
+    if not isinstance(problem, Problem):
+        raise InvalidInputError(f"problem must be a cutplane.Problem, got {type(problem).__name__}.")
     chosen = [method] if methods is None else list(methods)
     return picture_of([record(problem, one, dict(options)) for one in chosen], along, region)
 
