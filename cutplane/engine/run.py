@@ -37,6 +37,7 @@ from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.masters.conic.whole import Whole
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 
@@ -149,13 +150,20 @@ class Run:
 
     # The reduced problem
 
-    def reduced(self, stabilization: Stabilization = None) -> Reduced:
+    def reduced(self, stabilization: Stabilization = None, max_age: int | None = None) -> Reduced:
         """Solve the reduced problem; its multipliers give a lower bound whatever the stabilisation.
 
-        A reduced problem that is unbounded below, as it may be before enough cuts are known, or bounded by
-        the known infimum alone, is solved with a weak prox term.
+        One that is unbounded below, or bounded by the known infimum alone, is solved with a weak prox term.
+        Half-spaces idle for more than `max_age` solves are dropped.
         """
-        return self.models.minimise(stabilization)
+        found = self.models.minimise(stabilization)
+        if max_age is not None:
+            self._forget(max_age)
+        return found
+
+    def whole(self) -> Whole:
+        """Solve the whole problem as one conic programme, where all its pieces have a cvxpy form."""
+        return self.solver.whole(self.problem.risk)
 
     def certify(self, multipliers: Array, set_multipliers: Array | None = None) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
@@ -164,8 +172,8 @@ class Run:
         """
         reach = REACH * self.anchor.extent if hasattr(self, "first") else 0.0
         known = self.bundle, multipliers, self.upper, set_multipliers, reach
-        timed, evaluate = self.timed_as_master, self.safe.evaluate
-        dual = timed(evaluate, *known) if self.safe.calls_solver else evaluate(*known)
+        evaluate = self.safe.evaluate
+        dual = self.timed(evaluate, *known, master=True) if self.safe.calls_solver else evaluate(*known)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
@@ -252,8 +260,12 @@ class Run:
 
     def known_multipliers(self) -> Array | None:
         """Return the multipliers of the examples, shape (m,), that the last dual cut came from."""
-        duals = self.bundle.duals
-        return duals[max(duals)] if duals else None
+        return self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
+
+    @property
+    def steepest(self) -> float:
+        """The largest entry of a slope so far."""
+        return self.bundle.steepest
 
     @property
     def n_cuts(self) -> int:
@@ -273,22 +285,14 @@ class Run:
         """Return how much the risk bends along a direction at most, from a risk with `curvature_bound`."""
         return self.evaluator.curvature(x, direction)
 
-    def timed(self, function: Any, *arguments: Any, queries: int = 0) -> Any:
-        """Call a function of the risk; its time counts as the oracle's, and as so many queries."""
+    def timed(self, function: Any, *arguments: Any, queries: int = 0, master: bool = False) -> Any:
+        """Call a function; its time counts as the oracle's, and as so many queries, or as the master's."""
         began = clock()
         self.evaluator.calls += queries
         try:
             return function(*arguments)
         finally:
-            self.evaluator.seconds += clock() - began
-
-    def timed_as_master(self, function: Any, *arguments: Any) -> Any:
-        """Call a function whose time counts as that of a reduced problem."""
-        began = clock()
-        try:
-            return function(*arguments)
-        finally:
-            self.solver.seconds += clock() - began
+            (self.solver if master else self.evaluator).seconds += clock() - began
 
     def proceed(self) -> None:
         """Say that the iteration got somewhere, although no bound may have moved."""
@@ -326,11 +330,8 @@ class Run:
             check_separation(half_spaces, x, self.best.x, self.extent, self.solver.scale)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
-    def forget(self, age: int) -> None:
-        """Drop the half-spaces whose multipliers have been zero for more than `age` iterations.
-
-        None is dropped in an iteration that got nowhere yet: the same rows might come and go for ever.
-        """
+    def _forget(self, age: int) -> None:
+        """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
         stale = self.bundle.stale(age)
         if self.moved and stale.any():
             self.bounds.proof.keep(self.bundle)

@@ -150,7 +150,7 @@ class AcceleratedGradient(Method):
 
     def start(self, run: Run) -> AcceleratedState:
         """Start from the best evaluated point."""
-        y = run.best if run.best is not None else run.first
+        y = run.anchor
         steepness = float(np.abs(run.slopes(y).sum(axis=0)).max())
         return AcceleratedState(y, Estimate(y.x), self.lipschitz or max(steepness, _FLATTEST))
 

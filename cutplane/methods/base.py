@@ -63,7 +63,7 @@ class Method(ABC):
         return
 
     def start(self, run: Run) -> Any:
-        """Return the state before the first iteration; ``run.best`` or ``run.first`` has been evaluated."""
+        """Return the state before the first iteration; ``run.anchor`` has been evaluated."""
         return None
 
     def describe(self, state: Any) -> str:

@@ -82,14 +82,14 @@ class Direct(Method):
 
     def _solve(self, run: Run) -> None:
         problem, risk = run.problem, run.problem.risk
-        whole = run.solver.whole(risk)
+        whole = run.whole()
         if whole.x is None:
             return
         run.query(problem.into_simple_set(whole.x))
         if whole.multipliers is None or risk.n_blocks > 1:
             return
         multipliers, offset, least = whole.multipliers.copy(), whole.offset, whole.least
-        rounding = LEFT * run.bundle.steepest
+        rounding = LEFT * run.steepest
         if least is not None and least.left > rounding:
             offset, least = -math.inf, None
         if not offers(risk, Capability.DUAL_CUT):

@@ -212,7 +212,7 @@ class FrankWolfe(Method):
 
     def start(self, run: Run) -> FrankWolfeState:
         """Start from the first evaluated point, the first atom."""
-        first = run.best if run.best is not None else run.first
+        first = run.anchor
         known, weights = Atoms(first.x), np.ones(1)
         return FrankWolfeState(first, known, weights, Combination(known.rows, weights, first.objective))
 
@@ -272,7 +272,8 @@ class FrankWolfe(Method):
         return state, f"corrective {_INNER_STEPS}"
 
     def _corrected(self, run: Run, state: FrankWolfeState, correction: Correction) -> FrankWolfeState | None:
-        answer = run.timed_as_master(correction.correct, state.atoms, state.weights.copy(), run)
+        known = state.atoms, state.weights.copy()
+        answer = run.timed(correction.correct, *known, run, master=True)
         if answer is None:
             return None
         further, weights = answer if isinstance(answer, tuple) else (state.atoms[:0], answer)

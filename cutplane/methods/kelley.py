@@ -69,8 +69,5 @@ class Kelley(Method):
 
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model, query its minimiser."""
-        x = run.reduced().x
-        if self.max_age is not None:
-            run.forget(self.max_age)
-        run.query(x)
+        run.query(run.reduced(max_age=self.max_age).x)
         return Step("cut")

@@ -125,7 +125,7 @@ class LBFGS(Method):
 
     def start(self, run: Run) -> LBFGSState:
         """Start from the best evaluated point."""
-        point = run.best if run.best is not None else run.first
+        point = run.anchor
         return LBFGSState(point, _gradient(run, point))
 
     def step(self, run: Run, state: LBFGSState) -> Step:

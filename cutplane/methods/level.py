@@ -63,7 +63,7 @@ class LevelBundle(Method):
 
     def start(self, run: Run) -> Any:
         """Start from the first evaluated point."""
-        return run.first.x
+        return run.anchor.x
 
     def step(self, run: Run, state: Any) -> Step:
         """Minimise the model for its bound, project on the level set, query the projection."""

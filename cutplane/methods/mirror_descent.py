@@ -137,7 +137,7 @@ class MirrorDescent(Method):
 
     def start(self, run: Run) -> MirrorDescentState:
         """Start from the best evaluated point; its cut leads to a first far vertex."""
-        first = run.best if run.best is not None else run.first
+        first = run.anchor
         _, vertex = minimise_cut(run, first)
         spread = POTENTIALS[self.potential].spread(vertex, first.x)
         rng = np.random.default_rng(self.seed)

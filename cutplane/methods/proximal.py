@@ -95,7 +95,7 @@ class ProximalBundle(Method):
 
     def start(self, run: Run) -> ProximityState:
         """Centre the prox term at the first point."""
-        first = run.best if run.best is not None else run.first
+        first = run.anchor
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 
     def step(self, run: Run, state: ProximityState) -> Step:

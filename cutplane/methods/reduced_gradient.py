@@ -90,7 +90,7 @@ class ReducedGradient(Method):
 
     def start(self, run: Run) -> tuple[Point, int]:
         """Start from the best evaluated point."""
-        return (run.best if run.best is not None else run.first), 0
+        return run.anchor, 0
 
     def step(self, run: Run, state: tuple[Point, int]) -> Step:
         """Take the bound from the cut at the iterate; go from face to face, then search the last segment."""

@@ -99,7 +99,7 @@ class ClosedFormWeights(Method):
 
     def start(self, run: Run) -> ClosedFormState:
         """Start from the best evaluated point, or near it if a weight is not positive there."""
-        point = run.best if run.best is not None else run.first
+        point = run.anchor
         if point.x.min() > 0.0:
             return ClosedFormState(point)
         even = _scaled(np.ones_like(point.x), *_norm_of(run))
@@ -218,6 +218,6 @@ class UniformWeights(Method):
 
     def step(self, run: Run, state: Any) -> Step:
         """Evaluate as accurately as the tolerance needs."""
-        point = run.visit(run.first.x, 0.1 * run.tolerance(run.upper))
+        point = run.visit(run.anchor.x, 0.1 * run.tolerance(run.upper))
         minimise_cut(run, point)
         return Step("uniform", finished="equal weights were asked for: only their gap is certified")
