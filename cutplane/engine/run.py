@@ -304,8 +304,7 @@ class Run:
         """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
 
         Where a coordinate is free, and the cut is not flat there, it alone gives no bound, and the reduced
-        problem is solved. Return the bound. `cut` are slopes and offsets, and `least` the inner minimum, if
-        they are known.
+        problem is solved. Return the bound. `cut` (slopes, offsets) and `least` (inner minimum) may be known.
         """
         multipliers = np.array(multipliers)
         extent = 0.0 if self.best is None else self.best.extent
