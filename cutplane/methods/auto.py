@@ -26,7 +26,6 @@ from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
 from cutplane.methods.requirements import has_own_master, is_certifiable, suits
 from cutplane.pieces.capabilities import Capability, ask, offers
-from cutplane.regularizers.base import separable_form_of
 
 _ROUNDS = 20
 """Linear programmes after which a set is taken to be round."""
@@ -146,8 +145,8 @@ def _is_programme(problem: Declaration) -> bool:
 def _is_small_programme(problem: Declaration) -> bool:
     """Tell whether `Direct` takes the problem, and its data are few for what reduced problems cost.
 
-    It leaves to cuts what an interior point does not give: exact zeros, the weights of a maximum's parts, and
-    a slope that is exactly zero where only that is bounded.
+    It leaves to cuts what an interior point does not give: the weights of a maximum's parts, and a slope that
+    is exactly zero where only that is bounded.
     """
     risk: Any = problem.risk
     if risk.n_blocks > 1 or offers(risk, Capability.PIECES) or not suits(Direct(), problem):
@@ -155,9 +154,6 @@ def _is_small_programme(problem: Declaration) -> bool:
     if offers(risk, Capability.DUAL_CUT) and not is_certifiable(problem):
         return False
     own = any(has_own_master(problem, kind) for kind in (None, Prox))
-    separable = separable_form_of(problem.active_regularizer, problem.dim)
-    if own and separable is not None and separable.costs.any():
-        return False
     import cvxpy
 
     constants = risk.cvxpy_form(cvxpy.Variable(problem.dim)).constants()

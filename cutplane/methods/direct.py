@@ -15,11 +15,12 @@ from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import unregularized_by
+from cutplane.regularizers.base import separable_form_of, unregularized_by
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
+    from cutplane.masters.conic.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,16 @@ class Direct(Method):
         stable = ProximalBundle()
         if state is not None:
             return stable.step(run, state)
-        self._solve(run)
+        whole = run.whole()
+        if whole.x is not None:
+            run.query(run.problem.into_simple_set(_with_zeros(run.problem, whole)))
+            self._certify(run, whole)
+            if not run.closed:
+                run.query(run.problem.into_simple_set(whole.x))
         return Step("conic", stable.start(run))
 
-    def _solve(self, run: Run) -> None:
+    def _certify(self, run: Run, whole: Whole) -> None:
         problem, risk = run.problem, run.problem.risk
-        whole = run.whole()
-        if whole.x is None:
-            return
-        run.query(problem.into_simple_set(whole.x))
         if whole.multipliers is None or risk.n_blocks > 1:
             return
         multipliers, offset, least = whole.multipliers.copy(), whole.offset, whole.least
@@ -111,3 +113,20 @@ class Direct(Method):
         if unregularized is None or bounds is None:
             return np.zeros(problem.dim, dtype=bool)
         return unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
+
+
+def _with_zeros(problem: Declaration, whole: Whole) -> Array:
+    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer leave no other.
+
+    There a slope of the risk is smaller than c_j. An interior point leaves both a little off: x_j is taken to
+    be zero if it is smaller, relative to the largest coordinate, than what is left of c_j is relative to c_j.
+    """
+    x = whole.x
+    assert x is not None
+    separable = separable_form_of(problem.active_regularizer, problem.dim)
+    if separable is None or whole.multipliers is None or whole.multipliers.shape != x.shape:
+        return x
+    costs = separable.costs
+    quadratic = separable.quadratic
+    left = costs - np.abs(whole.multipliers + quadratic.weights * (x - quadratic.centre))
+    return np.where(np.abs(x) * costs < left * np.abs(x).max(initial=0.0), 0.0, x)

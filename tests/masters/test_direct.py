@@ -193,3 +193,19 @@ def test_the_dual_point_of_a_known_backend_bounds_both_parts():
     risk = cut.LinearRisk(np.eye(2), [1.0, -1.0], cut.losses.Hinge())
     whole = solve_whole(risk, ReducedProblem(2, 1, cut.L2(1.0), cut.WholeSpace()), "CLARABEL")
     assert whole.offset > -np.inf and whole.least is not None
+
+
+@pytest.mark.parametrize("dim", [5, 40])
+@pytest.mark.parametrize("weight", [0.01, 0.3, 3.0])
+def test_the_zeros_of_an_l1_norm_are_exact(dim: int, weight: float) -> None:
+    rng = np.random.default_rng(dim)
+    A = rng.standard_normal((60, dim))
+    b = A[:, :3] @ [2.0, -1.0, 1.0] + 0.1 * rng.standard_normal(60)
+    w = cp.Variable(dim)
+    risk = cut.CvxpyRisk(cp.sum(cp.huber(A @ w - b)) / 60, w)
+    result = cut.Problem(risk, cut.L1(weight) + cut.L2(0.01)).solve("direct", tol=1e-8)
+    cp.Problem(cp.Minimize(risk.expression + weight * cp.norm1(w) + 0.005 * cp.sum_squares(w))).solve(
+        "CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
+    )
+    assert result.status == "OPTIMAL"
+    assert np.array_equal(result.x != 0.0, np.abs(w.value) > 1e-7)
