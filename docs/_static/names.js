@@ -10,3 +10,5 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
 });
+// On paper every solution is shown.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));

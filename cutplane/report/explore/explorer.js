@@ -17,7 +17,7 @@ const STYLE = `
 @media (prefers-color-scheme:dark) { .cx { ${DARK} } }
 [data-theme=light] .cx,[data-jp-theme-light=true] .cx { ${LIGHT} } [data-theme=dark] .cx,[data-jp-theme-light=false] .cx { ${DARK} }
 @media print { .cx { --ink:#000; --paper:#fff; --soft:#444; --rule:#ccc; --blue:#0072b2; --red:#d55e00; --green:#00795a; --purple:#a8548a; }
-  .cx-bar { display:none; } }
+  .cx .cx-bar { display:none; } }
 .cx h2 { font-size:1.05em; margin:0 0 2px; font-weight:600; } .cx h3 { font-size:.95em; margin:0; font-weight:600; overflow-wrap:anywhere; }
 .cx-row { display:flex; flex-wrap:wrap; gap:4px 16px; } .cx-row>* { flex:1 1 280px; min-width:0; } .cx figure { margin:0; max-width:640px; } .cx-main { flex-basis:370px; max-width:640px; } .cx-side { display:flex; flex-direction:column; gap:8px; }
 .cx svg { display:block; width:100%; height:auto; touch-action:pan-y; } .cx-said { color:var(--soft); font-variant-numeric:tabular-nums; min-height:1.4em; margin:0; }
@@ -465,6 +465,11 @@ export function render(element, data) {
     if (Math.abs(way) > 40) step(way < 0 ? 1 : -1);
   });
 
+  let left = 0; // paper has the last frame
+  const print = () => { left = frame; go(last); }, printed = () => go(left);
+  addEventListener("beforeprint", print);
+  addEventListener("afterprint", printed);
+
   const row = (name, parts) => make("div", { class: name }, ...parts), bar = make("div", { class: "cx-bar", role: "group", "aria-label": "frames" }, back, play, next, slider, place);
   const drawn = panels.map((one) => one.figure), below = charts.map((one) => one.figure);
   const parts = panels.length === 1 && charts.length ? [row("cx-row", [row("cx-main", [...drawn, bar]), row("cx-side", below)]), legend(data)] : [row("cx-row", drawn), bar, legend(data), row("cx-row", below)];
@@ -472,5 +477,5 @@ export function render(element, data) {
   element.replaceChildren(root);
   root.explorer = { go, frames: data.frames };
   go(data.start ?? 0);
-  return stop;
+  return () => { stop(); removeEventListener("beforeprint", print); removeEventListener("afterprint", printed); };
 }
