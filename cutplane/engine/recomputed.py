@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.slopes import dense
@@ -48,13 +49,15 @@ class Recomputed:
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
         self._reach = self._distance()
+        self._fresh: dict[int, tuple[Array, float]] = {}
+        """By row: what the oracle gives now, where it gives the recorded row but for last bits."""
         self._cuts: dict[int, _Answer] = {}
         self._half_spaces: dict[int, _Answer] = {}
 
     def _distance(self) -> float:
-        """Return how far from zero solutions may be: over this distance last bits of a slope are harmless.
+        """Return how far from zero solutions may be, inf if that is not known.
 
-        It is inf if that is not known: slopes are then compared with slopes alone.
+        Last bits of a value are worth as much as those of a slope over this distance.
         """
         certificate, problem = self.certificate, self.evaluator.problem
         largest = size_of(problem.simple_set, problem.dim)
@@ -87,14 +90,28 @@ class Recomputed:
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
-        last_bits = ROUNDING * sizes / self._reach
-        same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), last_bits)
+        tolerance = RECOMPUTED * steepest
+        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
+        same &= marks <= np.maximum(max(tolerance, last_bit) * self._probe.sum(), last_bits)
         candidates = np.flatnonzero(same & (answer.blocks == block))
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
-        close = apart.max(axis=1, initial=0.0) <= RECOMPUTED * steepest
-        if (close | (apart.sum(axis=1) <= last_bits[candidates])).any():
+        if (apart.max(axis=1, initial=0.0) <= tolerance).any():
             return None
-        return f"the oracle gives another answer at query {query} than the one recorded"
+        close = (apart.max(axis=1, initial=0.0) <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
+        if not close.any():
+            return f"the oracle gives another answer at query {query} than the one recorded"
+        nearest = candidates[close][apart[close].sum(axis=1).argmin()]
+        self._fresh[row] = dense(answer.slopes[[nearest]])[0], float(answer.offsets[nearest])
+        return None
+
+    def rows(self) -> tuple[Any, Array]:
+        """Return slopes and offsets, with the answers of now for rows that agree but for last bits."""
+        slopes, offsets = self.certificate.slopes, self.certificate.offsets
+        if self._fresh:
+            slopes, offsets = slopes.tolil() if sparse.issparse(slopes) else slopes.copy(), offsets.copy()
+            for row, (slope, offset) in self._fresh.items():
+                slopes[row], offsets[row] = slope, offset
+        return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes, offsets
 
     def _size_of(self, slope: Array, offset: float, query: int) -> float:
         """Return the size of the terms that the offset of a recorded row is the sum of."""

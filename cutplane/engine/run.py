@@ -106,7 +106,7 @@ class Run:
         least = -math.inf if problem.regularizer.lam > 0.0 else 0.0  # not worth a solve
         self.safe.dual.known = Least(np.zeros(problem.dim), least, 0.0)
         dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
-        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
+        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights, np.zeros(blocks.size))
         self.bounds.offer_known(dual.value, Proof.of(rows))
 
     @property
