@@ -217,7 +217,10 @@ def _near_zero(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
     queries = _changed(forged.queries, -1, query)
     points = certificate.points | {query: x}
     forged = replace(forged, queries=queries, points=points, x=x, upper_bound=upper, risk_value=value)
-    return replace(forged, lower_bound=_claim(forged, known, forged))
+    claim = _claim(forged, known, forged)
+    if not claim > known.optimum + 1e-6 * _size(known):
+        raise Impossible
+    return replace(forged, lower_bound=claim)
 
 
 def _not_finite(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
