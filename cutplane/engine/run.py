@@ -162,7 +162,7 @@ class Run:
 
         `set_multipliers` of the simple set's constraints spare solving for them.
         """
-        reach = REACH * self.anchor.extent if hasattr(self, "first") else 0.0
+        reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
         known = self.bundle, multipliers, self.upper, set_multipliers, reach
         timed, evaluate = self.timed_as_master, self.safe.evaluate
         dual = timed(evaluate, *known) if self.safe.calls_solver else evaluate(*known)
