@@ -26,6 +26,7 @@ class Retired(NamedTuple):
     offset: float
     block: int
     query: int
+    noise: float
 
 
 _COLUMNS = "_offsets", "_noise", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
@@ -336,8 +337,8 @@ class Bundle:
         """Keep a copy of the rows that are dropped, since aggregates may hold them."""
         dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
         for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
-            entry = Retired(slope, float(self.offsets[row]), int(self.blocks[row]), int(self.queries[row]))
-            self.retired[int(self._ids[row])] = entry
+            numbers = self.offsets[row], self.blocks[row], self.queries[row], self.noise[row]
+            self.retired[int(self._ids[row])] = Retired(slope, *(number.item() for number in numbers))
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())

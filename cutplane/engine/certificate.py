@@ -87,6 +87,8 @@ class Certificate:
         f(x) at the best point.
     scale : float
         The largest size of the objective that was seen.
+    noise : ndarray of shape (K,), or 0
+        What rounding may have added to each offset, for a run that begins with these cuts.
     problem : Problem or None
         None if loaded from a file: pass the problem to `verify`.
     """
@@ -105,6 +107,7 @@ class Certificate:
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
     solutions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    noise: Any = 0.0
 
     @property
     def primal(self) -> Any:
@@ -181,13 +184,14 @@ class Certificate:
         again = Recomputed(self, evaluator)
         wrong = dict.fromkeys(filter(None, (self._asked(again, row) for row in used.tolist())))
         problems += wrong
-        lower = -np.inf if wrong else self._lower(problem, upper, problems)
+        lower = -np.inf if wrong else self._lower(problem, again, upper, problems)
         return Verification(not problems, lower, upper, used.size, tuple(problems))
 
     def malformed(self, dim: int) -> list[str]:
         """Return what is wrong with the numbers before any oracle is asked."""
         count, width = self.slopes.shape if self.slopes.ndim == 2 else (0, 0)
-        lengths = [array.shape for array in (self.offsets, self.blocks, self.queries, self.multipliers)]
+        columns = [self.offsets, self.blocks, self.queries, self.multipliers]
+        lengths = [array.shape for array in [*columns, *([self.noise] if np.ndim(self.noise) else [])]]
         if width != dim or any(length != (count,) for length in lengths):
             return [
                 f"slopes of shape {self.slopes.shape} and rows of shapes {lengths} do not fit dimension {dim}"
@@ -196,8 +200,8 @@ class Certificate:
         if any(np.shape(vector) != (dim,) or not np.isfinite(vector).all() for vector in vectors):
             return [f"x or a query point is not a vector of {dim} finite numbers"]
         rows = self.slopes.data if sparse.issparse(self.slopes) else self.slopes
-        if not all(np.isfinite(array).all() for array in (rows, self.offsets, self.multipliers)):
-            return ["slopes, offsets or multipliers are not finite"]
+        if not all(np.isfinite(array).all() for array in (rows, self.offsets, self.multipliers, self.noise)):
+            return ["slopes, offsets, multipliers or their noise are not finite"]
         problems = []
         if (self.multipliers < 0.0).any():
             problems.append("a multiplier is negative")
@@ -215,13 +219,12 @@ class Certificate:
         except OracleError as error:
             return f"query {self.queries[row]} cannot be asked for again: {error}"
 
-    def _lower(self, problem: Declaration, upper: float, problems: list[str]) -> float:
+    def _lower(self, problem: Declaration, again: Recomputed, upper: float, problems: list[str]) -> float:
         if self.lower_bound == -np.inf:
             return -np.inf
         dual = DualFunction(problem)
         reach = 0.0 if self.x is None else REACH * float(np.abs(self.x).max())
-        rows = self.slopes, self.offsets, self.blocks, self.multipliers
-        found = dual(*rows, upper, reach=reach, noise=self._noise())
+        found = dual(*again.rows(), self.blocks, self.multipliers, upper, reach=reach, noise=self._noise())
         excess = self.lower_bound - found.value
         if excess > RECOMPUTED * abs(found.value) + 2.0 * (found.error + dual.doubt):
             problems.append(

@@ -123,7 +123,7 @@ class MethodProcess:
         run, bounds = self.run, self.run.bounds
         rows, origins = bounds.proof.rows(run.bundle)
         return Certificate(
-            *rows,
+            **rows._asdict(),
             **origins._asdict(),
             x=run.best.x if run.best is not None else None,
             lower_bound=run.lower,

@@ -65,6 +65,11 @@ class ModelMinimiser:
         self._guard = 0.0
         self._pinned = False
 
+    @property
+    def extent(self) -> float:
+        """The largest absolute entry of the last minimiser, where the next best point may lie."""
+        return 0.0 if self.last is None else float(np.abs(self.last.x).max())
+
     def minimise(self, stabilization: Stabilization) -> Reduced:
         """Solve the reduced problem, and take the lower bound; see `Run.reduced`."""
         run = self._run

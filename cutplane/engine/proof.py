@@ -19,6 +19,7 @@ class Rows(NamedTuple):
     blocks: Array
     queries: Array
     multipliers: Array
+    noise: Array
 
 
 class Origins(NamedTuple):
@@ -65,7 +66,8 @@ class Proof:
         kept, origins = self._gather(bundle) if self._kept is None else self._kept
         used = np.isin(bundle.ids, list(self.weights(bundle)))
         idle = np.flatnonzero((bundle.queries != AGGREGATE) & ~used)
-        parts = bundle.offsets[idle], bundle.blocks[idle], bundle.queries[idle], np.zeros(idle.size)
+        columns = bundle.offsets, bundle.blocks, bundle.queries, np.zeros(len(bundle)), bundle.noise
+        parts = [column[idle] for column in columns]
         both = [np.concatenate(pair) for pair in zip(parts, kept[1:], strict=True)]
         slopes = stacked(bundle.slopes[idle], kept.slopes)
         points, duals, solutions = origins
@@ -99,5 +101,6 @@ class Proof:
             np.append(bundle.blocks[rows], [entry.block for entry in gone]).astype(np.int64),
             queries,
             np.append(shares[inside], shares[~inside]),
+            np.append(bundle.noise[rows], [entry.noise for entry in gone]),
         )
         return gathered, Origins(*origins)

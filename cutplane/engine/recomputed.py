@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.slopes import dense
-from cutplane.engine.tolerances import REACH, RECOMPUTED, ROUNDING
+from cutplane.engine.tolerances import CANCELLED, REACH, RECOMPUTED, ROUNDING
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import row_sizes
 from cutplane.pieces.capabilities import Capability, offers
@@ -28,6 +29,8 @@ class _Answer(NamedTuple):
     """Of the terms that the offsets are sums of."""
     marks: Array
     """Products of the slopes with a probe, by which equal ones are found."""
+    noise: Array
+    """What rounding may have added to the offsets, as far as the risk says."""
     doubt: float | None = None
     """How far above the offset the highest one may be, of a dual cut; a lower one is right too."""
 
@@ -48,13 +51,15 @@ class Recomputed:
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
         self._reach = self._distance()
+        self._offsets = np.array(certificate.offsets)
+        self._slopes: dict[int, Array] = {}
         self._cuts: dict[int, _Answer] = {}
         self._half_spaces: dict[int, _Answer] = {}
 
     def _distance(self) -> float:
-        """Return how far from zero solutions may be: over this distance last bits of a slope are harmless.
+        """Return how far from zero solutions may be, inf if that is not known.
 
-        It is inf if that is not known: slopes are then compared with slopes alone.
+        Last bits of a value are worth as much as those of a slope over this distance.
         """
         certificate, problem = self.certificate, self.evaluator.problem
         largest = size_of(problem.simple_set, problem.dim)
@@ -83,18 +88,38 @@ class Recomputed:
         sizes = np.minimum(answer.sizes, self._size_of(slope, offset, query))
         above = offset - answer.offsets
         above = np.abs(above) if answer.doubt is None else above - answer.doubt
-        same = above <= RECOMPUTED * sizes
+        same = above <= RECOMPUTED * sizes + answer.noise
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
-        last_bits = ROUNDING * sizes / self._reach
-        same &= marks <= np.maximum(RECOMPUTED * steepest * self._probe.sum(), last_bits)
+        tolerance = RECOMPUTED * steepest
+        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
+        same &= marks <= np.maximum(max(tolerance, last_bit) * self._probe.sum(), last_bits)
         candidates = np.flatnonzero(same & (answer.blocks == block))
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
-        close = apart.max(axis=1, initial=0.0) <= RECOMPUTED * steepest
-        if (close | (apart.sum(axis=1) <= last_bits[candidates])).any():
+        farthest = apart.max(axis=1, initial=0.0)
+        if (equal := candidates[farthest <= tolerance]).size:
+            self._offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
             return None
-        return f"the oracle gives another answer at query {query} than the one recorded"
+        close = (farthest <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
+        if not close.any():
+            return f"the oracle gives another answer at query {query} than the one recorded"
+        nearest = candidates[close][apart[close].sum(axis=1).argmin()]
+        self._slopes[row] = dense(answer.slopes[[nearest]])[0]
+        self._offsets[row] = answer.offsets[nearest]
+        return None
+
+    def rows(self) -> tuple[Any, Array]:
+        """Return slopes and offsets that the oracles confirm: from far away, last bits are worth anything.
+
+        Offsets are no higher than those of now, slopes are those of now where they agree but for last bits.
+        """
+        slopes = self.certificate.slopes
+        if self._slopes:
+            slopes = slopes.tolil() if sparse.issparse(slopes) else slopes.copy()
+            for row, slope in self._slopes.items():
+                slopes[row] = slope
+        return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes, self._offsets
 
     def _size_of(self, slope: Array, offset: float, query: int) -> float:
         """Return the size of the terms that the offset of a recorded row is the sum of."""
@@ -111,15 +136,17 @@ class Recomputed:
                 known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
                 slopes, offsets = evaluator.dual_cut(certificate.duals[query], *known)
                 blocks = np.arange(offsets.size)
-                sizes = _sizes_of_dual(slopes, offsets, certificate)
+                sizes, noise = _sizes_of_dual(slopes, offsets, certificate), np.zeros(offsets.size)
             else:
                 x = certificate.points[query]
                 point = evaluator.point(x)
                 slopes, offsets, found = evaluator.cuts(point)
                 blocks = np.array(found)
                 sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(x)
+                cancelled = np.broadcast_to(evaluator.cancelled(point), point.values.shape)
+                noise = CANCELLED * cancelled[blocks]
             doubt = evaluator.doubt if query in certificate.duals else None
-            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe, doubt)
+            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe, noise, doubt)
         return self._cuts[query]
 
     def _half_space_answer(self, query: int) -> _Answer | None:
@@ -131,7 +158,7 @@ class Recomputed:
             marks = found.normals @ self._probe
             blocks = np.full(len(found), HALF_SPACE)
             self._half_spaces[query] = _Answer(
-                found.normals, -found.offsets, blocks, found.sizes(point), marks
+                found.normals, -found.offsets, blocks, found.sizes(point), marks, np.zeros(len(found))
             )
         return self._half_spaces[query]
 

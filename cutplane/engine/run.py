@@ -107,7 +107,7 @@ class Run:
         least = -math.inf if problem.regularizer.lam > 0.0 else 0.0  # not worth a solve
         self.safe.dual.known = Least(np.zeros(problem.dim), least, 0.0)
         dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
-        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
+        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights, np.zeros(blocks.size))
         self.bounds.offer_known(dual.value, Proof.of(rows))
 
     @property
@@ -170,7 +170,7 @@ class Run:
 
         `set_multipliers` of the simple set's constraints spare solving for them.
         """
-        reach = REACH * self.anchor.extent if hasattr(self, "first") else 0.0
+        reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
         known = self.bundle, multipliers, self.upper, set_multipliers, reach
         evaluate = self.safe.evaluate
         dual = self.timed(evaluate, *known, master=True) if self.safe.calls_solver else evaluate(*known)

@@ -22,8 +22,8 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
-_FORMAT = 4
-_ARRAYS = ("offsets", "blocks", "queries", "multipliers")
+_FORMAT = 5
+_ARRAYS = ("offsets", "blocks", "queries", "multipliers", "noise")
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
 

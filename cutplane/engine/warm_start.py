@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.bundle import TRIVIAL
+from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
 from cutplane.engine.domain import into_domain
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import rows_of
-from cutplane.engine.tolerances import RECOMPUTED
+from cutplane.engine.tolerances import CANCELLED, RECOMPUTED
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.capabilities import Capability, offers
@@ -103,6 +103,7 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     """Copy the valid rows into the bundle; return the multipliers of the rows the bundle then holds."""
     weights = dict.fromkeys(range(len(run.bundle)), 0.0)
     same_set = earlier.problem is not None and run.problem.has_set_of(earlier.problem)
+    noise = np.broadcast_to(earlier.noise, earlier.offsets.shape)
     for query in np.unique(earlier.queries).tolist():
         rows = np.flatnonzero(earlier.queries == query)
         if query == TRIVIAL:
@@ -127,7 +128,8 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
                     slope, offset = run.evaluator.dual_cut(dual)
                 except OracleError:
                     continue
-            if run.bundle.add(run.queries, point, slope, offset, [int(earlier.blocks[row])]):
+            hidden = max(0.0, noise[row] - rounding_of_offsets(slope, offset, point)[0]) / CANCELLED
+            if run.bundle.add(run.queries, point, slope, offset, [int(earlier.blocks[row])], hidden):
                 weights[len(run.bundle) - 1] = float(earlier.multipliers[row])
                 if foreign and not earlier.multipliers[row] > 0.0 and earlier.blocks[row] != HALF_SPACE:
                     run.unconfirmed[int(run.bundle.ids[-1])] = row

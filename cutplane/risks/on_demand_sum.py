@@ -67,8 +67,9 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
 
 
 def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
-    """Return the value of a risk and its cut at x, and the size of what cancelled."""
+    """Return the value of a risk and its cut at x, and the size of what cancelled in both."""
     (value, slope, *_), size = answer_of(risk, x)
     values, slopes = np.atleast_1d(value), np.reshape(slope, (risk.n_blocks, risk.dim))
-    offsets = np.zeros(risk.n_blocks) if risk.linear else values - slopes @ x
-    return Estimate(values, slopes, offsets, np.empty(0)), size
+    if risk.linear:
+        return Estimate(values, slopes, np.zeros(risk.n_blocks), np.empty(0)), size
+    return Estimate(values, slopes, values - slopes @ x, np.empty(0)), size + np.abs(slopes) @ np.abs(x)

@@ -271,7 +271,7 @@ def test_active_rows_are_replaced_by_their_combination():
     assert set(bundle.retired) == {0, 3}
     entry = bundle.retired[3]
     assert isinstance(entry, Retired)
-    assert (entry.slope.tolist(), entry[1:]) == ([3.0, 1.0], (40.0, 0, 3))
+    assert (entry.slope.tolist(), entry[1:]) == ([3.0, 1.0], (40.0, 0, 3, noise[3]))
     assert set(bundle.points) == {0, 1, 2, 3}
 
 

@@ -90,19 +90,19 @@ MALFORMED = {
     ),
     "slopes not finite": (
         {"slopes": np.array([[3.0], [np.nan]])},
-        "slopes, offsets or multipliers are not finite",
+        "slopes, offsets, multipliers or their noise are not finite",
     ),
     "sparse slopes not finite": (
         {"slopes": sparse.csr_array([[3.0], [INF]])},
-        "slopes, offsets or multipliers are not finite",
+        "slopes, offsets, multipliers or their noise are not finite",
     ),
     "offsets not finite": (
         {"offsets": np.array([INF, 0.0])},
-        "slopes, offsets or multipliers are not finite",
+        "slopes, offsets, multipliers or their noise are not finite",
     ),
     "multipliers not finite": (
         {"multipliers": np.array([INF, 0.0])},
-        "slopes, offsets or multipliers are not finite",
+        "slopes, offsets, multipliers or their noise are not finite",
     ),
     "negative": ({"multipliers": np.array([1.0, -1e-300])}, "a multiplier is negative"),
     "lower nan": ({"lower_bound": np.nan}, "a bound is not a number"),

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
 from cutplane.engine.proof import Proof, Rows
+from cutplane.engine.tolerances import CANCELLED
 
 
 def bundle_of(count, max_cuts=None, kind=np.array):
@@ -19,7 +20,9 @@ def bundle_of(count, max_cuts=None, kind=np.array):
 
 def listed(rows):
     slopes = rows.slopes.toarray() if sparse.issparse(rows.slopes) else rows.slopes
-    return [slopes[:, 0].tolist(), *(column.tolist() for column in rows[1:])]
+    terms = rows.offsets + rows.queries * (slopes[:, 0] + 1.0)
+    assert rows.noise == pytest.approx(np.maximum(CANCELLED * terms, 0.0), abs=0.0)
+    return [slopes[:, 0].tolist(), *(column.tolist() for column in rows[1:-1])]
 
 
 def test_an_empty_proof_uses_no_row():
@@ -73,7 +76,8 @@ def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
 
 
 def test_rows_without_a_query_need_no_bundle():
-    kept = Rows(np.ones((1, 2)), np.array([7.0]), np.array([0]), np.array([TRIVIAL]), np.array([1.0]))
+    one = np.ones(1)
+    kept = Rows(np.ones((1, 2)), 7.0 * one, np.array([0]), np.array([TRIVIAL]), one, 3.0 * CANCELLED * one)
     proof, bundle = Proof.of(kept), bundle_of(1)
     assert proof.weights(bundle) == {}
     rows, (points, _, _) = proof.rows(bundle)

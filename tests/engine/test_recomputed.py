@@ -249,3 +249,60 @@ def test_a_slope_that_is_what_cancellation_left_is_compared_with_the_value(feasi
     forged = replace(proof, problem=problem, slopes=proof.slopes + rise * used[:, np.newaxis])
     bounded = isinstance(feasible, cut.Box)
     assert forged.verify().valid == (valid and bounded)
+
+
+def proof_at(problem, queries, shares, x, slopes, lower):
+    """A certificate of cuts at points of a line, whose slopes need not be those of the oracle."""
+    points = {number: np.array([point]) for number, point in enumerate(queries)}
+    values = [float(problem.risk.oracle(point)[0]) for point in points.values()]
+    return cut.engine.certificate.Certificate(
+        slopes=np.array(slopes)[:, np.newaxis],
+        offsets=np.array(values) - np.array(slopes) * np.array(queries),
+        blocks=np.zeros(len(queries), dtype=int),
+        queries=np.arange(len(queries)),
+        multipliers=np.array(shares),
+        points=points,
+        x=np.array([x]),
+        lower_bound=lower,
+        upper_bound=problem.objective(np.array([x])),
+        risk_value=problem.objective(np.array([x])),
+        problem=problem,
+    )
+
+
+@pytest.mark.parametrize(("error", "valid"), [(0.0, True), (2e-15, True), (-2e-15, True), (1e-11, False)])
+def test_last_bits_of_steep_slopes_in_use_are_made_good_where_nothing_bounds_x(error, valid):
+    """Their small multipliers are no size for what a sum of many terms leaves near a minimiser."""
+    parabola = cut.OracleRisk(lambda x: (1.0 + float((x - 0.5) @ (x - 0.5)), 2.0 * (x - 0.5)), dim=1)
+    problem = cut.Problem(parabola, feasible_set=cut.sets.NonnegativeOrthant())
+    away, share = 2.0**-24, 2.0**-24
+    shares, slopes = [1.0 - share / (1.0 + share), share / (1.0 + share)], [-2.0 * away + error, 2.0]
+    proof = proof_at(problem, [0.5 - away, 1.5], shares, 0.5, slopes, 1.0 - 4.0 * away)
+    assert proof.verify().valid == valid
+
+
+def test_x_may_be_so_near_zero_that_no_slope_is_worth_anything_there():
+    """The optimum is at 1, far from there."""
+    peak = cut.OracleRisk(lambda x: (1.0 + float(np.abs(x - 1.0).sum()), np.sign(x - 1.0)), dim=1)
+    problem = cut.Problem(peak, cut.L2(1e-3))
+    honest = proof_at(problem, [1e-14, 2.0], [0.5, 0.5], 1e-14, [-1.0, 1.0], 1.0)
+    assert honest.verify().valid
+    assert not proof_at(problem, [1e-14], [1.0], 1e-14, [0.0], 2.0 - 1e-14).verify().valid
+
+
+@pytest.mark.parametrize(("rise", "valid"), [(0.0, True), (500.0, False)])
+def test_a_query_far_away_raises_no_offset(rise, valid):
+    """A share of 1e-9 of the terms there is worth much more than the optimum, which is 0."""
+    peak = cut.OracleRisk(lambda x: (float(np.abs(x - 1.0).sum()), np.sign(x - 1.0)), dim=1)
+    proof = proof_at(cut.Problem(peak), [1e12, -1e12], [0.5, 0.5], 601.0, [1.0, -1.0], rise)
+    assert replace(proof, offsets=proof.offsets + rise).verify().valid == valid
+
+
+def test_offsets_of_values_that_cancel_may_differ_by_last_bits_of_the_terms():
+    """The slope says nothing of terms of 1e6 that cancel in it."""
+    lines = cut.OracleRisk(lambda x: (1.0 + 1e6 * x[0], np.array([1e6])), dim=1)
+    problem = cut.Problem(lines + cut.LinearObjective([-1e6]), cut.L2(1.0))
+    proof = proof_at(problem, [0.3], [1.0], 0.0, [0.0], 0.5)
+    value = float(proof.offsets[0])
+    for rise, valid in ((1e-9, True), (1e-8, False)):
+        assert replace(proof, offsets=proof.offsets * 0.0 + value + rise).verify().valid == valid

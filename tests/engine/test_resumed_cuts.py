@@ -9,6 +9,7 @@ import pytest
 import cutplane as cut
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.certificate import Certificate
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.engine.warm_start import (
     _best_known,
     _check_shapes,
@@ -79,6 +80,14 @@ def test_cuts_keep_their_multipliers_points_and_blocks(foreign):
     assert {query: x.tolist() for query, x in new.bundle.points.items()} == {0: [1.0, 2.0], 1: [3.0, 4.0]}
     assert new.queries == 2
     assert new.unconfirmed == ({2: 2} if foreign else {})
+
+
+def test_cuts_keep_what_rounding_did_to_them():
+    """Where it is more than their terms tell."""
+    known, new = np.array([1e-3, 0.0, 2e-3, 0.0]), run()
+    _transfer(new, earlier(CUTS, AT, noise=known), False)
+    terms = np.array([1.0 + 2.0, 4.0 + 6.0, 7.0 + 4.0, 8.0 + 8.0])
+    assert new.bundle.noise == pytest.approx(np.maximum(known, CANCELLED * terms), rel=1e-12, abs=0.0)
 
 
 def test_a_known_infimum_gives_its_multiplier_to_that_of_the_run():

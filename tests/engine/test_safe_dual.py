@@ -242,3 +242,19 @@ def test_multipliers_of_the_set_belong_to_the_first_attempt():
     dual.dual = Recorded()
     dual.evaluate(cuts(), np.array([0.5, 0.5]), INF, sides)
     assert [call[1] is sides for call in dual.dual.calls] == [True, False, False]
+
+
+def test_residual_slopes_are_charged_as_far_as_the_minimiser_of_the_model(monkeypatch):
+    """The best point may still be zero, where nothing would be charged."""
+    seen = []
+    evaluate = SafeDual.evaluate
+
+    def noted(self, bundle, multipliers, upper, set_multipliers=None, reach=0.0):
+        seen.append(reach)
+        return evaluate(self, bundle, multipliers, upper, set_multipliers, reach)
+
+    monkeypatch.setattr(SafeDual, "evaluate", noted)
+    risk = cut.OracleRisk(lambda x: (float(np.abs(x - 3.0).sum()), np.sign(x - 3.0)), dim=2)
+    problem = cut.Problem(risk, feasible_set=cut.Box(-8.0, 8.0, dim=2))
+    problem.solve(cut.Kelley(), x0=np.zeros(2), max_iter=1)
+    assert max(seen) == 80.0

@@ -89,6 +89,7 @@ def _with_row(
         blocks=np.append(certificate.blocks, block),
         queries=np.append(certificate.queries, -1),
         multipliers=np.append(old, multiplier),
+        noise=np.append(certificate.noise, 0.0),
     )
 
 
@@ -204,6 +205,24 @@ def _swapped(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
     return replace(certificate, points=points)
 
 
+def _near_zero(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
+    """A flat row at an x so small that no slope is worth anything there."""
+    x = 1e-14 * known.scale * rng.normal(size=len(known.x))
+    upper = known.problem.objective(x)
+    if known.violation(x) > 0.0 or not upper - known.optimum > 1e-3 * _size(known):
+        raise Impossible
+    value = float(np.sum(np.atleast_1d(known.problem.risk.oracle(x)[0])))
+    query = max(certificate.points, default=0) + 1
+    forged = _with_row(certificate, np.zeros(x.size), value, 0, 1.0)
+    queries = _changed(forged.queries, -1, query)
+    points = certificate.points | {query: x}
+    forged = replace(forged, queries=queries, points=points, x=x, upper_bound=upper, risk_value=value)
+    claim = _claim(forged, known, forged)
+    if not claim > known.optimum + 1e-6 * _size(known):
+        raise Impossible
+    return replace(forged, lower_bound=claim)
+
+
 def _not_finite(rng: Rng, known: Known, certificate: Certificate) -> Certificate:
     """One multiplier is NaN or inf."""
     row = _one(rng, certificate)
@@ -227,4 +246,5 @@ FORGERIES: dict[str, Callable[[Rng, Known, Certificate], Certificate]] = {
     "lowered upper bound": _lowered,
     "swapped points": _swapped,
     "multiplier not finite": _not_finite,
+    "flat near zero": _near_zero,
 }

@@ -281,3 +281,17 @@ def test_of_two_units_the_one_that_proves_more_counts(monkeypatch):
     answers = [Minimum(-1.0, np.full(2, 1e5)), Minimum(-2.0, np.full(2, 1e5))]
     monkeypatch.setattr(inner, "_evaluate", lambda *_: answers.pop(0))
     assert inner(np.ones(2)).value == -1.0 and not answers
+
+
+@pytest.mark.parametrize("v", [0.0, 1e-3, 1e5])
+def test_a_heavy_regularizer_has_its_own_unit(v):
+    """A projection, where v tells no unit of the objective: its solution to 1e-9."""
+    normals = np.array([[-2.0, 0.0, -2.0, 1.0], [2.0, -2.0, 0.0, -1.0], [-1.0, 3.0, 0.0, -1.0]])
+    centre, lam = np.array([-3.375, 0.5625, -2.046875, 1.0]), 2.0**30
+    heavy = InnerMinimum(L2(lam, centre=centre), Polyhedron(normals, [-0.34375, 1.15625, 0.125]), 4)
+    found = heavy(np.full(4, v), extent=0.921875)
+    x = cp.Variable(4)
+    objective = cp.Minimize(0.5 * cp.sum_squares(x - centre) + np.full(4, v / lam) @ x)
+    exact = lam * cp.Problem(objective, [normals @ x <= [-0.34375, 1.15625, 0.125]]).solve("CLARABEL")
+    assert exact * (1.0 - 1e-7) <= found.value <= exact * (1.0 + 1e-7)
+    assert heavy.doubt <= 1e-7 * exact

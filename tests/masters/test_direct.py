@@ -162,6 +162,24 @@ def test_the_highest_cut_at_a_solution_of_zero_is_found():
     assert offset == pytest.approx(value, rel=1e-7)
 
 
+def test_the_highest_cut_of_tiny_numbers_is_found_where_the_first_backend_is_inaccurate():
+    """The backend's own objective agrees with its bound, both far below the least value of the function."""
+    slopes = np.array([2.875, -1.75, 6.34375, -6.90234375, 7.71875, 0.34765625])
+    offsets = -1e-8 * np.array(
+        [6.4173946157, 2.7182977646, 20.344305085, 0.7467860996, 6.9128873292, 2.6036104827]
+    )
+    u, box = cp.Variable(1), cut.Box(-2.8056092560291290e-07, 2.5611370801925659e-09, dim=1)
+    conjugate = Conjugate(2.0 * cut.CvxpyRisk(cp.max(slopes * u + offsets), u), box, 1)
+    slope = -6.387011980366008
+    (low,), (high,) = box.bounds(1)
+    kinks = -np.subtract.outer(offsets, offsets) / (np.subtract.outer(slopes, slopes) + np.eye(6))
+    places = np.clip([low, high, *kinks.ravel()], low, high)
+    least = min(2.0 * (slopes * u + offsets).max() - slope * u for u in places.tolist())
+    offset = conjugate(np.array([slope]), 2.56e-9, 13.8046875, 3.4e-8)
+    assert offset == pytest.approx(least, rel=1e-5, abs=0.0)
+    assert least - offset <= conjugate.doubt <= 1e-5 * abs(least)
+
+
 def test_offsets_that_are_rounding_alone_tell_no_unit():
     X = np.random.default_rng(1).normal(size=(7, 3))
     shares = np.full(7, 3e-8)

@@ -8,6 +8,8 @@ from scipy import sparse
 
 from cutplane.masters.lp.linear_minimum import LinearMinimum
 from cutplane.pieces.forms import LinearForm
+from cutplane.regularizers import LInf
+from cutplane.sets import Box
 
 INF = math.inf
 
@@ -99,3 +101,12 @@ def test_what_rounding_leaves_of_the_slope_of_an_auxiliary_is_charged(cost):
         value = LinearMinimum(programme)(np.zeros(1)).value
         assert value <= 5e11 * cost
         assert value == pytest.approx(5e11 * cost, rel=1e-13)
+
+
+@pytest.mark.parametrize("excess", [2.0**-32, 2.0**-34, -(2.0**-33)])
+def test_reduced_costs_within_the_tolerance_of_highs_are_not_charged(excess):
+    """The least of max |x_j| - x_0 / 2 - (1 / 2 + excess) x_1 in a box of side 4, after another minimum."""
+    programme = LInf(1.0).linear_form(2).merge(Box(-2.0, 2.0).linear_form(2), 2)
+    minimum = LinearMinimum(programme)
+    minimum(np.array([1.0, 0.0]))
+    assert minimum(np.array([-0.5, -0.5 - excess])).value == pytest.approx(min(0.0, -2.0 * excess), abs=1e-14)

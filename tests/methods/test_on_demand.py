@@ -130,3 +130,25 @@ def test_the_check_finds_wrong_estimates(change, complaint):
 
     with pytest.raises(cut.OracleError, match=complaint):
         check_risk(Wrong(40, 5))
+
+
+class Nothing(OnDemandRisk):
+    dim = 1
+
+    def estimate(self, x, accuracy, start=None):
+        return Estimate(np.zeros(1), np.zeros((1, 1)), np.zeros(1), np.zeros(1))
+
+    def dual_cut(self, u):
+        return np.zeros((1, 1)), np.zeros(1)
+
+
+def test_what_rounding_does_to_exact_cuts_of_a_sum_is_charged_and_remembered():
+    """max(-x, x - 3.3) is least at 1.65; its cut at 1e17, where 3.3 is less than one bit, is too high."""
+    lines = cut.OracleRisk(lambda x: (max(-x[0], x[0] - 3.3), np.where(x < 1.65, -1.0, 1.0)), dim=1)
+    problem = Problem(lines + Nothing())
+    first = problem.solve(ProximalBundle(), x0=[1e17], max_iter=3)
+    assert first.lower_bound <= -1.65
+    assert 3.3 < first.certificate.noise.max() < 1e3
+    second = problem.solve(ProximalBundle(), warm_start=first, max_iter=30)
+    assert second.lower_bound <= -1.65 <= second.objective
+    assert second.certificate.noise.max() <= 1.01 * first.certificate.noise.max()

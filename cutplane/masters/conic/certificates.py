@@ -75,6 +75,8 @@ class InnerMinimum:
         """State the problem in a unit of x, in which tolerances are relative to 1."""
         self._unit = unit
         regularizer, simple_set = self._pieces
+        height = abs(regularizer.value(np.full(self._x.size, unit)))
+        self._height = height if math.isfinite(height) else 0.0
         g = piece_in_unit(regularizer, unit).cvxpy_form(self._x)
         objective = cp.Minimize(self._scale * g + self._v @ self._x)
         constraints = piece_in_unit(simple_set, unit).cvxpy_form(self._x)
@@ -114,7 +116,18 @@ class InnerMinimum:
         return least
 
     def _evaluate(self, v: Array, budget: float) -> Minimum:
-        scale = math.ldexp(1.0, -math.frexp(self._unit * float(np.abs(v).max(initial=0.0)))[1])
+        """Solve with the objective in the unit of v, then, if that leaves a gap, in that of g."""
+        size = self._unit * float(np.abs(v).max(initial=0.0))
+        best, doubt = self._scaled(v, budget, size or self._height), self.doubt
+        if self._height > size > 0.0 and not doubt <= _ENOUGH * max(abs(best.value), size):
+            again = self._scaled(v, budget, self._height)
+            if again.value > best.value:
+                return again
+        self.doubt = doubt
+        return best
+
+    def _scaled(self, v: Array, budget: float, size: float) -> Minimum:
+        scale = math.ldexp(1.0, -math.frexp(size)[1])
         self._v.value = scale * self._unit * v
         self._scale.value = scale
         within = math.isfinite(budget)

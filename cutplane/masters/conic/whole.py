@@ -179,11 +179,14 @@ class Conjugate:
         best = -math.inf
         for backend in BACKENDS:
             outcome = try_conic(problem, self._u, backend)
-            if outcome is not None:
-                if outcome.bound > best:
-                    best, self.doubt = outcome.bound, height * max(0.0, outcome.value - outcome.bound)
-                if outcome.value - outcome.bound <= _ENOUGH * abs(outcome.value):
-                    break
+            if outcome is None or outcome.x is None:
+                continue
+            self._u.value = outcome.x  # not the value the backend gives: its auxiliaries may be off
+            value = float(problem.objective.value)
+            if outcome.bound > best:
+                best, self.doubt = outcome.bound, height * max(0.0, value - outcome.bound)
+            if value - outcome.bound <= _ENOUGH * abs(value):
+                break
         return height * best
 
     def _problem(self, unit: float, height: float) -> Any:

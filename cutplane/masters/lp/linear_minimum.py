@@ -17,6 +17,9 @@ from cutplane.regularizers.base import Minimum
 
 _FARTHER = 10.0
 """How much larger than in the solution an auxiliary is taken to be at most."""
+_SIZES = 1.0, 2.0**20
+"""Of the largest cost as HiGHS sees it. Its reduced costs may have the wrong sign by 1e-9, which is charged
+over the whole range of a variable; the larger size makes them last bits, where the smaller is not enough."""
 _BITS = 2.0**-48
 """What rounding leaves of terms that cancel, relative to them."""
 
@@ -65,15 +68,22 @@ class LinearMinimum:
             value = self._bound(v, multipliers, distances)
             if value > -math.inf:
                 return Minimum(value, None)
-        scale = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
-        set_costs(self._model, scale * v)
-        status, _ = rerun(self._model)
-        if status is not MasterStatus.SOLVED:
-            return Minimum(math.inf if status is MasterStatus.INFEASIBLE else -math.inf, None)
-        solution = self._model.getSolution()
-        u = self._unit * np.array(solution.col_value)
-        distances[dim:] = np.maximum(reach, _FARTHER * np.abs(u[dim:]))
-        return Minimum(self._bound(v, np.array(solution.row_dual) / scale, distances), u[:dim])
+        unit = math.ldexp(1.0, -math.frexp(float(np.abs(v).max(initial=0.0)))[1])
+        best = Minimum(-math.inf, None)
+        for size in _SIZES:
+            set_costs(self._model, size * unit * v)
+            status, _ = rerun(self._model)
+            if status is not MasterStatus.SOLVED:
+                infeasible = status is MasterStatus.INFEASIBLE and best.x is None
+                return Minimum(math.inf, None) if infeasible else best
+            solution = self._model.getSolution()
+            u = self._unit * np.array(solution.col_value)
+            distances[dim:] = np.maximum(reach, _FARTHER * np.abs(u[dim:]))
+            value = self._bound(v, np.array(solution.row_dual) / (size * unit), distances)
+            best = max(best, Minimum(value, u[:dim]), key=lambda minimum: minimum.value)
+            if float(v @ u) - value <= _BITS * float(np.abs(v) @ np.abs(u)):
+                break
+        return best
 
     @cached_property
     def _model(self) -> highspy.Highs:
