@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
 from cutplane.linear.costs import PER_SQUARE, cost_of_newton
 from cutplane.linear.smoothing import Smoothing, weighted
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
+from cutplane.risks.examples import bias_slopes
 from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
 from cutplane.runtime.threads import run_chunks
@@ -71,16 +74,12 @@ class MultiplierMethod:
         self.risk = risk
         self.quadratic = quadratic
         self._smoothing = Smoothing(risk, multipliers)
+        self._losses = weighted(risk.loss, risk.y, risk.weights)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
-        m = risk.X.shape[0]
-        self._present = (risk.weights > 0.0) + 0.0
-        self.multipliers, self._bends = np.empty(m), np.empty(m)
-        self._rows = np.empty(0, np.int64)
-        self.slopes = np.empty(risk.dim)
-        self.offset = math.nan
-        self._value = math.nan
+        self._edges = np.array([0, risk.X.shape[0]])
+        self._free = not quadratic.weights.all()
         self._steps = 0
-        self._smooth(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
+        self._smoothing.become(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
 
     @property
     def cost(self) -> float:
@@ -88,99 +87,106 @@ class MultiplierMethod:
         m, n = self.risk.X.shape
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
-    def look(self, x: Array, z: Array, value: float) -> tuple[float, float]:
-        """Compute multipliers and their cut (`slopes`, `offset`) at x, with predictions z and risk `value`.
+    def look(self, x: Array, z: Array) -> tuple[Array, Array]:
+        """Compute multipliers and their cut at x, with predictions z; return both with the best free bias.
 
-        Return two estimates, in the objective, of what separates x from the optimum: its distance from the
-        minimiser with the present shifts, and the error of the smoothing.
+        It sets `multipliers` and `slopes`, `value` (of the objective there), and `bound`: what the cut
+        proves, or -inf if it is not flat where it has to be.
         """
-        self._value = value
+        if self._free:
+            shift = self._best_shift(z)
+            x, z = x.copy(), z + shift
+            x[-1] += shift
         self._look(z)
+        risk = float(self._losses.values(z)[0])
+        self.value = risk + self.quadratic(x)
+        self._size = abs(self.value)
         distance = self._distance(x)
-        if self._mu == 0.0:
-            self.offset = value - float(self.slopes @ x)
-        error = value - self.offset - float(self.slopes @ x)
+        along = float(self.slopes @ x)
+        self.offset = -self._smoothing.conjugate(self.multipliers) if self._mu else risk - along
+        error = risk - self.offset - along
+        self.bound = self._bound()
         self._steps += 1
         self._stale = self._mu > 0.0 and distance <= _INEXACT * error
-        return distance, error
+        return x, z
 
-    def advance(self, z: Array) -> None:
-        """Take the multipliers as the next shifts, if the last point was close to its minimiser."""
+    def direction(self, x: Array, z: Array) -> Array | None:
+        """Return the Newton step at the point looked at; None if rounding errors leave none.
+
+        If that point was close to the minimiser for the present shifts, its multipliers are the next ones.
+        """
         if self._stale:
-            self._smooth((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
+            self._smoothing.become((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
             self._steps = 0
             self._look(z)
-
-    def direction(self, x: Array) -> Array | None:
-        """Return the Newton step at the point looked at; None if rounding errors leave none."""
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
         hessian = self._hessian()
         diagonal = np.einsum("jj->j", hessian)
-        loose = diagonal == 0.0  # a bias, where no example is near a kink
-        diagonal[loose] = self.risk.weights.sum() / (self._mu or 1.0)
-        try:
-            factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            return None
-        step = cho_solve(factor, -self._gradient(x), check_finite=False)
-        return step if np.isfinite(step).all() else None
+        if not diagonal.all():  # a bias, where no example is near a kink
+            diagonal[diagonal == 0.0] = self.risk.weights.sum() / (self._mu or 1.0)
+        _, step, failed = dposv(hessian, -self._gradient(x), lower=1)
+        return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
         """Return about the best t for x + t step, whose predictions are z0 + t (z1 - z0).
 
         It is 0 where the slope at 0 is not below what rounding makes of it.
         """
-        weights = self.quadratic.weights
-        rise = float(step @ (weights * (x - self.quadratic.centre)))
-        bend = float(step @ (weights * step))
-        line = self._smoothing.weighted.line(self._smoothing.shifted(z0), self._smoothing.shifted(z1))
-        derivatives = line.derivative or line.newton
-        assert derivatives is not None
+        weighted = self.quadratic.weights * step
+        rise, bend = float(weighted @ (x - self.quadratic.centre)), float(weighted @ step)
+        losses = self._smoothing.along(z0, z1)
 
         def along(t: float) -> tuple[float, float]:
-            slope, curvature = derivatives(t)
+            slope, curvature = losses(t)
             return rise + t * bend + slope, bend + curvature
 
         start, _ = along(0.0)
-        if not start < -_ROUNDING * abs(self._value):
+        return _zero(along, start, 1.0, -_FLAT * start) if start < -_ROUNDING * self._size else 0.0
+
+    def _best_shift(self, z: Array) -> float:
+        """Return the shift of all predictions z at which the slopes of the envelopes add up to zero."""
+        along = self._smoothing.along(z, z + 1.0)
+        start, bend = along(0.0)
+        if start == 0.0:
             return 0.0
-        low, high, t = 0.0, math.inf, 1.0
-        for _ in range(_SEARCHES):
-            slope, curvature = along(t)
-            if abs(slope) <= -_FLAT * start:
-                return t
-            low, high = (t, high) if slope < 0.0 else (low, t)
-            newton = t - slope / curvature if curvature > 0.0 else math.inf
-            t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
-        return low
+        sign = -math.copysign(1.0, start)
+        first = abs(start) / bend if bend > 0.0 else 1.0
+
+        def ahead(t: float) -> tuple[float, float]:
+            slope, curvature = along(sign * t)
+            return sign * slope, curvature
+
+        return sign * _zero(ahead, -abs(start), first, _ROUNDING * float(self.risk.weights.sum()))
 
     @property
     def _mu(self) -> float:
         return self._smoothing.mu
 
-    def _smooth(self, mu: float, shifts: Array) -> None:
-        self._smoothing.become(mu, shifts)
-        self._unweighted = weighted(self._smoothing.loss, self.risk.y, self._present)
-
     def _look(self, z: Array) -> None:
-        risk, shifted = self.risk, self._smoothing.shifted(z)
-        self.multipliers = self._smoothing.into_domain(self._unweighted.derivatives(shifted))
+        risk = self.risk
+        self.multipliers, self._bends = self._smoothing.look(z)
         u = risk.weights * self.multipliers
-        slopes = self._add(u)
-        self.slopes = np.append(slopes, u.sum()) if risk.intercept else slopes
-        if self._mu:
-            self.offset = -self._smoothing.conjugate(self.multipliers)
-        self._bends = self._smoothing.weighted.second_derivatives(shifted)
+        self.slopes = self._add(u)
+        if risk.intercept:
+            self.slopes = np.append(self.slopes, bias_slopes(u, self._edges))
         self._rows = np.flatnonzero(self._bends)
+
+    def _bound(self) -> float:
+        """Return the least value of the cut and the quadratic, as far as `offset` is known."""
+        slopes, weights, centre = self.slopes, self.quadratic.weights, self.quadratic.centre
+        if self._free:
+            if slopes[-1] != 0.0:
+                return -math.inf
+            slopes, weights, centre = slopes[:-1], weights[:-1], centre[:-1]
+        return self.offset + float(slopes @ centre) - 0.5 * float(slopes @ (slopes / weights))
 
     def _gradient(self, x: Array) -> Array:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
 
     def _distance(self, x: Array) -> float:
         """Return about how far x is from the minimiser for the present shifts, in the objective."""
-        weights = self.quadratic.weights.copy()
+        weights = self.quadratic.weights
         if self.risk.intercept:
+            weights = weights.copy()
             weights[-1] += self._bends.sum()
         squares = self._gradient(x) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -214,3 +220,19 @@ class MultiplierMethod:
             return out + out.T
         scaled = X[rows] * np.sqrt(self._bends[rows])[:, np.newaxis]
         return scaled.T @ scaled
+
+
+def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:
+    """Return about the zero of a slope that rises from `start` < 0: one where it is at most `enough`.
+
+    Newton steps from t, between points where the slope is known to be negative and positive.
+    """
+    low, high = 0.0, math.inf
+    for _ in range(_SEARCHES):
+        slope, curvature = along(t)
+        if abs(slope) <= enough:
+            return t
+        low, high = (t, high) if slope < 0.0 else (low, t)
+        newton = t - slope / curvature if curvature > 0.0 else math.inf
+        t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
+    return low
