@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
 from cutplane.linear.costs import PER_SQUARE, cost_of_newton
-from cutplane.linear.smoothing import Smoothing, weighted
+from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
@@ -74,7 +74,6 @@ class MultiplierMethod:
         self.risk = risk
         self.quadratic = quadratic
         self._smoothing = Smoothing(risk, multipliers)
-        self._losses = weighted(risk.loss, risk.y, risk.weights)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         self._edges = np.array([0, risk.X.shape[0]])
         self._free = not quadratic.weights.all()
@@ -98,7 +97,7 @@ class MultiplierMethod:
             x, z = x.copy(), z + shift
             x[-1] += shift
         self._look(z)
-        risk = float(self._losses.values(z)[0])
+        risk = self._smoothing.risk_at(z)
         self.value = risk + self.quadratic(x)
         self._size = abs(self.value)
         distance = self._distance(x)
@@ -119,11 +118,7 @@ class MultiplierMethod:
             self._smoothing.become((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
             self._steps = 0
             self._look(z)
-        hessian = self._hessian()
-        diagonal = np.einsum("jj->j", hessian)
-        if not diagonal.all():  # a bias, where no example is near a kink
-            diagonal[diagonal == 0.0] = self.risk.weights.sum() / (self._mu or 1.0)
-        _, step, failed = dposv(hessian, -self._gradient(x), lower=1)
+        _, step, failed = dposv(self._hessian(), -self._gradient(x), lower=1)
         return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
@@ -165,10 +160,9 @@ class MultiplierMethod:
         risk = self.risk
         self.multipliers, self._bends = self._smoothing.look(z)
         u = risk.weights * self.multipliers
-        self.slopes = self._add(u)
-        if risk.intercept:
-            self.slopes = np.append(self.slopes, bias_slopes(u, self._edges))
-        self._rows = np.flatnonzero(self._bends)
+        slopes = self._add(u)
+        self.slopes = np.concatenate([slopes, bias_slopes(u, self._edges)]) if risk.intercept else slopes
+        self._rows = self._bends.nonzero()[0]
 
     def _bound(self) -> float:
         """Return the least value of the cut and the quadratic, as far as `offset` is known."""
@@ -184,25 +178,28 @@ class MultiplierMethod:
 
     def _distance(self, x: Array) -> float:
         """Return about how far x is from the minimiser for the present shifts, in the objective."""
-        weights = self.quadratic.weights
-        if self.risk.intercept:
-            weights = weights.copy()
-            weights[-1] += self._bends.sum()
-        squares = self._gradient(x) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 0.5 * float(np.where(squares > 0.0, squares / weights, 0.0).sum())
+        gradient, weights = self._gradient(x), self.quadratic.weights
+        if not self.risk.intercept:
+            return 0.5 * float(gradient @ (gradient / weights))
+        slope, weight = float(gradient[-1]), float(weights[-1] + self._bends.sum())
+        along_bias = slope**2 / weight if weight > 0.0 else math.inf if slope else 0.0
+        return 0.5 * (along_bias + float(gradient[:-1] @ (gradient[:-1] / weights[:-1])))
 
     def _hessian(self) -> Array:
-        risk, rows = self.risk, self._rows
-        n = risk.X.shape[1]
-        hessian = np.zeros((risk.dim, risk.dim))
-        for part in run_chunks(self._gram, self._shares()):
-            hessian[:n, :n] += part
+        risk = self.risk
+        n, hessian = risk.X.shape[1], np.zeros((risk.dim, risk.dim))
+        shares = self._shares()
+        parts = [self._gram(shares[0])] if len(shares) == 1 else run_chunks(self._gram, shares)
+        for gram, border in parts:
+            hessian[:n, :n] += gram
+            if border is not None:
+                hessian[n, :n] += border
         if risk.intercept:
-            if rows.size:
-                risk.data.add_rows(rows, self._bends[rows], hessian[n, :n])
-            hessian[n, n] = self._bends[rows].sum()
-        np.einsum("jj->j", hessian)[:] += self.quadratic.weights
+            hessian[n, n] = self._bends.sum()
+        diagonal = hessian.ravel()[:: risk.dim + 1]
+        diagonal += self.quadratic.weights
+        if not diagonal.all():  # a bias, where no example is near a kink
+            diagonal[diagonal == 0.0] = risk.weights.sum() / (self._mu or 1.0)
         return hessian
 
     def _shares(self) -> list[tuple[int, int]]:
@@ -210,16 +207,20 @@ class MultiplierMethod:
         cost = PER_SQUARE * self._rows.size * self.risk.data.row_entries**2
         return equal_ranges(self._rows.size, cost - 2.0 * self.risk.dim**2, 2)
 
-    def _gram(self, share: tuple[int, int]) -> Array:
-        X, rows = self.risk.X, self._rows[slice(*share)]
-        n = X.shape[1]
+    def _gram(self, share: tuple[int, int]) -> tuple[Array, Array | None]:
+        """Return the sum of the bends times the squares of some rows, and times these rows."""
+        risk, X, rows = self.risk, self.risk.X, self._rows[slice(*share)]
+        n, bends = X.shape[1], self._bends[rows]
         if sparse.issparse(X):
-            out = np.zeros((n, n))
+            out, border = np.zeros((n, n)), np.zeros(n)
             indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
-            sparse_gram(X.data, indices, X.indptr, rows, self._bends[rows], out)
-            return out + out.T
-        scaled = X[rows] * np.sqrt(self._bends[rows])[:, np.newaxis]
-        return scaled.T @ scaled
+            sparse_gram(X.data, indices, X.indptr, rows, bends, out)
+            if risk.intercept:
+                risk.data.add_rows(rows, bends, border)
+            return out + out.T, border
+        roots = np.sqrt(bends)
+        scaled = X[rows] * roots[:, np.newaxis]
+        return scaled.T @ scaled, roots @ scaled if risk.intercept else None
 
 
 def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:

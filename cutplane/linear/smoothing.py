@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.losses.base import ScalarLoss, pieces_of
-from cutplane.losses.passes import Outline, along, as_outline, both_derivatives, envelope
+from cutplane.losses.passes import Outline, along, as_outline, both_derivatives, envelope, values
 from cutplane.losses.pieces import Pieces
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import equal_ranges
+from cutplane.risks.chunks import Ranges, equal_ranges
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 from cutplane.runtime.threads import run_chunks
 
@@ -61,8 +62,9 @@ class Smoothing:
         self.phi = phi if phi is not None and phi.jumps.any() else None
         self._outline = None if phi is None else as_outline(phi, risk.loss.variable == "margin")
         m = risk.X.shape[0]
-        self._parts = [slice(*rows) for rows in equal_ranges(m, _PASS * m)]
-        self.conjugate = conjugates(risk, risk.y, risk.weights)
+        self._parts = equal_ranges(m, _PASS * m)
+        self.conjugate = conjugates(risk, risk.y, risk.weights, self._parts)
+        self.risk_at = _risk(risk, self._outline, self._parts)
         self.become(0.0, np.zeros(m) if shifts is None else shifts)
 
     def become(self, mu: float, shifts: Array) -> None:
@@ -108,7 +110,9 @@ class Smoothing:
             return partial(along, self._envelope, *parts)
 
         def summed(t: float) -> tuple[float, float]:
-            found = run_chunks(lambda rows: along(self._envelope, *(p[rows] for p in parts), t), self._parts)
+            found = run_chunks(
+                lambda part: along(self._envelope, *(array[slice(*part)] for array in parts), t), self._parts
+            )
             return sum(slope for slope, _ in found), sum(bend for _, bend in found)
 
         return summed
@@ -134,25 +138,60 @@ class Smoothing:
         weights = weights * (risk.weights.sum() / total)
         value = float(weights @ risk.loss.value(z, y))
         gap = min(gap, _SHARE * (value - float(weights @ risk.loss.infimum(y))))
-        conjugate = conjugates(risk, y, weights)
+        parts = [(0, y.size)]
+        conjugate = conjugates(risk, y, weights, parts)
 
         def costs_more(k: int) -> bool:
-            u, _ = derivatives_of(envelope(outline, 4.0**k), z, y, [slice(None)])
+            u, _ = derivatives_of(envelope(outline, 4.0**k), z, y, parts)
             u = _into_domain(risk, u, y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
-        k = 0
-        step = -1 if costs_more(0) else 1
-        while abs(k) < _RANGE and costs_more(k) == (step < 0):
-            k += step
+        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # smoothing costs at most mu / 2 times that
+        k = math.floor(math.log(2.0 * gap / steep, 4.0)) if 0.0 < gap < math.inf and steep > 0.0 else 0
+        k = min(max(k, -_RANGE), _RANGE)
+        while k > -_RANGE and costs_more(k):
+            k -= 1
+        while k < _RANGE and not costs_more(k + 1):
+            k += 1
         return 4.0**k
 
 
-def derivatives_of(outline: Outline, z: Array, y: Array, parts: list[slice]) -> tuple[Array, Array]:
+def derivatives_of(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple[Array, Array]:
     """Return the derivatives, first and second, of losses without kinks in the predictions z."""
     first, second = np.empty(z.size), np.empty(z.size)
-    run_chunks(lambda rows: both_derivatives(outline, z[rows], y[rows], first[rows], second[rows]), parts)
+    if len(parts) == 1:
+        both_derivatives(outline, z, y, first, second)
+        return first, second
+
+    def do(part: tuple[int, int]) -> None:
+        rows = slice(*part)
+        both_derivatives(outline, z[rows], y[rows], first[rows], second[rows])
+
+    run_chunks(do, parts)
     return first, second
+
+
+def sum_of(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
+    """Return the weighted sum of losses as a function of the predictions."""
+    edges, sums = np.array([part[0] for part in parts] + [y.size]), np.empty(len(parts))
+
+    def total(z: Array) -> float:
+        if sums.size == 1:
+            values(outline, z, y, weights, edges, sums)
+        else:
+            run_chunks(
+                lambda k: values(outline, z, y, weights, edges[k : k + 2], sums[k : k + 1]), range(sums.size)
+            )
+        return float(sums.sum())
+
+    return total
+
+
+def _risk(risk: LinearPredictor, outline: Outline | None, parts: Ranges) -> Callable[[Array], float]:
+    if outline is not None:
+        return sum_of(outline, risk.y, risk.weights, parts)
+    losses = weighted(risk.loss, risk.y, risk.weights)
+    return lambda z: float(losses.values(z)[0])
 
 
 def weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
@@ -160,18 +199,18 @@ def weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
     return weighted_loss(loss, y, weights, np.array([0, y.size]))
 
 
-def conjugates(risk: LinearPredictor, y: Array, weights: Array) -> Callable[[Array], float]:
+def conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
     """Return the weighted sum of the conjugates as a function of multipliers within their domain.
 
     It is nan if the loss has no pieces.
     """
-    phi, variable = pieces_of(risk.loss), risk.loss.variable
+    phi = pieces_of(risk.loss)
     if phi is None:
         return lambda u: np.nan
-    zeros = np.zeros(y.size)
-    star = weighted(Outlined(phi.star, variable), y if variable == "margin" else zeros, weights)
-    targets = zeros if variable == "margin" else weights * y
-    return lambda u: float(star.values(u)[0] + u @ targets)
+    if risk.loss.variable == "margin":
+        return sum_of(as_outline(phi.star, True), y, weights, parts)
+    star, targets = sum_of(as_outline(phi.star, False), np.zeros(y.size), weights, parts), weights * y
+    return lambda u: star(u) + float(u @ targets)
 
 
 def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:
@@ -179,4 +218,6 @@ def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:
     if phi is None:
         return u
     low, high = phi.domain
-    return y * np.clip(y * u, low, high) if risk.loss.variable == "margin" else np.clip(u, low, high)
+    if risk.loss.variable != "margin":
+        return np.minimum(np.maximum(u, low), high)
+    return y * np.minimum(np.maximum(y * u, low), high)
