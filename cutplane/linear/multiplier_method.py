@@ -212,10 +212,10 @@ class MultiplierMethod:
         risk, X, rows = self.risk, self.risk.X, self._rows[slice(*share)]
         n, bends = X.shape[1], self._bends[rows]
         if sparse.issparse(X):
-            out, border = np.zeros((n, n)), np.zeros(n)
+            out, border = np.zeros((n, n)), np.zeros(n) if risk.intercept else None
             indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
             sparse_gram(X.data, indices, X.indptr, rows, bends, out)
-            if risk.intercept:
+            if border is not None:
                 risk.data.add_rows(rows, bends, border)
             return out + out.T, border
         roots = np.sqrt(bends)
