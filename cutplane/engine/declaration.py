@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from cutplane.risks.base import Risk
 from cutplane.risks.composite import CompositeObjective
 from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.whole import WholeSpace
+
+Answer = TypeVar("Answer")
 
 
 class Declaration:
@@ -63,7 +67,7 @@ class Declaration:
         self.simple_set: FeasibleSet = simple.resolve(self.dim)
         self.separators: tuple[Separator, ...] = separators
 
-    @property
+    @cached_property
     def active_regularizer(self) -> Regularizer:
         """The regularizer, or `NoRegularizer` if its weight is zero."""
         return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
@@ -126,6 +130,19 @@ class Declaration:
                 return as_vector(f"minimise_linear of {simple!r}", minimise(np.zeros(self.dim)), self.dim)
         x = np.zeros(self.dim) if x0 is None else as_vector("x0", x0, self.dim)
         return self.into_simple_set(x)
+
+
+def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declaration], Answer]:
+    """Keep the answers to a question about a problem alone, as long as the problem lives."""
+    known: WeakKeyDictionary[Declaration, Answer] = WeakKeyDictionary()
+
+    @wraps(question)
+    def ask(problem: Declaration) -> Answer:
+        if problem not in known:
+            known[problem] = question(problem)
+        return known[problem]
+
+    return ask
 
 
 def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:

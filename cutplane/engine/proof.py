@@ -64,7 +64,9 @@ class Proof:
         rows that they were made of.
         """
         kept, origins = self._gather(bundle) if self._kept is None else self._kept
-        used = np.isin(bundle.ids, list(self.weights(bundle)))
+        used = np.zeros(len(bundle), dtype=bool)
+        places, inside = _places(bundle, list(self.weights(bundle)))
+        used[places[inside]] = True
         idle = np.flatnonzero((bundle.queries != AGGREGATE) & ~used)
         columns = bundle.offsets, bundle.blocks, bundle.queries, np.zeros(len(bundle)), bundle.noise
         parts = [column[idle] for column in columns]
@@ -83,9 +85,9 @@ class Proof:
 
     def _gather(self, bundle: Bundle) -> tuple[Rows, Origins]:
         weights = self.weights(bundle)
-        inside = np.isin(list(weights), bundle.ids)
         ids, shares = np.array(list(weights), dtype=np.int64), np.array(list(weights.values()))
-        rows = np.searchsorted(bundle.ids, ids[inside])
+        places, inside = _places(bundle, ids)
+        rows = places[inside]
         gone = [bundle.retired[base] for base in ids[~inside].tolist()]
         slopes = bundle.slopes[rows]
         if gone:
@@ -104,3 +106,12 @@ class Proof:
             np.append(bundle.noise[rows], [entry.noise for entry in gone]),
         )
         return gathered, Origins(*origins)
+
+
+def _places(bundle: Bundle, ids: Any) -> tuple[Array, Array]:
+    """Return where ids are in a bundle, or would be, and which ones are there."""
+    ids = np.array(ids, dtype=np.int64)
+    places = np.searchsorted(bundle.ids, ids)
+    if not len(bundle):
+        return places, np.zeros(ids.size, dtype=bool)
+    return places, bundle.ids[np.minimum(places, len(bundle) - 1)] == ids

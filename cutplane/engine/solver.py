@@ -26,7 +26,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.select import Backend, Candidate, candidates
+from cutplane.masters.select import Backend, Candidate, candidates, first_candidate
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import SparseReader
 from cutplane.runtime.clock import clock
@@ -81,7 +81,8 @@ class ReducedSolver:
         """Whether the last iterations moved nothing: an inexact master is passed over then."""
         self._unit, self._stated = Unit(), reduced
         self._refused: set[Unit] = set()
-        self._candidates = {kind: candidates(reduced, kind, backend) for kind in kinds}
+        self._first = {kind: first_candidate(reduced, kind, backend) for kind in kinds}
+        self._candidates: dict[Kind, list[Candidate]] = {}
         self._masters: dict[Hashable, Master] = {}
         self._standings: dict[tuple[Kind, str], Standing] = {}
         self._turns: dict[Kind, int] = {}
@@ -105,12 +106,12 @@ class ReducedSolver:
         try:
             with np.errstate(over="raise", invalid="raise"):
                 stated = unit.of_problem(self.reduced)
-                found = {kind: candidates(stated, kind, self.backend) for kind in self._candidates}
+                found = {kind: candidates(stated, kind, self.backend) for kind in self._first}
         except Exception as error:
             self.notes.append(f"the reduced problem could not be stated in another unit: {error}")
             return False
         vanished = self.reduced.regularizer.lam > 0.0 and not 0.0 < stated.regularizer.lam < math.inf
-        if vanished or any(_names(found[kind]) != _names(known) for kind, known in self._candidates.items()):
+        if vanished or any(_names(found[kind]) != _names(self._found(kind)) for kind in self._first):
             return False
         self._unit, self._stated, self._candidates = unit, stated, found
         self._masters.clear()
@@ -131,7 +132,7 @@ class ReducedSolver:
     def _has_no_unit(self) -> bool:
         """Whether the first masters compare slopes with slopes alone: quadratic programmes without a set."""
         whole = is_whole_space(self.reduced.simple_set, self.reduced.dim)
-        return whole and all(_names(found)[:1] == ["simplex_qp"] for found in self._candidates.values())
+        return whole and all(first.name == "simplex_qp" for first in self._first.values())
 
     @cached_property
     def scale(self) -> float:
@@ -141,7 +142,7 @@ class ReducedSolver:
     @property
     def names(self) -> str:
         """The backends that answered, or would be asked first; "none" if there is nothing to solve."""
-        first = [found[0].name for found in self._candidates.values() if found]
+        first = [candidate.name for candidate in self._first.values()]
         return "+".join(self._used or dict.fromkeys(first)) or "none"
 
     def solve(
@@ -205,16 +206,20 @@ class ReducedSolver:
     def _distrust(self, kind: Kind, turn: int, reason: str) -> bool:
         """Pass over the first candidate from this turn on, if it is inexact and there is another one."""
         first, *others = self._queue(kind, turn)
-        if first is not self._candidates[kind][0] or first.exact or not others:
+        if first is not self._found(kind)[0] or first.exact or not others:
             return False
         self._failed(first, others[0], kind, turn, reason)
         return True
 
+    def _found(self, kind: Kind) -> list[Candidate]:
+        if kind not in self._candidates:
+            self._candidates[kind] = found = candidates(self._stated, kind, self.backend)
+            self._first.setdefault(kind, found[0])
+        return self._candidates[kind]
+
     def _queue(self, kind: Kind, turn: int) -> list[Candidate]:
         """Return the candidates, those at the end that failed and whose turn has not come."""
-        if kind not in self._candidates:
-            self._candidates[kind] = candidates(self._stated, kind, self.backend)
-        queue = self._candidates[kind]
+        queue = self._found(kind)
         waiting = {name for (of, name), it in self._standings.items() if of is kind and it.next_turn > turn}
         return sorted(queue, key=lambda candidate: candidate.name in waiting) if waiting else queue
 

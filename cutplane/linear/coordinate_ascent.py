@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.costs import cost_of_pass
+from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
@@ -83,13 +84,16 @@ class CoordinateAscent(Method):
         """Return inf, to be tried first, but where cuts and Newton steps have few coordinates.
 
         There it is the rate of the theory: an epoch takes the share s / (1 + s) of the gap, with s the
-        weight of the regularizer over the mean of c_i ||x_i||^2, and over the smoothness of the loss.
+        weight of the regularizer over the mean of c_i ||x_i||^2, and over the smoothness of the loss. Next to
+        a free bias that theory says nothing, and its cuts prove nothing alone: 0 where Newton steps do.
         """
         form = require_regularized(problem, self.name)
         m, n, entries = form.size
         risk = form.risk
         if sparse.issparse(risk.X) or m < n:
             return math.inf
+        if not form.quadratic.weights.all() and newton_suits(risk):
+            return 0.0
         rows = slice(None, None, max(1, m // _SAMPLE))
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)
         steep = float(risk.weights[rows] @ norms) / norms.size

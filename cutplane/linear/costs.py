@@ -14,6 +14,8 @@ PER_COEFFICIENT = 4.0
 """A coefficient of a cut in the bundle: the products of a new cut with the old ones."""
 NEWTON_EXAMPLE, NEWTON_ENTRY = 12.0, 1.5
 """The same pass with multipliers and bends of the smoothed losses."""
+NEWTON = 1e5
+"""A Newton step outside the data."""
 PER_SQUARE, PER_CUBE = 0.5, 0.05
 """A product in a Gram matrix, and a cubed feature in a Cholesky factor."""
 
@@ -30,8 +32,8 @@ def cost_of_cut(size: tuple[int, int, float], n_cuts: int) -> float:
 
 
 def cost_of_newton(size: tuple[int, int, float], near: float) -> float:
-    """Return what a Newton step costs with `near` examples near a kink of their loss."""
+    """Return what a Newton step costs with `near` examples near a kink of their loss, within an iteration."""
     m, n, entries = size
     squares = near * (entries / m) ** 2
     linear = NEWTON_EXAMPLE * m + NEWTON_ENTRY * entries
-    return OVERHEAD + linear + PER_SQUARE * squares + PER_CUBE * n**3
+    return NEWTON + linear + PER_SQUARE * squares + PER_CUBE * n**3

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.predictor import quadratic_of
 from cutplane.methods.base import Method, Step
@@ -52,6 +54,11 @@ class LinearSystem(Method):
         x = run.minimiser(quadratic)
         if x is None:
             return Step("singular", finished="the linear system is singular; use OCAS()")
+        known = run.n_cuts
         run.add_cut(run.evaluate(x))
-        run.reduced()
+        new = np.arange(run.n_cuts) >= known
+        if new.sum() == run.problem.risk.n_blocks:
+            run.certify(new.astype(np.float64))
+        if not run.closed:
+            run.reduced()
         return Step("direct")

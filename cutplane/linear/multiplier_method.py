@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
 from cutplane.linear.costs import PER_SQUARE, cost_of_newton
-from cutplane.linear.smoothing import Smoothing, weighted
+from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
+from cutplane.risks.examples import bias_slopes
 from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
 from cutplane.runtime.threads import run_chunks
@@ -72,15 +75,10 @@ class MultiplierMethod:
         self.quadratic = quadratic
         self._smoothing = Smoothing(risk, multipliers)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
-        m = risk.X.shape[0]
-        self._present = (risk.weights > 0.0) + 0.0
-        self.multipliers, self._bends = np.empty(m), np.empty(m)
-        self._rows = np.empty(0, np.int64)
-        self.slopes = np.empty(risk.dim)
-        self.offset = math.nan
-        self._value = math.nan
+        self._edges = np.array([0, risk.X.shape[0]])
+        self._free = not quadratic.weights.all()
         self._steps = 0
-        self._smooth(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
+        self._smoothing.become(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
 
     @property
     def cost(self) -> float:
@@ -88,115 +86,120 @@ class MultiplierMethod:
         m, n = self.risk.X.shape
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
-    def look(self, x: Array, z: Array, value: float) -> tuple[float, float]:
-        """Compute multipliers and their cut (`slopes`, `offset`) at x, with predictions z and risk `value`.
+    def look(self, x: Array, z: Array) -> tuple[Array, Array]:
+        """Compute multipliers and their cut at x, with predictions z; return both with the best free bias.
 
-        Return two estimates, in the objective, of what separates x from the optimum: its distance from the
-        minimiser with the present shifts, and the error of the smoothing.
+        It sets `multipliers` and `slopes`, `value` (of the objective there), and `bound`: what the cut
+        proves, or -inf if it is not flat where it has to be.
         """
-        self._value = value
+        if self._free:
+            shift = self._best_shift(z)
+            x, z = x.copy(), z + shift
+            x[-1] += shift
         self._look(z)
+        risk = self._smoothing.risk_at(z)
+        self.value = risk + self.quadratic(x)
+        self._size = abs(self.value)
         distance = self._distance(x)
-        if self._mu == 0.0:
-            self.offset = value - float(self.slopes @ x)
-        error = value - self.offset - float(self.slopes @ x)
+        along = float(self.slopes @ x)
+        self.offset = -self._smoothing.conjugate(self.multipliers) if self._mu else risk - along
+        error = risk - self.offset - along
+        self.bound = self._bound()
         self._steps += 1
         self._stale = self._mu > 0.0 and distance <= _INEXACT * error
-        return distance, error
+        return x, z
 
-    def advance(self, z: Array) -> None:
-        """Take the multipliers as the next shifts, if the last point was close to its minimiser."""
+    def direction(self, x: Array, z: Array) -> Array | None:
+        """Return the Newton step at the point looked at; None if rounding errors leave none.
+
+        If that point was close to the minimiser for the present shifts, its multipliers are the next ones.
+        """
         if self._stale:
-            self._smooth((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
+            self._smoothing.become((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
             self._steps = 0
             self._look(z)
-
-    def direction(self, x: Array) -> Array | None:
-        """Return the Newton step at the point looked at; None if rounding errors leave none."""
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-        hessian = self._hessian()
-        diagonal = np.einsum("jj->j", hessian)
-        loose = diagonal == 0.0  # a bias, where no example is near a kink
-        diagonal[loose] = self.risk.weights.sum() / (self._mu or 1.0)
-        try:
-            factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            return None
-        step = cho_solve(factor, -self._gradient(x), check_finite=False)
-        return step if np.isfinite(step).all() else None
+        _, step, failed = dposv(self._hessian(), -self._gradient(x), lower=1)
+        return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
         """Return about the best t for x + t step, whose predictions are z0 + t (z1 - z0).
 
         It is 0 where the slope at 0 is not below what rounding makes of it.
         """
-        weights = self.quadratic.weights
-        rise = float(step @ (weights * (x - self.quadratic.centre)))
-        bend = float(step @ (weights * step))
-        line = self._smoothing.weighted.line(self._smoothing.shifted(z0), self._smoothing.shifted(z1))
-        derivatives = line.derivative or line.newton
-        assert derivatives is not None
+        weighted = self.quadratic.weights * step
+        rise, bend = float(weighted @ (x - self.quadratic.centre)), float(weighted @ step)
+        losses = self._smoothing.along(z0, z1)
 
         def along(t: float) -> tuple[float, float]:
-            slope, curvature = derivatives(t)
+            slope, curvature = losses(t)
             return rise + t * bend + slope, bend + curvature
 
         start, _ = along(0.0)
-        if not start < -_ROUNDING * abs(self._value):
+        return _zero(along, start, 1.0, -_FLAT * start) if start < -_ROUNDING * self._size else 0.0
+
+    def _best_shift(self, z: Array) -> float:
+        """Return the shift of all predictions z at which the slopes of the envelopes add up to zero."""
+        along = self._smoothing.along(z, z + 1.0)
+        start, bend = along(0.0)
+        if start == 0.0:
             return 0.0
-        low, high, t = 0.0, math.inf, 1.0
-        for _ in range(_SEARCHES):
-            slope, curvature = along(t)
-            if abs(slope) <= -_FLAT * start:
-                return t
-            low, high = (t, high) if slope < 0.0 else (low, t)
-            newton = t - slope / curvature if curvature > 0.0 else math.inf
-            t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
-        return low
+        sign = -math.copysign(1.0, start)
+        first = abs(start) / bend if bend > 0.0 else 1.0
+
+        def ahead(t: float) -> tuple[float, float]:
+            slope, curvature = along(sign * t)
+            return sign * slope, curvature
+
+        return sign * _zero(ahead, -abs(start), first, _ROUNDING * float(self.risk.weights.sum()))
 
     @property
     def _mu(self) -> float:
         return self._smoothing.mu
 
-    def _smooth(self, mu: float, shifts: Array) -> None:
-        self._smoothing.become(mu, shifts)
-        self._unweighted = weighted(self._smoothing.loss, self.risk.y, self._present)
-
     def _look(self, z: Array) -> None:
-        risk, shifted = self.risk, self._smoothing.shifted(z)
-        self.multipliers = self._smoothing.into_domain(self._unweighted.derivatives(shifted))
+        risk = self.risk
+        self.multipliers, self._bends = self._smoothing.look(z)
         u = risk.weights * self.multipliers
         slopes = self._add(u)
-        self.slopes = np.append(slopes, u.sum()) if risk.intercept else slopes
-        if self._mu:
-            self.offset = -self._smoothing.conjugate(self.multipliers)
-        self._bends = self._smoothing.weighted.second_derivatives(shifted)
-        self._rows = np.flatnonzero(self._bends)
+        self.slopes = np.concatenate([slopes, bias_slopes(u, self._edges)]) if risk.intercept else slopes
+        self._rows = self._bends.nonzero()[0]
+
+    def _bound(self) -> float:
+        """Return the least value of the cut and the quadratic, as far as `offset` is known."""
+        slopes, weights, centre = self.slopes, self.quadratic.weights, self.quadratic.centre
+        if self._free:
+            if slopes[-1] != 0.0:
+                return -math.inf
+            slopes, weights, centre = slopes[:-1], weights[:-1], centre[:-1]
+        return self.offset + float(slopes @ centre) - 0.5 * float(slopes @ (slopes / weights))
 
     def _gradient(self, x: Array) -> Array:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
 
     def _distance(self, x: Array) -> float:
         """Return about how far x is from the minimiser for the present shifts, in the objective."""
-        weights = self.quadratic.weights.copy()
-        if self.risk.intercept:
-            weights[-1] += self._bends.sum()
-        squares = self._gradient(x) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 0.5 * float(np.where(squares > 0.0, squares / weights, 0.0).sum())
+        gradient, weights = self._gradient(x), self.quadratic.weights
+        if not self.risk.intercept:
+            return 0.5 * float(gradient @ (gradient / weights))
+        slope, weight = float(gradient[-1]), float(weights[-1] + self._bends.sum())
+        along_bias = slope**2 / weight if weight > 0.0 else math.inf if slope else 0.0
+        return 0.5 * (along_bias + float(gradient[:-1] @ (gradient[:-1] / weights[:-1])))
 
     def _hessian(self) -> Array:
-        risk, rows = self.risk, self._rows
-        n = risk.X.shape[1]
-        hessian = np.zeros((risk.dim, risk.dim))
-        for part in run_chunks(self._gram, self._shares()):
-            hessian[:n, :n] += part
+        risk = self.risk
+        n, hessian = risk.X.shape[1], np.zeros((risk.dim, risk.dim))
+        shares = self._shares()
+        parts = [self._gram(shares[0])] if len(shares) == 1 else run_chunks(self._gram, shares)
+        for gram, border in parts:
+            hessian[:n, :n] += gram
+            if border is not None:
+                hessian[n, :n] += border
         if risk.intercept:
-            if rows.size:
-                risk.data.add_rows(rows, self._bends[rows], hessian[n, :n])
-            hessian[n, n] = self._bends[rows].sum()
-        np.einsum("jj->j", hessian)[:] += self.quadratic.weights
+            hessian[n, n] = self._bends.sum()
+        diagonal = hessian.ravel()[:: risk.dim + 1]
+        diagonal += self.quadratic.weights
+        if not diagonal.all():  # a bias, where no example is near a kink
+            diagonal[diagonal == 0.0] = risk.weights.sum() / (self._mu or 1.0)
         return hessian
 
     def _shares(self) -> list[tuple[int, int]]:
@@ -204,13 +207,33 @@ class MultiplierMethod:
         cost = PER_SQUARE * self._rows.size * self.risk.data.row_entries**2
         return equal_ranges(self._rows.size, cost - 2.0 * self.risk.dim**2, 2)
 
-    def _gram(self, share: tuple[int, int]) -> Array:
-        X, rows = self.risk.X, self._rows[slice(*share)]
-        n = X.shape[1]
+    def _gram(self, share: tuple[int, int]) -> tuple[Array, Array | None]:
+        """Return the sum of the bends times the squares of some rows, and times these rows."""
+        risk, X, rows = self.risk, self.risk.X, self._rows[slice(*share)]
+        n, bends = X.shape[1], self._bends[rows]
         if sparse.issparse(X):
-            out = np.zeros((n, n))
+            out, border = np.zeros((n, n)), np.zeros(n) if risk.intercept else None
             indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
-            sparse_gram(X.data, indices, X.indptr, rows, self._bends[rows], out)
-            return out + out.T
-        scaled = X[rows] * np.sqrt(self._bends[rows])[:, np.newaxis]
-        return scaled.T @ scaled
+            sparse_gram(X.data, indices, X.indptr, rows, bends, out)
+            if border is not None:
+                risk.data.add_rows(rows, bends, border)
+            return out + out.T, border
+        roots = np.sqrt(bends)
+        scaled = X[rows] * roots[:, np.newaxis]
+        return scaled.T @ scaled, roots @ scaled if risk.intercept else None
+
+
+def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:
+    """Return about the zero of a slope that rises from `start` < 0: one where it is at most `enough`.
+
+    Newton steps from t, between points where the slope is known to be negative and positive.
+    """
+    low, high = 0.0, math.inf
+    for _ in range(_SEARCHES):
+        slope, curvature = along(t)
+        if abs(slope) <= enough:
+            return t
+        low, high = (t, high) if slope < 0.0 else (low, t)
+        newton = t - slope / curvature if curvature > 0.0 else math.inf
+        t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
+    return low

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import cost_of_newton
+from cutplane.linear.costs import OVERHEAD, cost_of_newton
 from cutplane.linear.predictor import require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_FEATURES = 2000
 """A Hessian of 32 MB, whose factor takes about half a second."""
-_CLOSE = 0.1
-"""A cut next to free coordinates costs a reduced problem: only where the step is a tenth of the gap away."""
 _FAR = 10.0
 """A step so much longer than the Newton step loses a digit of the image, which is then computed anew."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_FALL = 0.1, 12, math.log(1e3)
@@ -79,7 +78,8 @@ class SemismoothNewton(Method):
     def usual_rate(self, problem: Declaration) -> float:
         """Return by how much the logarithm of the gap usually falls per nanosecond."""
         size = require_regularized(problem, self.name).size
-        return _USUAL_FALL / (_USUAL_STEPS * cost_of_newton(size, _USUAL_SHARE * size[0]))
+        cost = _USUAL_STEPS * cost_of_newton(size, _USUAL_SHARE * size[0])
+        return _USUAL_FALL / (cost + min(max(cost, OVERHEAD), _USUAL_STEPS * OVERHEAD))
 
     def start(self, run: Run) -> NewtonSteps:
         """Return the steps to come, from known multipliers and the best point."""
@@ -103,7 +103,9 @@ class SemismoothNewton(Method):
 class NewtonSteps:
     """A sequence of points of its own, which starts from the best one of the run.
 
-    Every point is offered to the run, and multipliers whose cut raises the lower bound are added to it.
+    While the data are so few that steps take less than an iteration of the engine, several are done in one.
+    The best point of each iteration is offered to the run, and the multipliers whose cut proves most are
+    added to it, if that raises the lower bound.
 
     Attributes
     ----------
@@ -121,40 +123,71 @@ class NewtonSteps:
         return run.upper - run.lower
 
     def step(self, run: Run) -> bool:
-        """Do one step; return False if rounding errors leave none."""
-        method, point = self.method, self.point
-        z = np.asarray(point.image)
-        distance, error = run.timed(method.look, point.x, z, float(point.values.sum()), queries=1)
-        self._add_cut(run, distance <= max(error, _CLOSE * (run.upper - run.lower)))
-        self.cost += method.cost
+        """Do one iteration; return False if rounding errors leave no step."""
+        method, steps = self.method, Steps(self.point, run.upper, run.lower)
+        self.cost += OVERHEAD + run.timed(self._walk, steps, run.tolerance, queries=1)
+        x, z = steps.x, steps.z
+        if steps.count > 1:
+            self.point = run.evaluate(x)
+            if steps.best is not x:
+                run.evaluate(steps.best)
+        if steps.cut is not None:
+            run.add_dual_cut(*steps.cut)
         if run.closed:
             return True
-        run.timed(method.advance, z)
-        step = run.timed(method.direction, point.x)
+        step = run.timed(method.direction, x, z)
         if step is None:
             return False
-        target = run.evaluate(point.x + step)
-        t = run.timed(method.step_length, point.x, step, z, np.asarray(target.image))
+        target = run.evaluate(x + step)
+        t = run.timed(method.step_length, x, step, z, np.asarray(target.image))
         if t == 0.0:
             return False
         if t > _FAR:
-            self.point = run.evaluate(point.x + t * step)
+            self.point = run.evaluate(x + t * step)
         else:
-            self.point = run.between(point, target, t) if t != 1.0 else target
+            self.point = run.between(self.point, target, t) if t != 1.0 else target
         run.proceed()
         return True
 
-    def _add_cut(self, run: Run, close: bool) -> None:
-        method = self.method
-        if not np.isfinite(method.offset):
-            return
-        free = not method.quadratic.weights.all()
-        if close if free else self._bound(method.slopes, method.offset) > run.lower:
-            run.add_dual_cut(method.multipliers, (method.slopes[np.newaxis], np.array([method.offset])))
+    def _walk(self, steps: Steps, tolerance: Callable[[float], float]) -> float:
+        """Go on until the gap is closed, or as long as an iteration takes; return the cost."""
+        method, risk = self.method, self.method.risk
+        n, cost = risk.X.shape[1], 0.0
+        while True:
+            steps.look(method)
+            cost += method.cost
+            if cost >= OVERHEAD or steps.upper - steps.lower <= tolerance(steps.upper):
+                return cost
+            step = method.direction(steps.x, steps.z)
+            if step is None:
+                return cost
+            ahead = steps.z + risk.data.times(step[:n])
+            if risk.intercept:
+                ahead += step[n]
+            t = method.step_length(steps.x, step, steps.z, ahead)
+            if t == 0.0:
+                return cost
+            steps.x, steps.z = steps.x + t * step, steps.z + t * (ahead - steps.z)
 
-    def _bound(self, slopes: Array, offset: float) -> float:
-        weights, centre = self.method.quadratic.weights, self.method.quadratic.centre
-        return offset + float(slopes @ centre) - 0.5 * float(slopes @ (slopes / weights))
+
+class Steps:
+    """The steps of an iteration: where they are, the best point, and the cut that proves most."""
+
+    def __init__(self, start: Point, upper: float, lower: float):
+        self.x, self.z = start.x, np.asarray(start.image)
+        self.best, self.upper, self.lower = self.x, upper, lower
+        self.cut: tuple[Array, tuple[Array, Array]] | None = None
+        self.count = 0
+
+    def look(self, method: MultiplierMethod) -> None:
+        """Look at the present point; a free bias moves to its best value."""
+        self.x, self.z = method.look(self.x, self.z)
+        self.count += 1
+        if method.value <= self.upper or self.count == 1:
+            self.best, self.upper = self.x, method.value
+        if method.bound > self.lower:
+            self.lower = method.bound
+            self.cut = method.multipliers, (method.slopes[np.newaxis], np.array([method.offset]))
 
 
 def suits(risk: LinearPredictor) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.linear.coordinate_ascent import CoordinateAscent
@@ -33,7 +33,6 @@ _USUAL_FALL, _USUAL_CUTS, _USUAL_IF_WIDE = math.log(1e3), 30, 300
 """Iterations of cuts for a gap of 1e-3, before the first turn; with more features than examples."""
 
 
-@runtime_checkable
 class Move(Protocol):
     """What a method says beside its steps to take part in a portfolio; its state is a `MoveState`.
 
@@ -133,8 +132,8 @@ class Portfolio(Method):
 
     def start(self, run: Run) -> Schedule:
         """Return what is known of the speed of the moves, and of cuts."""
-        problem, moves = run.problem, MOVES if self.moves is None else self.moves
-        return Schedule(self._cuts(problem), tuple(move for move in moves if suits(move, problem)), run)
+        moves = MOVES if self.moves is None else self.moves
+        return Schedule(self._cuts(run.problem), moves, run)
 
     def step(self, run: Run, state: Schedule) -> Step:
         """Do an iteration of the move whose turn it is."""
@@ -170,15 +169,10 @@ class Schedule:
 
     def __init__(self, cuts: Method, moves: tuple[Method, ...], run: Run):
         self.counts: dict[str, int] = {}
-        self._openings = [move for move in moves if not isinstance(move, Move)]
-        self._tracks = [
-            _Track(move, move.usual_rate(run.problem), move.turn, move.memory)
-            for move in moves
-            if isinstance(move, Move)
-        ]
-        form = regularized(run.problem)
+        self._openings = [move for move in moves if not _has_turns(move) and suits(move, run.problem)]
+        self._moves: tuple[Any, ...] = tuple(move for move in moves if _has_turns(move))
+        self._tracks: list[_Track] = []
         self._cuts = _Track(cuts, math.inf, _TURN)
-        self._cuts.state = _Cuts(cuts, run, None if form is None else form.size)
         self._current: _Track | None = None
         self._left = 0
 
@@ -241,11 +235,19 @@ class Schedule:
         Where the cost of a cut is not known, it is measured, and a turn of cuts precedes all moves; but with
         linear predictions, whose reduced problems are no simplex QPs then, cuts wait until a move is stuck.
         """
-        size = self._cuts.state.size
+        problem = run.problem
+        self._tracks = [
+            _Track(move, move.usual_rate(problem), move.turn, move.memory)
+            for move in self._moves
+            if suits(move, problem)
+        ]
+        form = regularized(problem)
+        size = None if form is None else form.size
+        self._cuts.state = _Cuts(self._cuts.method, run, size)
         if size is not None:
             usual = _USUAL_CUTS if size[0] >= size[1] else _USUAL_IF_WIDE
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
-        elif predictor_of(run.problem) is not None and self._tracks:
+        elif predictor_of(problem) is not None and self._tracks:
             self._cuts.rate = 0.0
         return self._begin(run, self._cuts, _TURN) if self._cuts.rate == math.inf else self._next(run)
 
@@ -273,6 +275,11 @@ class Schedule:
     def _count(self, method: Method, step: Step) -> Step:
         self.counts[method.name] = self.counts.get(method.name, 0) + 1
         return step
+
+
+def _has_turns(method: Method) -> bool:
+    """Tell whether a method is a `Move`; `isinstance` would take as long as a pass over few data."""
+    return all(hasattr(method, name) for name in ("turn", "memory", "usual_rate"))
 
 
 class _Cuts:

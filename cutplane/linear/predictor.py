@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cutplane.engine.declaration import Declaration, remembered
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.pieces.capabilities import Capability, ask, offers, require
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.engine.declaration import Declaration
     from cutplane.losses.base import ScalarLoss
     from cutplane.risks.data import Data
 
@@ -71,6 +71,7 @@ class Regularized:
         return m, n, m * self.risk.data.row_entries
 
 
+@remembered
 def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
     """Return the regularizer, if it is a diagonal quadratic and all there is beside the risk."""
     return (
@@ -80,11 +81,13 @@ def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
     )
 
 
+@remembered
 def predictor_of(problem: Declaration) -> LinearPredictor | None:
     """Return the examples of the risk, if it is one of linear predictions."""
     return ask(problem.risk, Capability.LINEAR_PREDICTOR)
 
 
+@remembered
 def regularized(problem: Declaration) -> Regularized | None:
     """Return the problem in the form the moves need, where multipliers of the examples give cuts, or None."""
     predictor, quadratic = predictor_of(problem), quadratic_of(problem)

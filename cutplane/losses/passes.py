@@ -6,6 +6,7 @@ written such that it is vectorised: choices are selects, and arrays are cut to i
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,24 @@ def bent(outline: Outline) -> Outline:
     pieces = outline.pieces.copy()
     pieces[:, 1], pieces[:, 2], pieces[:, 3] = 0.0, outline.pieces[:, 3], 0.0
     return outline._replace(pieces=pieces)
+
+
+def envelope(outline: Outline, mu: float) -> Outline:
+    """Return the outline of the slopes of the Moreau envelope: its `base` and `terms` stay those of phi."""
+    pieces: list[tuple[float, float, float, float]] = []
+    begin = -math.inf
+    rows = outline.pieces.tolist()
+    for j, (_, _, slope, curvature) in enumerate(rows):
+        shrink = 1.0 / (1.0 + mu * curvature)
+        pieces.append((begin, 0.0, slope * shrink, curvature * shrink))
+        if j + 1 == len(rows):
+            break
+        knot, kinked, after, bend = rows[j + 1]
+        begin = knot + mu * (slope + curvature * knot)
+        if kinked and mu > 0.0:
+            pieces.append((begin, 0.0, -knot / mu, 1.0 / mu))
+            begin = knot + mu * (after + bend * knot)
+    return outline._replace(pieces=np.array(pieces))
 
 
 @routine(fastmath=SUMS)
@@ -158,6 +177,47 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
                     count += 1
             enter, leave = leave, enter
     return slope, curvature, count
+
+
+@routine(fastmath=SUMS)
+def both_derivatives(outline, z, y, first, second):
+    """Set the derivatives, first and second, of losses without kinks in the predictions z."""
+    margin, pieces = outline.margin, outline.pieces
+    for start in range(0, z.shape[0], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        t, label, slopes, bends = z[rows], y[rows], first[rows], second[rows]
+        for j in range(pieces.shape[0]):
+            begin, _, slope, curvature = pieces[j]
+            for i in range(t.shape[0]):
+                sign = label[i] if margin else 1.0
+                s = label[i] * t[i] if margin else t[i] - label[i]
+                here = s >= begin
+                slopes[i] = sign * (slope + curvature * s) if here else slopes[i]
+                bends[i] = curvature if here else bends[i]
+
+
+@routine(fastmath=SUMS)
+def along(outline, z0, z1, y, weights, t):
+    """Return the derivatives, first and second, of the weighted losses without kinks of z0 + t (z1 - z0)."""
+    margin, pieces = outline.margin, outline.pieces
+    rise = curvature = 0.0
+    slopes, bends = np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, z0.shape[0], _BLOCK):
+        rows = slice(start, min(start + _BLOCK, z0.shape[0]))
+        label, c, first, last = y[rows], weights[rows], z0[rows], z1[rows]
+        for j in range(pieces.shape[0]):
+            begin, _, slope, bend = pieces[j]
+            for i in range(c.shape[0]):
+                z = first[i] + t * (last[i] - first[i])
+                s = label[i] * z if margin else z - label[i]
+                here = s >= begin
+                slopes[i] = slope + bend * s if here else slopes[i]
+                bends[i] = bend if here else bends[i]
+        for i in range(c.shape[0]):
+            step = last[i] - first[i]
+            rise += c[i] * slopes[i] * (label[i] * step if margin else step)
+            curvature += c[i] * bends[i] * step * step
+    return rise, curvature
 
 
 @routine(fastmath=SUMS)

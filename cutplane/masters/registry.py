@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -20,10 +21,11 @@ _OWN = {
 """Where the classes are, which are imported when they are asked for, in the order of preference."""
 
 
-def own_kinds() -> list[MasterKind]:
+@cache
+def own_kinds() -> tuple[MasterKind, ...]:
     """Return our own masters, the best first; which accept a problem they say themselves."""
     places = [place.rpartition(".") for place in _OWN.values()]
-    return [getattr(import_module(module), name) for module, _, name in places]
+    return tuple(getattr(import_module(module), name) for module, _, name in places)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from cutplane.masters.base import Level, Master, Prox, ReducedProblem
 from cutplane.masters.registry import Backend, as_backend, is_exact
 from cutplane.pieces.capabilities import Capability, offers
 
-__all__ = ["Backend", "Candidate", "as_backend", "candidates", "refusal_of"]
+__all__ = ["Backend", "Candidate", "as_backend", "candidates", "first_candidate", "refusal_of"]
 
 _FALLBACKS = ("clarabel", "osqp", "scs")
 
@@ -67,6 +67,17 @@ def candidates(
     return found
 
 
+def first_candidate(
+    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
+) -> Candidate:
+    """Return the first of the candidates, without asking the others."""
+    if backend.solver is None:
+        for kind in backend.kinds:
+            if kind.refusal(reduced, stabilization) is None:
+                return Candidate(kind.name, partial(kind, reduced), kind, is_exact(kind))
+    return candidates(reduced, stabilization, backend)[0]
+
+
 def _is_unsafe(solver: str, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> bool:
     """Tell whether HiGHS would be given a quadratic programme, in which it may cycle or corrupt memory."""
     linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
@@ -77,7 +88,7 @@ def refusal_of(
     reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
 ) -> str | None:
     """Return why `backend` itself (not a fallback) cannot solve this kind of problem, or None if it can."""
-    first = candidates(reduced, stabilization, backend)[0]
+    first = first_candidate(reduced, stabilization, backend)
     if backend.name in ("auto", first.name):
         return None
     return _reasons(reduced, stabilization, backend)

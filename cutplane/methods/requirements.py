@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Prox, ReducedProblem
 from cutplane.masters.registry import own_kinds
-from cutplane.masters.select import Backend, candidates
+from cutplane.masters.select import Backend, first_candidate
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
 
@@ -38,7 +38,7 @@ def has_masters(method: Method, problem: Declaration) -> bool:
     reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, *pieces)
     try:
         for kind in method.stabilizations:
-            candidates(reduced, kind, Backend())
+            first_candidate(reduced, kind, Backend())
     except MissingCapabilityError:
         return False
     return True

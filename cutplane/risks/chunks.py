@@ -110,6 +110,8 @@ def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -
     longer than to clear all sums and to add them up.
     """
     costs = np.diff(_cost_before(cost, blocks))
+    if costs.size == 1 and costs[0] + width < 2 * CHUNK:
+        return Segments(blocks, np.array([0]), [(0, 1)])
     cuts = [blocks]
     for block in np.flatnonzero((costs >= 2 * CHUNK) & (costs >= 8 * width)):
         count = min(count_chunks(costs[block]), 1 << int(math.log2(costs[block] / (2 * width)) / 2), most)

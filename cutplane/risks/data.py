@@ -179,6 +179,9 @@ class DenseData(Data):
         from cutplane.risks import passes
 
         out = np.empty((len(plan), self.n_vectors))
+        if self._flat and len(plan) == len(self._ranges) == 1:
+            passes.dense_dot(*self._flat, v, plan.edges, 0, 1, 0, self.n_vectors, out)
+            return out
 
         def do(part: tuple[Range, Range]) -> None:
             group, vectors = part
@@ -196,6 +199,10 @@ class DenseData(Data):
             sums.fill(0.0)
         else:
             sums = out[np.newaxis]
+        if self._flat and len(plan) == len(self._panels) == 1:
+            whole = 0, 1, *plan.span((0, 1)), 0, self.length
+            passes.dense_add(*self._flat, rows, u, plan.edges, *whole, sums)
+            return sums
 
         def do(part: tuple[Range, Range]) -> None:
             group, panel = part

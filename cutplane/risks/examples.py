@@ -76,8 +76,8 @@ def bias_slopes(u: Array, edges: Array) -> Array:
     weight do so at the origin), and nothing else would tell a reduced problem with an unregularized bias that
     the cut is flat, and not the edge of a model whose minimiser is 1e16 away.
     """
-    blocks = [u[start:stop] for start, stop in pairwise(edges.tolist())]
-    sums = np.array([block.sum(axis=0) for block in blocks])
-    sizes = np.array([np.abs(block).sum(axis=0) for block in blocks])
+    blocks = [u] if edges.size == 2 else [u[start:stop] for start, stop in pairwise(edges.tolist())]
+    sums = np.array([np.add.reduce(block) for block in blocks])
+    sizes = np.array([np.add.reduce(np.abs(block)) for block in blocks])
     sums[np.abs(sums) <= _ROUNDING * sizes] = 0.0
     return sums

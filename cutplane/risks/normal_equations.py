@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg, sparse
+from scipy.linalg.lapack import dpotrf, dpotrs  # pyright: ignore[reportAttributeAccessIssue]
 
 from cutplane.pieces.validation import Array
 
@@ -85,11 +86,13 @@ class _FeatureSystem:
         if risk.intercept:
             H[n, :n] = H[:n, n]
             H[n, n] += weights.sum()
-        self._factor = linalg.cho_factor(H, overwrite_a=True)
+        self._factor, failed = dpotrf(H, lower=1, overwrite_a=1)
+        if failed:
+            raise linalg.LinAlgError("the matrix is not positive definite")
 
     def step(self, gradient: Array) -> Array:
         """Return d."""
-        return -linalg.cho_solve(self._factor, gradient)
+        return -dpotrs(self._factor, gradient, lower=1)[0]
 
 
 class _ExampleSystem:

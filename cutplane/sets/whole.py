@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from cutplane.pieces.forms import LinearForm, bounds_only
-from cutplane.pieces.parameters import common_dim, short_repr
+from cutplane.pieces.parameters import common_dim, read_only, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import AnyDimension, FeasibleSet
 
@@ -55,11 +56,12 @@ class WholeSpace(AnyDimension):
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
         """Return (-inf, inf)."""
-        return np.full(dim, -np.inf), np.full(dim, np.inf)
+        form = _form(dim)
+        return form.lower, form.upper
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return a form without constraints."""
-        return bounds_only(*self.bounds(dim))
+        return _form(dim)
 
     def in_unit(self, unit: float) -> WholeSpace:
         """Return {u : unit * u is in the set}."""
@@ -68,3 +70,9 @@ class WholeSpace(AnyDimension):
     def cvxpy_form(self, x: Any) -> list[Any]:
         """Return no constraints."""
         return []
+
+
+@lru_cache(maxsize=8)
+def _form(dim: int) -> LinearForm:
+    """Return the form of R^dim: many ask for it in every solve."""
+    return bounds_only(read_only(np.full(dim, -np.inf)), read_only(np.full(dim, np.inf)))
