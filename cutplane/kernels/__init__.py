@@ -21,6 +21,7 @@ from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
+    from cutplane.kernels.active_set import ActiveSet
     from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 __all__ = [
+    "ActiveSet",
     "Bank",
     "ChiSquare",
     "Cosine",
@@ -60,6 +62,7 @@ __all__ = [
 
 
 _LATER = {
+    "ActiveSet": "active_set",
     "Decomposition": "decomposition",
     "FiniteNewton": "newton",
     "GreedyBasis": "greedy",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels.dual_form import DualForm, dual_form
+from cutplane.kernels.norm import machine_of
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
-from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -138,16 +138,9 @@ class Decomposition(Method):
 def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, float]:
     """Return the risk of a kernel machine, its dual in numbers, and the weight of its norm, or raise."""
     remedy = "Use ProximalBundle(), or make the risk a cutplane.kernels.KernelRisk."
-    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
-    risk: Any = problem.risk
-    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
-    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
-        raise MissingCapabilityError(
-            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
-            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
-        )
+    risk, lam = machine_of(problem, method, remedy)
     try:
-        return risk, dual_form(risk.loss, risk.y, risk.weights / found[1]), found[1]
+        return risk, dual_form(risk.loss, risk.y, risk.weights / lam), lam
     except InvalidInputError as error:
         raise MissingCapabilityError(f"{method}: {error}") from error
 

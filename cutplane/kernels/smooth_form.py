@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.kernels.norm import machine_of
 from cutplane.losses.base import pieces_of
-from cutplane.pieces.capabilities import Capability, ask, offers, require
+from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def _nearest(risk: KernelRisk, u: Array) -> Array:
 def smooth_form(problem: Declaration, method: str) -> SmoothForm:
     """Return a kernel machine in numbers; raise `MissingCapabilityError` if the problem has another form."""
     remedy = "Use Decomposition() or ProximalBundle()."
-    for capability in (Capability.KERNEL_PREDICTOR, Capability.DUAL_CUT):
-        require(problem.risk, capability, method, remedy)
+    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
+    require(problem.risk, Capability.DUAL_CUT, method, remedy)
     risk: Any = problem.risk
     phi = pieces_of(risk.loss)
     if not offers(risk.loss, Capability.SECOND_DERIVATIVE) or (phi is not None and phi.jumps.any()):
@@ -94,10 +95,4 @@ def smooth_form(problem: Declaration, method: str) -> SmoothForm:
             f"{method} needs a loss without kinks, such as SquaredHinge() or Logistic(), got {risk.loss!r}. "
             f"{remedy}"
         )
-    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
-    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
-        raise MissingCapabilityError(
-            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
-            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
-        )
-    return SmoothForm(risk, found[1])
+    return SmoothForm(*machine_of(problem, method, remedy))
