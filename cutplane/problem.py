@@ -298,7 +298,8 @@ class Problem(Declaration):
 
         if not exact:
             return follow(self, () if lams is None else lams, options)
-        from cutplane.methods.auto import as_method
+        from cutplane.methods.auto import as_method, path_method
 
-        method = as_method(options.pop("method", "pathtracking"), self)
+        method = options.pop("method", "auto")
+        method = path_method(self) if method == "auto" else as_method(method, self)
         return follow_exactly(self, method, lams, options)

@@ -190,11 +190,15 @@ class ExactPath:
             )
         after = int(np.searchsorted(-self.knots, -lam))
         x = self._point(after)
-        if after == 0 or self.knots[after] == lam:
+        known, low = self._state.knots, self.knots[after]
+        if low == lam or (after == 0 and known.limit is None):
             return x
-        high, low = self.knots[after - 1], self.knots[after]
-        share = (lam - low) / (high - low)
-        return (1.0 - share) * x + share * self._point(after - 1)
+        if after == 0:
+            share, before = 1.0 - low / lam, known.limit
+        else:
+            high, before = self.knots[after - 1], self._point(after - 1)
+            share = (lam - low) / (high - low) * (high / lam if known.reciprocal else 1.0)
+        return (1.0 - share) * x + share * before
 
     def gap(self, lam: float) -> float:
         """Return the relative certified gap of the solution at a weight."""
@@ -235,7 +239,7 @@ def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[
     lam = as_positive("the weight where an exact path ends", g.lam if end is None else end)
     if end is not None and end != g.lam:
         form = ask(g, Capability.SEPARABLE, problem.dim)
-        if form is None or not g.lam > 0.0 or not form.quadratic.weights.any():
+        if form is None or not g.lam > 0.0 or not (form.costs.any() and form.quadratic.weights.any()):
             g = g.with_lam(lam)
         else:
             g = L1(lam, form.costs / g.lam) + L2(1.0, form.quadratic.centre, form.quadratic.weights)

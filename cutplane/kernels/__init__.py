@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
     from cutplane.kernels.risk import KernelRisk
+    from cutplane.kernels.tracking import KernelPathTracking
 
 __all__ = [
     "ActiveSet",
@@ -44,6 +45,7 @@ __all__ = [
     "KernelBank",
     "KernelFunction",
     "KernelMachine",
+    "KernelPathTracking",
     "KernelRisk",
     "Laplacian",
     "Linear",
@@ -67,6 +69,7 @@ _LATER = {
     "FiniteNewton": "newton",
     "GreedyBasis": "greedy",
     "KernelMachine": "machine",
+    "KernelPathTracking": "tracking",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
     "SquaredNorm": "norm",

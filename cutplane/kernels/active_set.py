@@ -50,11 +50,11 @@ class ActiveSetState:
 class ActiveSet(Method):
     """The active set method on the dual of a kernel machine, SimpleSVM [1]_.
 
-    Examples strictly between the bounds of their multipliers are the active set. Their equations, with one for
-    the intercept, are solved by a Cholesky factor; where the solution leaves the bounds, the step ends at the
-    first of them, and that example leaves. When it is inside, the example that violates the optimality
-    conditions most joins. The factor follows in O(k^2) for k active examples. After finitely many changes the
-    solution is exact, whatever lam is [2]_; the method suits machines with up to some thousand
+    Examples strictly between the bounds of their multipliers are the active set. Their equations, with one
+    for the intercept, are solved by a Cholesky factor; where the solution leaves the bounds, the step ends
+    at the first of them, and that example leaves. When it is inside, the example that violates the
+    optimality conditions most joins. The factor follows in O(k^2) for k active examples. After finitely many
+    changes the solution is exact, whatever lam is [2]_; the method suits machines with up to some thousand
     active examples, and high accuracy.
 
     Duplicates, and kernels of low rank, make the equations singular: the multipliers then move

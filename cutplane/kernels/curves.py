@@ -1,4 +1,4 @@
-"""Losses as curves of their slopes: flat where a loss is linear, upright at a kink, oblique where it bends."""
+"""Losses by the curves of their slopes: flat where one is linear, upright at a kink, else oblique."""
 
 from __future__ import annotations
 

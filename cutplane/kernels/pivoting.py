@@ -75,6 +75,8 @@ class Pivoting(Walk):
             if t == 1.0 and not stopped.size:
                 break
         self.f = f + self.gram.product(self.p - start)
+        if self.intercept and self.members.size:
+            self.b = -float(self.residuals.mean())
 
     def _violators(self) -> list[tuple[int, float]]:
         """Return the example that violates the conditions most, and its side; a pair where b is not known."""

@@ -148,7 +148,7 @@ class Walk:
     def _become_member(self, i: int, side: float) -> None:
         """Add an example to the factor; while H would be singular, move along where it does not bend.
 
-        What moves is at most what a kernel of lower rank leaves undetermined, until an example is at a corner.
+        What moves is what a kernel of low rank leaves undetermined, until an example is at a corner.
         """
         while True:
             members = self.members
@@ -168,13 +168,13 @@ class Walk:
             if not np.isfinite(room[k]):
                 raise ArithmeticError("rows of the kernel matrix depend on one another")
             self.move(moved, room[k] * d)
-            self.passed(moved)
             self.leave(int(moved[k]), d[k])
+            self.passed(int(moved[k]))
             if k == members.size:
                 return
 
-    def passed(self, moved: Array) -> None:
-        """Take note that some slopes changed at one weight."""
+    def passed(self, i: int) -> None:
+        """Take note that some slopes changed where H is singular, until an example came to a corner."""
 
     def _take(self, members: Array) -> None:
         self.members = members
