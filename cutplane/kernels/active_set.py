@@ -9,9 +9,9 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels.curves import Curves, curves_of
-from cutplane.kernels.decomposition import multipliers
 from cutplane.kernels.dual_form import mended
 from cutplane.kernels.norm import machine_of
+from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Method, Step
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class ActiveSet(Method):
         run.timed(walk.refresh, queries=1)
         a = -walk.p / walk.lam
         run.evaluate(np.append(a, walk.b / walk.lam) if risk.intercept else a)
-        run.add_dual_cut(multipliers(risk, a, walk.lam))
+        run.add_dual_cut(multipliers(risk, walk.p))
 
 
 def machine_curves(problem: Declaration, method: str) -> tuple[KernelRisk, float, Curves]:

@@ -10,9 +10,8 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels.dual_form import DualForm, dual_form
 from cutplane.kernels.norm import machine_of
-from cutplane.losses.base import pieces_of
+from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Method, Step
-from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -132,7 +131,7 @@ class Decomposition(Method):
         if risk.intercept:
             x = np.append(x, descent.form.middle(descent.form.linear - descent.predictions, descent.b))
         run.evaluate(x)
-        run.add_dual_cut(multipliers(risk, descent.a, state.lam))
+        run.add_dual_cut(multipliers(risk, -state.lam * descent.a))
 
 
 def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, float]:
@@ -143,13 +142,3 @@ def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, fl
         return risk, dual_form(risk.loss, risk.y, risk.weights / lam), lam
     except InvalidInputError as error:
         raise MissingCapabilityError(f"{method}: {error}") from error
-
-
-def multipliers(risk: KernelRisk, a: Array, lam: float) -> Array:
-    """Return the multipliers of the examples that coefficients stand for, in the conjugate's domain."""
-    u = np.divide(-lam * a, risk.weights, out=np.zeros_like(a), where=risk.weights > 0.0)
-    phi = pieces_of(risk.loss)
-    assert phi is not None
-    if risk.loss.variable == "margin":
-        return np.clip(u * risk.y, *phi.domain) * risk.y
-    return np.clip(u, *phi.domain)

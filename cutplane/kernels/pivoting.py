@@ -17,6 +17,8 @@ _ROUNDING = 2.0**-46
 _TIE = 1e-12
 """Examples whose steps to a corner differ by less, as a share, come to it together."""
 
+_MOST = 1000
+
 
 class Pivoting(Walk):
     """A walk to the minimum of p'Kp/2 + lam sum_i (c_i l)*(p_i), over sum p = 0 with an intercept.
@@ -30,7 +32,8 @@ class Pivoting(Walk):
     """
 
     def __init__(self, gram: Gram, curves: Curves, lam: float, intercept: bool, p: Array):
-        super().__init__(gram, curves, lam, intercept, p)
+        super().__init__(gram, curves, lam, intercept)
+        self.begin(p)
         self.n_changes = 0
         self._idle = np.zeros(p.size, bool)
         self._settle()
@@ -52,6 +55,11 @@ class Pivoting(Walk):
                 self._idle[:] = False
         return False
 
+    def finish(self) -> None:
+        """Go to the minimum, or raise `ArithmeticError` if rounding errors go in circles."""
+        if not self.advance(_MOST + 100 * self.p.size):
+            raise ArithmeticError("rounding errors go in circles")
+
     def refresh(self) -> None:
         """Compute K p and the factor anew, and settle."""
         super().refresh()
@@ -69,9 +77,12 @@ class Pivoting(Walk):
             t = min(1.0, float(room.min()))
             self.shift(members, t * d)
             self.f[members] += t * (right + self.b - bends * d)  # a part of K d: the rest follows below
-            stopped = np.flatnonzero(room <= t * (1.0 + _TIE))
+            low, high = self.limits(members)
+            p = self.p[members]
+            stopped = np.flatnonzero((room <= t * (1.0 + _TIE)) | (p <= low) | (p >= high))
+            sides = np.where(p >= high, 1.0, np.where(p <= low, -1.0, d))
             for k in stopped.tolist():
-                self.leave(int(members[k]), d[k])
+                self.leave(int(members[k]), sides[k])
             if t == 1.0 and not stopped.size:
                 break
         self.f = f + self.gram.product(self.p - start)

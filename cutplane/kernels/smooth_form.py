@@ -55,9 +55,7 @@ class SmoothForm:
         is in the domain of every loss that has a minimiser.
         """
         risk = self.risk
-        a, weights = x[: risk.gram.n], risk.weights
-        u = np.divide(-self.lam * a, weights, out=np.zeros_like(a), where=weights > 0.0)
-        u = into_domain(risk, u)
+        weights, u = risk.weights, multipliers(risk, -self.lam * x[: risk.gram.n])
         if not risk.intercept:
             return u
         parts = weights * u
@@ -68,7 +66,13 @@ class SmoothForm:
         return np.where((u > 0.0) == (positive > negative), ratio * u, u)
 
 
-def into_domain(risk: KernelRisk, u: Array) -> Array:
+def multipliers(risk: Any, p: Array) -> Array:
+    """Return the multipliers p_i / c_i of a risk's examples, in the domain of the conjugate."""
+    u = np.divide(p, risk.weights, out=np.zeros_like(p), where=risk.weights > 0.0)
+    return into_domain(risk, u)
+
+
+def into_domain(risk: Any, u: Array) -> Array:
     """Return multipliers with those outside the domain of the conjugate put back into it."""
     phi, y = pieces_of(risk.loss), risk.y
     if phi is None:
@@ -77,7 +81,7 @@ def into_domain(risk: KernelRisk, u: Array) -> Array:
     return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
 
 
-def _nearest(risk: KernelRisk, u: Array) -> Array:
+def _nearest(risk: Any, u: Array) -> Array:
     """Return slopes of the loss, at predictions so large that they are next to the ends of the domain."""
     near = np.where(u > 0.0, risk.loss.derivative(np.full_like(u, 30.0), risk.y), 0.0)
     return np.where(u < 0.0, risk.loss.derivative(np.full_like(u, -30.0), risk.y), near)

@@ -11,6 +11,7 @@ from cutplane.engine.knots import Knots
 from cutplane.kernels.curves import Curves
 from cutplane.kernels.dual_form import mended
 from cutplane.kernels.pivoting import Pivoting
+from cutplane.kernels.smooth_form import multipliers
 from cutplane.kernels.walk import Walk
 from cutplane.pieces.validation import Array
 from cutplane.sets.whole import WholeSpace
@@ -23,9 +24,10 @@ _ROUNDING = 1e-11
 """A rate this small, relative to its terms, is zero but for rounding."""
 _NOW = 1e-13
 """An event so close, relative to the weight, is now."""
-_IDLE = 1000
-"""Events at one weight, beside one for each example, after which rounding errors go in circles."""
-_TURN = 1000
+_IDLE = 50
+"""Events at one weight, beside one for each example, after which they are taken to go in circles."""
+_SKIP = 1e-6
+"""By which share of the weight a path goes on then."""
 
 
 class KernelTracker(Walk):
@@ -42,17 +44,20 @@ class KernelTracker(Walk):
     """
 
     def __init__(self, problem: Declaration, machine: Machine):
-        p, far, b = _far_end(machine)
-        super().__init__(machine.gram, machine.curves, 1.0, machine.intercept, p)
+        start, far = _far_end(machine)
+        super().__init__(machine.gram, machine.curves, machine.lam, machine.intercept)
         self.problem, self.machine, self.end = problem, machine, machine.lam
-        self.n_idle, self._drifts = 0, False
+        self.n_idle, self._drifts, self._first = 0, False, 1
+        self._adopt(start)
+        low, high = self.ends
         if self.intercept and not self.members.size:
-            b = self._hold(far)
+            self._hold(np.where(low == far, self.f, -np.inf), np.where(high == far, self.f, np.inf))
         low, high = (np.where(ends == far, np.inf, ends - far) for ends in self.ends)
         low[self.members] = high[self.members] = np.inf
+        b = self.b
         self.lam = max(self.end, float(((b - self.f) / high).max()), float(((b - self.f) / low).max()))
         self.b = b + self.lam * far
-        self.knots = Knots(reciprocal=True, limit=machine.point(np.zeros_like(p), far))
+        self.knots = Knots(reciprocal=True, limit=machine.point(np.zeros_like(self.p), far))
         self._slopes: list[Array] = []
         self._keep("starts")
 
@@ -69,9 +74,12 @@ class KernelTracker(Walk):
             tau, i, side = self._next(d, rate, image)
             last = tau >= self.lam - self.end
             tau = self.lam - self.end if last else tau
-            self.n_idle = 0 if tau > _NOW * self.lam else self.n_idle + 1
-            if self.n_idle > _IDLE + self.p.size:
-                raise ArithmeticError(f"{self.n_idle} events at one weight")
+            self.n_idle += 1
+            if tau > _NOW * self.lam:
+                self.n_idle, self._first = 0, len(self._slopes) + 1
+            elif self.n_idle > _IDLE + self.p.size:
+                self._skip()
+                continue
             self.shift(members, tau * d)
             self.f += tau * image
             self.b += tau * rate
@@ -105,9 +113,7 @@ class KernelTracker(Walk):
 
     def multipliers(self, p: Array) -> Array:
         """Return the multipliers of the examples that slopes of the weighted losses are."""
-        weights = self.machine.weights
-        p = mended(p, *self.curves.bounds, self.intercept)
-        return np.divide(p, weights, out=np.zeros_like(p), where=weights > 0.0)
+        return multipliers(self.machine.examples, mended(p, *self.curves.bounds, self.intercept))
 
     def bounds(self, weight: float, x: Array) -> tuple[float, float]:
         """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
@@ -118,21 +124,39 @@ class KernelTracker(Walk):
             share = (weight - known[k]) / (known[k - 1] - known[k])
             p = p + share * (self._slopes[k - 1] - p)
         risk: Any = self.problem.risk
-        g = self.problem.regularizer.with_lam(weight * self.problem.regularizer.lam)
+        g: Any = self.problem.regularizer.with_lam(weight * self.problem.regularizer.lam)
         slopes, offsets = risk.dual_cut(self.multipliers(p))
-        least: Any = g.conjugate_minimiser(slopes.sum(axis=0), WholeSpace())
+        least = g.conjugate_minimiser(slopes.sum(axis=0), WholeSpace())
         return float(offsets.sum()) + least.value, float(np.sum(risk.values(risk.image(x)))) + g.value(x)
 
-    def _hold(self, far: float) -> float:
-        """Make a member of an example at a corner that holds the intercept; return b there."""
-        low, high = self.ends
-        above, below = (np.flatnonzero(ends == far) for ends in (low, high))
-        if above.size:
-            i, side = int(above[self.f[above].argmax()]), -1.0
-        else:
-            i, side = int(below[self.f[below].argmin()]), 1.0
-        self.join(i, side)
-        return float(self.f[i])
+    def _adopt(self, walk: Pivoting) -> None:
+        """Take over where a walk with the same factor has ended."""
+        self.p, self.f, self.b, self.factor = walk.p, walk.f, walk.b, walk.factor
+        self.low, self.high = self.curves.places(self.p)
+        self._take(walk.members)
+
+    def _hold(self, low: Array, high: Array) -> None:
+        """Make a member of an example that bounds the best b, from below if one does."""
+        below = bool(np.isfinite(low.max()))
+        i = int(low.argmax() if below else high.argmin())
+        self.b = float(low[i] if below else high[i])
+        self.join(i, -1.0 if below else 1.0)
+
+    def _skip(self) -> None:
+        """Go on from the solution at a weight a little below one where events go in circles.
+
+        The path is straight in between but for the square of the distance.
+        """
+        for known in (self.knots.weights, self.knots.points, self.knots.events, self._slopes):
+            del known[self._first :]
+        self.n_idle, self.lam = 0, max(self.end, self.lam * (1.0 - _SKIP))
+        walk = Pivoting(self.gram, self.curves, self.lam, self.intercept, self.p)
+        walk.finish()
+        self._adopt(walk)
+        if self.intercept and not self.members.size:
+            low, high = self.ends
+            self._hold(self.lam * low + self.f, self.lam * high + self.f)
+        self._keep("ties")
 
     def _next(self, d: Array, rate: float, image: Array) -> tuple[float, int, float]:
         """Return how much the weight falls until the next event, its example, and the side it goes to.
@@ -170,8 +194,8 @@ def _time(room: Array, pace: Array, size: Array) -> Array:
     return np.where(comes, np.maximum(room, 0.0) / np.where(comes, pace, 1.0), np.inf)
 
 
-def _far_end(machine: Machine) -> tuple[Array, float, float]:
-    """Return the slopes at all large weights, the limit of the intercept, and what b is beside lam times it.
+def _far_end(machine: Machine) -> tuple[Pivoting, float]:
+    """Return a walk that ended at the slopes for all large weights, and the limit of the intercept.
 
     There the losses count alone. Of the slopes that are possible at the best constant function those with the
     least norm of a function are the solution: a quadratic programme over the kinks that are there.
@@ -187,14 +211,12 @@ def _far_end(machine: Machine) -> tuple[Array, float, float]:
     lower = curves.p[(curves.z < far).sum(axis=0) - 1, each]
     upper = curves.p[(curves.z <= far).sum(axis=0) - 1, each]
     width, nothing = upper - lower, np.zeros((3, each.size))
-    if machine.intercept:
+    p = np.clip(0.0, lower, upper)
+    if machine.intercept and p.any():
         p = lower + np.clip(-float(lower.sum()) - (np.cumsum(width) - width), 0.0, width)
-    else:
-        p = np.clip(0.0, lower, upper)
     ends = np.repeat([[-np.inf], [0.0], [0.0], [np.inf]], each.size, axis=1)
     rises = np.stack([width < 0.0, width > 0.0, width < 0.0])
     box = Curves(ends, np.stack([lower, lower, upper, upper]), nothing, nothing, rises)
     walk = Pivoting(machine.gram, box, 1.0, machine.intercept, p)
-    while not walk.advance(_TURN):
-        pass
-    return walk.p, far, walk.b
+    walk.finish()
+    return walk, far

@@ -35,7 +35,7 @@ class Machine:
     ----------
     gram : Gram
     curves : Curves
-    weights : ndarray of shape (m,)
+    examples : KernelRisk or LinearPredictor
     intercept : bool
     lam : float
     point : callable
@@ -44,7 +44,7 @@ class Machine:
 
     gram: Gram
     curves: Curves
-    weights: Array
+    examples: Any
     intercept: bool
     lam: float
     point: Callable[[Array, float], Array]
@@ -130,7 +130,7 @@ class KernelPathTracking(Method):
             risk, lam = machine_of(problem, self.name, "Use path(lams).")
             curves = self._curves(risk.loss, risk.y, risk.weights)
             point = np.append if risk.intercept else _alone
-            return Machine(risk.gram, curves, risk.weights, bool(risk.intercept), lam, point)
+            return Machine(risk.gram, curves, risk, bool(risk.intercept), lam, point)
         return self._linear(problem)
 
     def _curves(self, loss: ScalarLoss, y: Array, weights: Array) -> Curves:
@@ -156,7 +156,7 @@ class KernelPathTracking(Method):
         curves, n, g = self._curves(risk.loss, risk.y, risk.weights), risk.X.shape[1], problem.regularizer
         form = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
         square = form is not None and problem.is_unconstrained and not form.centre.any()
-        if not square or not n or not form.weights[:n].all():
+        if form is None or not square or not n or not form.weights[:n].all():
             raise MissingCapabilityError(
                 f"{self.name} needs squares of all weights around 0, such as L2(0.1), and no feasible set; "
                 f"got {g!r} over {problem.feasible_set!r}. Use path(lams)."
@@ -171,7 +171,7 @@ class KernelPathTracking(Method):
             w = scale * (gram.X.T @ a)
             return np.append(w, b) if free else w
 
-        return Machine(gram, curves, risk.weights, free, g.lam, point)
+        return Machine(gram, curves, risk, free, g.lam, point)
 
 
 def _alone(a: Array, b: float) -> Array:

@@ -36,22 +36,35 @@ class Walk:
         In the order of the factor.
     """
 
-    def __init__(self, gram: Gram, curves: Curves, lam: float, intercept: bool, p: Array):
+    p: Array
+    f: Array
+    low: Array
+    high: Array
+
+    def __init__(self, gram: Gram, curves: Curves, lam: float, intercept: bool):
         self.gram, self.curves, self.lam, self.intercept = gram, curves, lam, intercept
         self.largest = float(gram.diagonal().max())
         self._shift = (self.largest or 1.0) * intercept
-        self._each = np.arange(p.size)
+        self._each = np.arange(gram.n)
         self.b = 0.0
-        self.p = curves.snapped(p)
-        self.low, self.high = curves.places(self.p)
-        self.f = gram.product(self.p)
         self.members, self.factor = np.empty(0, np.intp), Factor()
-        self._gather()
+
+    def begin(self, p: Array) -> None:
+        """Start at slopes; members are all examples on segments that rise."""
+        self.p = self.curves.snapped(p)
+        self.low, self.high = self.curves.places(self.p)
+        self.f = self.gram.product(self.p)
+        low, high = self.limits(self._each)
+        self._gather(np.flatnonzero((low < self.p) & (self.p < high)))
 
     @property
     def ends(self) -> tuple[Array, Array]:
         """The z between which an example that is no member stays."""
         return self.curves.z[self.low, self._each], self.curves.z[self.high, self._each]
+
+    def limits(self, members: Array) -> tuple[Array, Array]:
+        """Return the slopes at the corners of some examples."""
+        return self.curves.p[self.low[members], members], self.curves.p[self.high[members], members]
 
     @property
     def bases(self) -> Array:
@@ -75,7 +88,8 @@ class Walk:
         if not self.intercept:
             return d, 0.0
         share = (total - float(d.sum())) / float(self._ones.sum())
-        return d + share * self._ones, share - self._shift * total
+        d += share * self._ones
+        return d + (total - float(d.sum())) / d.size, share - self._shift * total
 
     def move(self, members: Array, d: Array) -> None:
         """Change the slopes of some examples, and K p."""
@@ -85,12 +99,12 @@ class Walk:
 
     def shift(self, members: Array, d: Array) -> None:
         """Change the slopes of some examples, which rounding does not take beyond their corners."""
-        low, high = self.curves.p[self.low[members], members], self.curves.p[self.high[members], members]
+        low, high = self.limits(members)
         self.p[members] = np.clip(self.p[members] + d, low, high)
 
     def room(self, members: Array, d: Array) -> Array:
         """Return how far some examples can go along d until they come to a corner."""
-        low, high = self.curves.p[self.low[members], members], self.curves.p[self.high[members], members]
+        low, high = self.limits(members)
         moves = np.abs(d) > _ROUNDING * np.abs(d).max(initial=0.0)
         ends = np.where(d > 0.0, high, low)
         rate = np.where(moves, d, 1.0)
@@ -120,15 +134,10 @@ class Walk:
     def refresh(self) -> None:
         """Compute K p and the factor anew."""
         self.f = self.gram.product(self.p)
-        before = self.members
-        self.members = before[:0]
-        self._gather(before)
+        self._gather(self.members)
 
-    def _gather(self, chosen: Array | None = None) -> None:
-        """Make members of all examples on segments that rise."""
-        if chosen is None:
-            low, high = self.curves.p[self.low, self._each], self.curves.p[self.high, self._each]
-            chosen = np.flatnonzero((low < self.p) & (self.p < high))
+    def _gather(self, chosen: Array) -> None:
+        """Make those examples the members."""
         self._take(chosen)
         if not chosen.size or self._factorises():
             return
