@@ -89,7 +89,7 @@ class KernelTracker(Walk):
             leaves = i in members
             if leaves:
                 self.leave(i, side)
-            if tau > 0.0:
+            if self.n_idle == 0:
                 self._keep(f"{'leaves' if leaves else 'joins'} {i}")
             if not leaves:
                 self.join(i, side)
