@@ -136,7 +136,9 @@ def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactPath:
-    """The solutions for every weight of an l1 norm in a range: a piecewise linear function of the weight.
+    """The solutions for every weight in a range: with an l1 norm a piecewise linear function of the weight.
+
+    With a squared norm, `L2` or that of a kernel machine, they are one of its inverse.
 
     ``path(lam)`` is the solution at any weight from the last knot on.
 
@@ -144,12 +146,15 @@ class ExactPath:
     ----------
     knots : ndarray of shape (K,)
         The weights where the pieces meet, falling: from the least one at which all coordinates with a cost
-        are zero to the end. Where solutions are not unique, two knots may have the same weight.
+        are zero, or above which no multiplier changes, to the end. Where solutions are not unique, two knots
+        may have the same weight.
     points : csr_array of shape (K, dim)
         The solution at each knot.
     events : tuple of str
         What happens there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
-        prediction comes to another piece of its loss.
+        prediction comes to another piece of its loss. With a squared norm "joins 3" and "leaves 3" of
+        example 3, whose prediction comes to a kink of its loss, or leaves it, and "ties" where the path goes
+        on from a new solution, a little below a weight with many events.
     result : Result
         The solve that ended at the last knot, with its certificate.
     """

@@ -41,7 +41,7 @@ def test_every_knot_is_exact_and_the_path_between(loss, intercept):
         problem = machine(loss, intercept, kernel=kernel, weighted=bool(seed), seed=seed)
         path = problem.path(exact=True, tol=1e-10)
         assert path.result.status == "OPTIMAL" and path.result.certificate.verify().valid
-        assert len(path) > 10 and (np.diff(path.knots) <= 0.0).all()
+        assert len(path) > 5 and (np.diff(path.knots) <= 0.0).all()
         assert path.gaps.max() < 1e-10
         for lam in np.geomspace(3.0 * path.knots[0], path.knots[-1], 9):
             at, mine = value(problem, lam, path(lam))
@@ -122,9 +122,8 @@ def test_linear_risks(weights):
         for lam in (0.3, 1e-2):
             at, mine = value(problem, lam, problem.path(lam, exact=True).result.x)
             assert mine == pytest.approx(value(problem, lam, path(lam))[1], rel=1e-9)
-            assert mine == pytest.approx(
-                at.solve(cut.Direct(), backend="clarabel", tol=1e-8).objective, rel=1e-7
-            )
+            whole = at.solve(cut.Direct(), backend="clarabel", tol=1e-8)
+            assert mine == pytest.approx(whole.objective, rel=1e-7)
 
 
 def test_limits_leave_the_knots_so_far():
