@@ -3,6 +3,12 @@
 --path: the exact l1 path of the squared hinge from lam_max to lam_max / 100, each knot with its gap, beside
 25 cold fits of liblinear on a logarithmic grid of the same range.
 
+--activeset: kernel machines with piecewise linear and quadratic losses to a certified 1e-10, beside
+Decomposition.
+
+--svmpath: the exact path over C, each knot with its gap, beside 25 cold solves of Decomposition to 1e-6 and
+of scikit-learn's SVC on a logarithmic grid of the same range.
+
 --newton: kernel machines with smooth losses to a certified 1e-6, beside Decomposition, scikit-learn's
 KernelRidge and, for the logistic loss, LogisticRegression (newton-cholesky and lbfgs, the faster one) on
 features that span the same functions, which are part of its time, to the same objective.
@@ -12,7 +18,8 @@ functions.
 
 The files are read from $CUTPLANE_DATA/uci (default ../shared/data/uci); missing ones are left out.
 
-Run: python benchmarks/kernel_methods.py [--path] [--newton] [--greedy] [--repeats 3]
+Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy]
+[--repeats 3]
 """
 
 import argparse
@@ -31,9 +38,9 @@ from sklearn.svm import SVC, LinearSVC
 
 import cutplane as cut
 from cutplane.estimators import SparseKernelClassifier
-from cutplane.kernels import Decomposition, FiniteNewton, Gaussian, KernelRisk
+from cutplane.kernels import ActiveSet, Decomposition, FiniteNewton, Gaussian, KernelRisk
 from cutplane.linear import lam_max
-from cutplane.losses import Logistic, ModifiedHuber, Squared, SquaredHinge
+from cutplane.losses import EpsilonInsensitive, Hinge, Logistic, ModifiedHuber, Squared, SquaredHinge
 
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "uci"
 FILES = {
@@ -93,6 +100,65 @@ def paths(repeats):
         print(
             f"| {name} {X.shape[0]} x {X.shape[1]} | {len(path)} | {ours:.3f} | {path.gaps.max():.0e} | "
             f"{peer:.3f} | {ours / peer:.2f} |"
+        )
+
+
+def active_sets(repeats):
+    print("| data | loss | C | ActiveSet | changes | Decomposition | gap | ratio |\n" + "|---" * 8 + "|")
+    for name in ("sonar", "breast cancer", "ionosphere", "german"):
+        if (data := load(name)) is None:
+            continue
+        X, y = data
+        width = np.sqrt(0.5 * X.shape[1])
+        for loss in (Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)):
+            for C in (1.0, 1e2, 1e4):
+
+                def solve(method, X=X, y=y, width=width, loss=loss, C=C):
+                    risk = KernelRisk(X, y, loss, Gaussian(width))
+                    problem = cut.Problem(risk, risk.squared_norm(1.0 / (C * y.size)))
+                    driver = problem.iterate(method, tol=1e-10)
+                    return driver.run(), driver.method_state
+
+                solve(ActiveSet()), solve(Decomposition())
+                ours, (_, state) = timed(lambda solve=solve: solve(ActiveSet()), repeats)
+                peer, (other, _) = timed(lambda solve=solve: solve(Decomposition()), repeats)
+                print(
+                    f"| {name} {X.shape[0]} x {X.shape[1]} | {type(loss).__name__} | {C:g} | {ours:.3f} | "
+                    f"{state.walk.n_changes} | {peer:.3f} | {other.gap:.0e} | {ours / peer:.2f} |"
+                )
+
+
+def svm_paths(repeats):
+    print(
+        "| data | knots | ours | largest gap of a knot | 25 x Decomposition | ratio | 25 x SVC | ratio |\n"
+        + "|---" * 8
+        + "|"
+    )
+    for name in ("sonar", "breast cancer", "ionosphere", "german"):
+        if (data := load(name)) is None:
+            continue
+        X, y = data
+        width, grid = np.sqrt(0.5 * X.shape[1]), np.geomspace(1e-2, 1e3, 25)
+
+        def follow(X=X, y=y, width=width):
+            risk = KernelRisk(X, y, Hinge(), Gaussian(width))
+            return cut.Problem(risk, risk.squared_norm(1e-3 / y.size)).path(exact=True)
+
+        def solves(X=X, y=y, width=width, grid=grid):
+            for C in grid:
+                risk = KernelRisk(X, y, Hinge(), Gaussian(width))
+                cut.Problem(risk, risk.squared_norm(1.0 / (C * y.size))).solve(Decomposition(), tol=1e-6)
+
+        def fits(X=X, y=y, width=width, grid=grid):
+            for C in grid:
+                SVC(C=C, gamma=0.5 / width**2, tol=1e-6).fit(X, y)
+
+        follow(), solves()
+        ours, path = timed(follow, repeats)
+        cold, peer = timed(solves, repeats)[0], timed(fits, repeats)[0]
+        print(
+            f"| {name} {X.shape[0]} x {X.shape[1]} | {len(path)} | {ours:.3f} | {path.gaps.max():.0e} | "
+            f"{cold:.3f} | {ours / cold:.2f} | {peer:.3f} | {ours / peer:.2f} |"
         )
 
 
@@ -191,7 +257,8 @@ def greedy(repeats):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = {"path": paths, "newton": newton, "greedy": greedy}
+    parts = {"path": paths, "svmpath": svm_paths, "activeset": active_sets}
+    parts |= {"newton": newton, "greedy": greedy}
     for name in parts:
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)

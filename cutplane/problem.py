@@ -264,8 +264,9 @@ class Problem(Declaration):
         exact : bool, default False
             Whether to follow the solution as a function of the weight of an l1 norm, from the least weight at
             which it is zero to the end. With a loss that is quadratic on pieces it is piecewise linear, and
-            its knots are found: see `cutplane.linear.PathTracking`, the default `method` then. Squares that
-            are in the regularizer stay as they are.
+            its knots are found: see `cutplane.linear.PathTracking`. Squares that are in the regularizer stay
+            as they are. Or, with a loss that is linear on pieces, as a function of the weight of a squared
+            norm, `L2` or that of a kernel machine: see `cutplane.kernels.KernelPathTracking`.
         **options
             Passed to `solve`; those of `iterate`, ``callback``, ``progress`` and ``log`` with `exact`.
 
@@ -298,7 +299,8 @@ class Problem(Declaration):
 
         if not exact:
             return follow(self, () if lams is None else lams, options)
-        from cutplane.methods.auto import as_method
+        from cutplane.methods.auto import as_method, path_method
 
-        method = as_method(options.pop("method", "pathtracking"), self)
+        method = options.pop("method", "auto")
+        method = path_method(self) if method == "auto" else as_method(method, self)
         return follow_exactly(self, method, lams, options)

@@ -23,11 +23,17 @@ class Knots:
         Coordinates, of which the others are zero, and their values.
     events : list of str
         What ended the piece before, such as "joins 3".
+    reciprocal : bool
+        Whether the solution is linear in 1 / weight between knots, not in the weight.
+    limit : ndarray of shape (dim,) or None
+        The solution at an infinite weight; None if it is that of the first knot.
     """
 
     weights: list[float] = field(default_factory=list)
     points: list[tuple[Array, Array]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    reciprocal: bool = False
+    limit: Array | None = None
 
     def add(self, weight: float, index: Array, values: Array, event: str) -> None:
         """Add a knot at the point with these coordinates; the others are zero."""

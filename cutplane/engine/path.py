@@ -136,7 +136,9 @@ def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactPath:
-    """The solutions for every weight of an l1 norm in a range: a piecewise linear function of the weight.
+    """The solutions for every weight in a range: with an l1 norm a piecewise linear function of the weight.
+
+    With a squared norm, `L2` or that of a kernel machine, they are one of its inverse.
 
     ``path(lam)`` is the solution at any weight from the last knot on.
 
@@ -144,12 +146,15 @@ class ExactPath:
     ----------
     knots : ndarray of shape (K,)
         The weights where the pieces meet, falling: from the least one at which all coordinates with a cost
-        are zero to the end. Where solutions are not unique, two knots may have the same weight.
+        are zero, or above which no multiplier changes, to the end. Where solutions are not unique, two knots
+        may have the same weight.
     points : csr_array of shape (K, dim)
         The solution at each knot.
     events : tuple of str
         What happens there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
-        prediction comes to another piece of its loss.
+        prediction comes to another piece of its loss. With a squared norm "joins 3" and "leaves 3" of
+        example 3, whose prediction comes to a kink of its loss, or leaves it, and "ties" where the path goes
+        on from a new solution, a little below a weight with many events.
     result : Result
         The solve that ended at the last knot, with its certificate.
     """
@@ -190,11 +195,15 @@ class ExactPath:
             )
         after = int(np.searchsorted(-self.knots, -lam))
         x = self._point(after)
-        if after == 0 or self.knots[after] == lam:
+        known, low = self._state.knots, self.knots[after]
+        if low == lam or (after == 0 and known.limit is None):
             return x
-        high, low = self.knots[after - 1], self.knots[after]
-        share = (lam - low) / (high - low)
-        return (1.0 - share) * x + share * self._point(after - 1)
+        if after == 0:
+            share, before = 1.0 - low / lam, known.limit
+        else:
+            high, before = self.knots[after - 1], self._point(after - 1)
+            share = (lam - low) / (high - low) * (high / lam if known.reciprocal else 1.0)
+        return (1.0 - share) * x + share * before
 
     def gap(self, lam: float) -> float:
         """Return the relative certified gap of the solution at a weight."""
@@ -235,7 +244,7 @@ def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[
     lam = as_positive("the weight where an exact path ends", g.lam if end is None else end)
     if end is not None and end != g.lam:
         form = ask(g, Capability.SEPARABLE, problem.dim)
-        if form is None or not g.lam > 0.0 or not form.quadratic.weights.any():
+        if form is None or not g.lam > 0.0 or not (form.costs.any() and form.quadratic.weights.any()):
             g = g.with_lam(lam)
         else:
             g = L1(lam, form.costs / g.lam) + L2(1.0, form.quadratic.centre, form.quadratic.weights)

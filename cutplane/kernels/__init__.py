@@ -21,6 +21,7 @@ from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
+    from cutplane.kernels.active_set import ActiveSet
     from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
     from cutplane.kernels.risk import KernelRisk
+    from cutplane.kernels.tracking import KernelPathTracking
 
 __all__ = [
+    "ActiveSet",
     "Bank",
     "ChiSquare",
     "Cosine",
@@ -42,6 +45,7 @@ __all__ = [
     "KernelBank",
     "KernelFunction",
     "KernelMachine",
+    "KernelPathTracking",
     "KernelRisk",
     "Laplacian",
     "Linear",
@@ -60,10 +64,12 @@ __all__ = [
 
 
 _LATER = {
+    "ActiveSet": "active_set",
     "Decomposition": "decomposition",
     "FiniteNewton": "newton",
     "GreedyBasis": "greedy",
     "KernelMachine": "machine",
+    "KernelPathTracking": "tracking",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
     "SquaredNorm": "norm",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels.dual_form import DualForm, dual_form
-from cutplane.losses.base import pieces_of
+from cutplane.kernels.norm import machine_of
+from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Method, Step
-from cutplane.pieces.capabilities import Capability, ask, require
-from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -132,31 +131,14 @@ class Decomposition(Method):
         if risk.intercept:
             x = np.append(x, descent.form.middle(descent.form.linear - descent.predictions, descent.b))
         run.evaluate(x)
-        run.add_dual_cut(multipliers(risk, descent.a, state.lam))
+        run.add_dual_cut(multipliers(risk, -state.lam * descent.a))
 
 
 def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, float]:
     """Return the risk of a kernel machine, its dual in numbers, and the weight of its norm, or raise."""
     remedy = "Use ProximalBundle(), or make the risk a cutplane.kernels.KernelRisk."
-    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
-    risk: Any = problem.risk
-    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
-    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
-        raise MissingCapabilityError(
-            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
-            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
-        )
+    risk, lam = machine_of(problem, method, remedy)
     try:
-        return risk, dual_form(risk.loss, risk.y, risk.weights / found[1]), found[1]
+        return risk, dual_form(risk.loss, risk.y, risk.weights / lam), lam
     except InvalidInputError as error:
         raise MissingCapabilityError(f"{method}: {error}") from error
-
-
-def multipliers(risk: KernelRisk, a: Array, lam: float) -> Array:
-    """Return the multipliers of the examples that coefficients stand for, in the conjugate's domain."""
-    u = np.divide(-lam * a, risk.weights, out=np.zeros_like(a), where=risk.weights > 0.0)
-    phi = pieces_of(risk.loss)
-    assert phi is not None
-    if risk.loss.variable == "margin":
-        return np.clip(u * risk.y, *phi.domain) * risk.y
-    return np.clip(u, *phi.domain)

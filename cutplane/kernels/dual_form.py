@@ -48,19 +48,8 @@ class DualForm:
         return replace(self, **parts)
 
     def mended(self, a: Array, balanced: bool) -> Array:
-        """Return a clipped to the box; if its sum is to be 0, the heavier of its signs is scaled down.
-
-        Zeros stay zeros.
-        """
-        a = np.clip(a, self.lower, self.upper)
-        positive, negative = float(a[a > 0.0].sum()), -float(a[a < 0.0].sum())
-        if not balanced or abs(positive - negative) <= _BALANCE * (positive + negative):
-            return a
-        if positive > negative:
-            a[a > 0.0] *= negative / positive
-        else:
-            a[a < 0.0] *= positive / negative
-        return a
+        """Return a point of the box, whose sum is 0 if it is to be; see `mended`."""
+        return mended(a, self.lower, self.upper, balanced)
 
     def maximisers(self, residuals: Array) -> Array:
         """Return the a that attain the losses, -C times a slope of l, where residuals = linear - t."""
@@ -90,6 +79,22 @@ class DualForm:
             return other if halfway <= least * (1.0 + _ROUNDING) else b
 
         return 0.5 * (end(knots[knots < b - apart], np.max) + end(knots[knots > b + apart], np.min))
+
+
+def mended(a: Array, lower: Array, upper: Array, balanced: bool) -> Array:
+    """Return a clipped to a box around 0; if its sum is to be 0, the heavier of its signs is scaled down.
+
+    Zeros stay zeros.
+    """
+    a = np.clip(a, lower, upper)
+    positive, negative = float(a[a > 0.0].sum()), -float(a[a < 0.0].sum())
+    if not balanced or abs(positive - negative) <= _BALANCE * (positive + negative):
+        return a
+    if positive > negative:
+        a[a > 0.0] *= negative / positive
+    else:
+        a[a < 0.0] *= positive / negative
+    return a
 
 
 def dual_form(loss: ScalarLoss, y: Any, C: Any) -> DualForm:

@@ -95,6 +95,13 @@ class Gram:
         run_chunks(part, range(0, chosen.size, height))
         return out
 
+    def row(self, i: int) -> Array:
+        """Return row i of K in float64, which is not to be changed."""
+        if self._given is None and self.dtype != np.float64:
+            return self.rows(np.array([i]))[0]
+        self.cache.fetch(i)
+        return self.cache.slots[self.cache.where[i]]
+
     def product(self, a: Array, rows: CachedRows | None = None) -> Array:
         """Return K a, float64; of a multiple of one of the last vectors, the multiple of what it gave."""
         if not a.any():
@@ -136,7 +143,7 @@ class Gram:
         cache = self.cache
         if self._given is None and self.dtype != np.float64:
             return self.kernel.cross(self.X[rows], self.kernel.select(self.X, columns))
-        cache.fetch_all(np.arange(self.n))
+        cache.fetch_all(rows)
         out = np.empty((rows.size, columns.size))
         gather(cache.slots, cache.where[rows], columns, out)
         return out

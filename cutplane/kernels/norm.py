@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import (
@@ -22,7 +23,9 @@ from cutplane.regularizers.base import (
 from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.kernels.gram import Gram
+    from cutplane.kernels.risk import KernelRisk
     from cutplane.sets.base import FeasibleSet
 
 
@@ -109,3 +112,16 @@ class SquaredNorm(Regularizer):
 
     def _whole(self, a: Array) -> Array:
         return np.append(a, 0.0) if self.intercept else a
+
+
+def machine_of(problem: Declaration, method: str, remedy: str) -> tuple[KernelRisk, float]:
+    """Return the risk of a kernel machine and the weight of its norm; raise if it is no such problem."""
+    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
+    risk: Any = problem.risk
+    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
+    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
+        raise MissingCapabilityError(
+            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
+            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
+        )
+    return risk, found[1]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.kernels.norm import machine_of
 from cutplane.losses.base import pieces_of
-from cutplane.pieces.capabilities import Capability, ask, offers, require
+from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ class SmoothForm:
         is in the domain of every loss that has a minimiser.
         """
         risk = self.risk
-        a, weights = x[: risk.gram.n], risk.weights
-        u = np.divide(-self.lam * a, weights, out=np.zeros_like(a), where=weights > 0.0)
-        u = into_domain(risk, u)
+        weights, u = risk.weights, multipliers(risk, -self.lam * x[: risk.gram.n])
         if not risk.intercept:
             return u
         parts = weights * u
@@ -67,7 +66,13 @@ class SmoothForm:
         return np.where((u > 0.0) == (positive > negative), ratio * u, u)
 
 
-def into_domain(risk: KernelRisk, u: Array) -> Array:
+def multipliers(risk: Any, p: Array) -> Array:
+    """Return the multipliers p_i / c_i of a risk's examples, in the domain of the conjugate."""
+    u = np.divide(p, risk.weights, out=np.zeros_like(p), where=risk.weights > 0.0)
+    return into_domain(risk, u)
+
+
+def into_domain(risk: Any, u: Array) -> Array:
     """Return multipliers with those outside the domain of the conjugate put back into it."""
     phi, y = pieces_of(risk.loss), risk.y
     if phi is None:
@@ -76,7 +81,7 @@ def into_domain(risk: KernelRisk, u: Array) -> Array:
     return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
 
 
-def _nearest(risk: KernelRisk, u: Array) -> Array:
+def _nearest(risk: Any, u: Array) -> Array:
     """Return slopes of the loss, at predictions so large that they are next to the ends of the domain."""
     near = np.where(u > 0.0, risk.loss.derivative(np.full_like(u, 30.0), risk.y), 0.0)
     return np.where(u < 0.0, risk.loss.derivative(np.full_like(u, -30.0), risk.y), near)
@@ -85,8 +90,8 @@ def _nearest(risk: KernelRisk, u: Array) -> Array:
 def smooth_form(problem: Declaration, method: str) -> SmoothForm:
     """Return a kernel machine in numbers; raise `MissingCapabilityError` if the problem has another form."""
     remedy = "Use Decomposition() or ProximalBundle()."
-    for capability in (Capability.KERNEL_PREDICTOR, Capability.DUAL_CUT):
-        require(problem.risk, capability, method, remedy)
+    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
+    require(problem.risk, Capability.DUAL_CUT, method, remedy)
     risk: Any = problem.risk
     phi = pieces_of(risk.loss)
     if not offers(risk.loss, Capability.SECOND_DERIVATIVE) or (phi is not None and phi.jumps.any()):
@@ -94,10 +99,4 @@ def smooth_form(problem: Declaration, method: str) -> SmoothForm:
             f"{method} needs a loss without kinks, such as SquaredHinge() or Logistic(), got {risk.loss!r}. "
             f"{remedy}"
         )
-    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
-    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
-        raise MissingCapabilityError(
-            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
-            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
-        )
-    return SmoothForm(risk, found[1])
+    return SmoothForm(*machine_of(problem, method, remedy))

@@ -94,6 +94,12 @@ class Factor:
         self.size += 1
         return True
 
+    @property
+    def least_pivot(self) -> float:
+        """The least pivot, relative to its diagonal."""
+        L = self._L[: self.size, : self.size]
+        return float((L.diagonal() ** 2 / np.square(L).sum(axis=1)).min(initial=1.0))
+
     def remove(self, place: int) -> None:
         """Drop a row and column."""
         drop(self._L, self.size, place)

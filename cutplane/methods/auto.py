@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.active_set import ActiveSet
+from cutplane.kernels.decomposition import Decomposition
+from cutplane.kernels.newton import FiniteNewton
+from cutplane.kernels.tracking import KernelPathTracking
 from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.linear.tracking import PathTracking
 from cutplane.masters.base import Prox
@@ -46,11 +50,15 @@ NAMES: dict[str, Method] = {
     method.name.lower().removesuffix("bundle"): method
     for method in (
         AcceleratedGradient(),
+        ActiveSet(),
         BMRM(),
         BlockFrankWolfe(),
+        Decomposition(),
         Direct(),
+        FiniteNewton(),
         FrankWolfe(),
         Kelley(),
+        KernelPathTracking(),
         LBFGS(),
         LevelBundle(),
         MirrorDescent(),
@@ -79,6 +87,13 @@ def as_method(method: Any, problem: Declaration) -> Method:
         return named
     hint = f"; did you mean {method.__name__}()?" if isinstance(method, type) else ""
     raise InvalidInputError(f'method must be "auto" or a method such as OCAS(), got {method!r}{hint}')
+
+
+def path_method(problem: Declaration) -> Method:
+    """Return the method that follows the path of a problem exactly, or the one whose refusal says why not."""
+    machine, coordinates = KernelPathTracking(), PathTracking()
+    kernel = offers(problem.risk, Capability.KERNEL_PREDICTOR)
+    return machine if kernel or suits(machine, problem) else coordinates
 
 
 def choose(problem: Declaration) -> Method:

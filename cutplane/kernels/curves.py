@@ -1,0 +1,117 @@
+"""Losses by the curves of their slopes: flat where one is linear, upright at a kink, else oblique."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.losses.pieces import Pieces
+from cutplane.pieces.validation import Array
+
+_SNAP = 1e-12
+"""A slope so close to that of a corner, relative to the steepest corner, is at it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The points (z, p) where p is a slope of c_i l(., y_i) at z: a curve for each of m examples.
+
+    Each has corners 0, ..., S, and a segment s between corners s and s + 1, along which p rises or stays the
+    same; of two neighbours one rises. The first corner is at z = -inf, the last one at inf.
+
+    Attributes
+    ----------
+    z, p : ndarray of shape (S + 1, m)
+        The corners.
+    base, ridge : ndarray of shape (S, m)
+        z = base + ridge p on the segments that rise; the ridge of an upright one is 0.
+    rises : ndarray of bool, shape (S, m)
+    """
+
+    z: Array
+    p: Array
+    base: Array
+    ridge: Array
+    rises: Array
+
+    @property
+    def upright(self) -> bool:
+        """Whether no segment is oblique."""
+        return not self.ridge.any()
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the largest slope of each example."""
+        return self.p[0], self.p[-1]
+
+    def snapped(self, p: Array) -> Array:
+        """Return slopes with those next to a corner moved to it."""
+        steepest = np.where(np.isfinite(self.p), np.abs(self.p), 0.0).max(axis=0)
+        for corner in self.p:
+            p = np.where(np.abs(p - corner) <= _SNAP * steepest, corner, p)
+        return p
+
+    def places(self, p: Array) -> tuple[Array, Array]:
+        """Return the corners next to slopes on both sides: those of the segment if it is flat there."""
+        below, reached = (self.p < p).sum(axis=0), (self.p <= p).sum(axis=0)
+        at_corner = reached > below
+        return np.where(at_corner, below, below - 1), np.where(at_corner, reached - 1, below)
+
+
+def curves_of(loss: ScalarLoss, y: Array, weights: Array) -> Curves | None:
+    """Return the curves of c_i l(., y_i); None if the loss has no least value, or is not quadratic on pieces.
+
+    Raises
+    ------
+    InvalidInputError
+        If a weight is so small that its inverse overflows.
+    """
+    phi = pieces_of(loss)
+    if phi is None or not phi.domain[0] <= 0.0 <= phi.domain[1]:
+        return None
+    z, p, base, ridge = (array[:, np.newaxis] for array in _outline(phi))
+    if loss.variable == "margin":
+        z, p, base = (np.where(y > 0.0, array, -array[::-1]) for array in (z, p, base))
+        ridge = np.where(y > 0.0, ridge, ridge[::-1])
+    else:
+        z, base = z + y, base + y
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        p = np.where(weights > 0.0, weights * p, 0.0)
+        ridge = np.where((ridge > 0.0) & (weights > 0.0), ridge / weights, 0.0)
+    if not np.isfinite(ridge).all():
+        raise InvalidInputError(
+            f"The weight {weights[weights > 0.0].min():g} of an example is too small; scale it."
+        )
+    return Curves(z, p, base, ridge, p[1:] > p[:-1])
+
+
+def _outline(phi: Pieces) -> tuple[Array, Array, Array, Array]:
+    """Return corners and segments of the slope of one function; of flat neighbours one segment is made."""
+    edges = [-math.inf, *phi.knots.tolist(), math.inf]
+    pieces = list(zip(phi.slopes.tolist(), phi.curvatures.tolist(), strict=True))
+    slope, curvature = pieces[0]
+    z, p = [-math.inf], [-math.inf if curvature else slope]
+    base, ridge = [], []
+    flat = False
+    for j, (slope, curvature) in enumerate(pieces):
+        if j and phi.jumps[j - 1] > 0.0:
+            z.append(edges[j])
+            p.append(slope + curvature * edges[j])
+            base.append(edges[j])
+            ridge.append(0.0)
+            flat = False
+        if edges[j + 1] == edges[j]:
+            continue
+        if flat and not curvature:
+            z[-1] = edges[j + 1]
+            continue
+        z.append(edges[j + 1])
+        p.append(slope + curvature * edges[j + 1] if curvature else p[-1] if j else slope)
+        base.append(-slope / curvature if curvature else 0.0)
+        ridge.append(1.0 / curvature if curvature else 0.0)
+        flat = not curvature
+    return np.array(z), np.array(p), np.array(base), np.array(ridge)
