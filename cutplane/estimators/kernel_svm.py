@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from cutplane.estimators.base import Classification, Regression
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_choice, as_loss
-from cutplane.estimators.kernel import KernelEstimator
+from cutplane.estimators.kernel import KernelEstimator, KernelFunctionEstimator
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Logistic
@@ -23,7 +23,7 @@ from cutplane.pieces.validation import Array
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClassification(Classification, KernelEstimator):
+class KernelClassification(Classification, KernelFunctionEstimator):
     """What the kernel classifiers share: problems of classes, and weights of these.
 
     Parameters
@@ -104,7 +104,7 @@ def _is_calibrated(estimator: Any) -> bool:
 
 @documented
 @dataclass(eq=False, repr=False)
-class KernelSVC(KernelClassification):
+class KernelSVC(KernelClassification, KernelEstimator):
     """The support vector classifier with a kernel, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i l(f(x_i) + b, y_i)   over functions f of the kernel's space, and b
@@ -179,7 +179,7 @@ class KernelSVC(KernelClassification):
 
 @documented
 @dataclass(eq=False, repr=False)
-class KernelLogisticRegression(KernelClassification):
+class KernelLogisticRegression(KernelClassification, KernelEstimator):
     """Kernel logistic regression, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i ln(1 + exp(-y_i (f(x_i) + b)))   over functions f, and b

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
+    from cutplane.kernels.nu import NuRisk
+    from cutplane.kernels.nu_decomposition import NuDecomposition
     from cutplane.kernels.risk import KernelRisk
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
     "Laplacian",
     "Linear",
     "MachineSolution",
+    "NuDecomposition",
+    "NuRisk",
     "Polynomial",
     "Precomputed",
     "PrecomputedKernels",
@@ -66,6 +70,8 @@ _LATER = {
     "KernelMachine": "machine",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
+    "NuDecomposition": "nu_decomposition",
+    "NuRisk": "nu",
     "SquaredNorm": "norm",
     "deformed": "graph",
     "greedy_basis": "greedy",

@@ -134,7 +134,7 @@ class KernelRisk(ImagedRisk):
 
     def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
         """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
-        return SquaredNorm(self.gram, bool(self.intercept), lam)
+        return SquaredNorm(self.gram, int(self.intercept), lam)
 
     def function(self, x: Any) -> KernelFunction:
         """Return the function that the coefficients x = (a, b) stand for; it keeps examples with a_j != 0."""
