@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, as_loss
 from cutplane.estimators.kernel import KernelEstimator, Part
-from cutplane.estimators.kernel_svm import KernelClassification
+from cutplane.estimators.kernel_classes import KernelClassification
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.graph import deformed, laplacian

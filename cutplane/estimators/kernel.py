@@ -39,8 +39,8 @@ class Part(NamedTuple):
         regularized = np.arange(self.risk.dim) < self.back.shape[1]
         return Problem(self.risk, L2(lam, weights=regularized.astype(float)))
 
-    def coefficients(self, x: Array) -> tuple[Array, float]:
-        """Return those of the examples, and the intercept."""
+    def coefficients(self, x: Array) -> tuple[Array, Any]:
+        """Return those of the examples, and the intercept; of several functions as many columns."""
         count = self.examples.size if self.back is None else self.back.shape[1]
         a = x[:count] if self.back is None else self.back @ x[:count]
         return a, float(x[count]) if x.size > count else 0.0
@@ -163,12 +163,15 @@ class KernelFunctionEstimator(CertifiedEstimator):
 
     @staticmethod
     def _expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the coefficients of all examples, one column for each problem, and the intercepts."""
-        size = 1 + max(int(part.examples.max()) for part in parts)
-        coefficients, intercepts = np.zeros((size, len(parts))), np.zeros(len(parts))
-        for k, (part, x) in enumerate(zip(parts, vectors, strict=True)):
-            coefficients[part.examples, k], intercepts[k] = part.coefficients(x)
-        return coefficients, intercepts
+        """Return the coefficients of all examples, one column for each function, and the intercepts."""
+        size, columns, intercepts = 1 + max(int(part.examples.max()) for part in parts), [], []
+        for part, x in zip(parts, vectors, strict=True):
+            a, b = part.coefficients(x)
+            column = np.zeros((size, np.size(b)))
+            column[part.examples] = a.reshape(-1, np.size(b))
+            columns.append(column)
+            intercepts.append(np.atleast_1d(b))
+        return np.hstack(columns), np.concatenate(intercepts)
 
     def _predictions(self, X: Any) -> Array:
         X = self._examples(X)

@@ -72,8 +72,8 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> Choice:
             seeds = starts[k] if starts[k] is not None else fold.from_neighbour(starts, splits, k)
             for i, C in enumerate(Cs):
                 seeds, scores[i, j, k] = fold.score(float(C), seeds)
-                if i == 0:
-                    starts[k] = seeds
+                if i == 0 and all(part.back is None for part in fold.parts):
+                    starts[k] = seeds  # of the examples; features of low rank are others for another width
     model.scores_, model.Cs_, model.gammas_ = scores, Cs, np.array([choice.gamma for choice in choices])
     i, j = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     return choices[j]._replace(C=float(Cs[i]))

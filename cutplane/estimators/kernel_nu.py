@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 from cutplane.estimators.base import Regression
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.kernel import KernelFunctionEstimator, Part
+from cutplane.estimators.kernel_classes import KernelClassification
 from cutplane.estimators.kernel_grid import Choice, chosen
-from cutplane.estimators.kernel_svm import KernelClassification
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.nu import NuRisk
 from cutplane.pieces.validation import Array
@@ -58,7 +58,7 @@ class KernelNuEstimator(KernelFunctionEstimator):
 class KernelNuSVC(KernelClassification, KernelNuEstimator):
     """The nu-form of the support vector classifier, with a certificate.
 
-        minimise  1/2 ||f||^2 - nu rho sum_i c_i + sum_i c_i max(0, rho - y_i (f(x_i) + b))   over f, b, rho
+        minimise  1/2 ||f||^2 + sum_i c_i (max(0, rho - y_i (f(x_i) + b)) - nu rho)   over f, b, rho
 
     At most the share nu of the examples is on the wrong side of its margin, and at least that share are
     support vectors. The function is divided by rho, so that its margin is 1: it is then that of
@@ -68,6 +68,9 @@ class KernelNuSVC(KernelClassification, KernelNuEstimator):
     ----------
     nu : float, default 0.5
         In (0, 1], and at most twice the share of the smaller class of each problem.
+    multi_class : {"ovo", "ovr"}, default "ovo"
+        With more than two classes: one problem for each pair, or one for each class against the rest, where
+        classes are smaller parts, and nu has to be.
 
     Attributes
     ----------
@@ -87,6 +90,8 @@ class KernelNuSVC(KernelClassification, KernelNuEstimator):
     ([0, 1], [1.6])
     """
 
+    _: KW_ONLY
+    multi_class: str = "ovo"
     _task = "classification"
     rho_: Array = field(init=False)
 
@@ -102,7 +107,7 @@ class KernelNuSVC(KernelClassification, KernelNuEstimator):
 class KernelNuSVR(Regression, KernelNuEstimator):
     """The nu-form of support vector regression, with a certificate.
 
-        minimise  1/2 ||f||^2 + C (nu eps sum_i c_i + sum_i c_i max(0, |f(x_i) + b - y_i| - eps))   over f, b, eps
+        minimise  1/2 ||f||^2 + C sum_i c_i (nu eps + max(0, |f(x_i) + b - y_i| - eps))   over f, b, eps
 
     The tube is as wide as it takes to leave at most the share nu of the examples outside of it.
 
@@ -154,7 +159,7 @@ class KernelNuSVR(Regression, KernelNuEstimator):
 class KernelOneClass(OutlierMixin, KernelNuEstimator):
     """The one-class support vector machine, with a certificate.
 
-        minimise  1/2 ||f||^2 - nu rho sum_i c_i + sum_i c_i max(0, rho - f(x_i))   over f and rho
+        minimise  1/2 ||f||^2 + sum_i c_i (max(0, rho - f(x_i)) - nu rho)   over f and rho
 
     At most the share nu of the examples is an outlier, where f is less than rho.
 

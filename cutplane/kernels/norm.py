@@ -95,7 +95,7 @@ class SquaredNorm(Regularizer):
         p = self.gram.preimage(v)
         if p is None:
             return UNBOUNDED
-        return minimum(-0.5 * float(p @ v) / self.lam, self._whole(-p / self.lam))
+        return minimum(-0.5 * max(float(p @ v), 0.0) / self.lam, self._whole(-p / self.lam))
 
     def unregularized(self, dim: int) -> Array:
         """Return the intercepts."""

@@ -31,7 +31,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NuRisk(ImagedRisk):
-    """f(a, b) = sum_{i in U} c_i (t_i - f_i - b_1)_+ + sum_{i in D} c_i (f_i + b_2 - t_i)_+ + nu/2 (b_1 - b_2).
+    """f(a, b) = sum_U c_i max(0, t_i - f_i - b_1) + sum_D c_i max(0, f_i + b_2 - t_i) + nu/2 (b_1 - b_2).
 
     The f_i are sum_j a_j k(x_j, x_i), and the vector of the problem is (a, b_1, b_2). Each term has an
     intercept of its own, which makes the three machines with a share `nu` one [1]_:
@@ -114,18 +114,19 @@ class NuRisk(ImagedRisk):
     def _take(self, kernel: Any, gram: Gram, y: Any) -> None:
         m, nu = gram.n, as_scalar("nu", self.nu, low=0.0, high=1.0, low_open=True)
         weights = as_weights(self.sample_weight, m, True)
+        shares = [weights, weights]
         if self.task == "classification":
             y = Hinge().check_targets(y)
         elif self.task == "regression":
             y = as_vector("y", y)
-        elif y is not None:
+        elif y is None:
+            shares = [weights]
+        else:
             raise InvalidInputError(f'y must be None for the task "novelty", got {type(y).__name__}.')
         if y is not None and y.shape != (m,):
             raise InvalidInputError(f"y must have one target per row of X, shape ({m},), got {y.shape}.")
-        every = np.ones(m)
-        up = y > 0.0 if self.task == "classification" else every
-        shares = (up * weights, (every - up if self.task == "classification" else every) * weights)
-        shares = shares[:1] if self.task == "novelty" else shares
+        if self.task == "classification":
+            shares = [np.where(y == sign, weights, 0.0) for sign in (1.0, -1.0)]
         least = min(float(share.sum()) for share in shares)
         if self.total(nu) > least * (1.0 + _ROUNDING):
             raise InvalidInputError(
@@ -155,13 +156,13 @@ class NuRisk(ImagedRisk):
     def restricted(self, chosen: Array) -> NuRisk:
         """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
         weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
-        return self._with(self.gram.restricted(chosen), None if self.y is None else self.y[chosen], weight, self.task)
+        return self._with(
+            self.gram.restricted(chosen), None if self.y is None else self.y[chosen], weight, self.task
+        )
 
     def _with(self, gram: Gram, y: Any, sample_weight: Any, task: str) -> NuRisk:
         other = object.__new__(NuRisk)
-        set_fields(
-            other, sample_weight=sample_weight, nu=self.nu, task=task, cache_bytes=self.cache_bytes
-        )
+        set_fields(other, sample_weight=sample_weight, nu=self.nu, task=task, cache_bytes=self.cache_bytes)
         other._take(self.kernel, gram, y)
         return other
 
@@ -185,9 +186,7 @@ class NuRisk(ImagedRisk):
         """Return the function sum_j a_j k(x_j, .) + b; it keeps examples with a_j != 0."""
         x = as_vector("x", x, self.dim)
         support = np.flatnonzero(x[: self.gram.n])
-        return KernelFunction(
-            self.kernel, self.kernel.select(self.X, support), x[support], self.intercept(x)
-        )
+        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self.intercept(x))
 
     def image(self, x: Array) -> Array:
         """Return f_1, ..., f_m, followed by the intercepts."""

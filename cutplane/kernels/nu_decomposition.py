@@ -63,13 +63,20 @@ class NuDecomposition(Decomposition):
         _parts_of(problem, self.name)
 
     def start(self, run: Run) -> DecompositionState:
-        """Start from the coefficients of the first point."""
+        """Start from the coefficients of the first point.
+
+        The objective may be 0 there and at the optimum: one with a single coefficient tells the gap its size.
+        """
         risk, lam = _parts_of(run.problem, self.name)
-        a = run.anchor.x[: risk.gram.n]
-        return DecompositionState(run.timed(SidedDescent, risk, lam, risk.gram.cache, a), lam)
+        descent = run.timed(SidedDescent, risk, lam, risk.gram.cache, run.anchor.x[: risk.gram.n])
+        single = np.zeros(risk.dim)
+        single[int(risk.gram.diagonal().argmax())] = descent.sums[0]
+        run.evaluate(single)
+        return DecompositionState(descent, lam)
 
     def _certify(self, run: Run, state: DecompositionState) -> None:
-        descent, risk = state.descent, run.problem.risk.kernel_sides()  # type: ignore[attr-defined]
+        descent: Any = state.descent
+        risk = run.problem.risk.kernel_sides()  # type: ignore[attr-defined]
         run.timed(descent.refresh, queries=1)
         run.evaluate(np.append(descent.coefficients, descent.intercepts()))
         run.add_dual_cut(risk.multipliers(descent.a, state.lam))
@@ -100,7 +107,9 @@ class SidedDescent(Descent):
         total = risk.total(risk.nu) / lam
         self.sums = signs[:, 0] * total
         self.lower, self.upper = np.where(signs < 0.0, -most, 0.0), np.where(signs > 0.0, most, 0.0)
-        self.a = signs * np.array([filled(part, end, total) for part, end in zip(signs * a, most, strict=True)])
+        self.a = signs * np.array(
+            [filled(part, end, total) for part, end in zip(signs * a, most, strict=True)]
+        )
         self.goals, self.rows = risk.goals, rows
         self.rise = np.where(self.a >= self.upper, math.inf, 0.0)
         self.fall = np.where(self.a <= self.lower, -math.inf, 0.0)

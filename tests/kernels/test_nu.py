@@ -23,7 +23,11 @@ def risk_of(task, nu, kernel=None, **options):
 def known_optimum(task, K, nu, lam, weights):
     """The textbook's primal problem, with its margin or tube and its sign constraint, by Clarabel."""
     values, vectors = np.linalg.eigh(K)
-    f, b, s = (vectors * np.sqrt(np.maximum(values, 0.0))) @ (w := cp.Variable(40)), cp.Variable(), cp.Variable()
+    f, b, s = (
+        (vectors * np.sqrt(np.maximum(values, 0.0))) @ (w := cp.Variable(40)),
+        cp.Variable(),
+        cp.Variable(),
+    )
     if task == "classification":
         losses, limits = cp.pos(s - cp.multiply(LABELS, f + b)), [s >= 0]
     elif task == "regression":
@@ -68,9 +72,7 @@ def test_the_nu_forms_are_the_c_forms_of_their_margins():
         other = KernelRisk(X, TARGETS[task], loss, Gaussian(1.5))
         y = cut.Problem(other, other.squared_norm(lam * scale)).solve(tol=1e-10).x
         known = other.function(y)
-        np.testing.assert_allclose(
-            f.decision_function(X) / scale, known.decision_function(X), atol=2e-4
-        )
+        np.testing.assert_allclose(f.decision_function(X) / scale, known.decision_function(X), atol=2e-4)
 
 
 @pytest.mark.parametrize("task", TARGETS)
@@ -108,6 +110,7 @@ def test_classes_that_cannot_be_told_apart_have_no_margin():
     A = np.repeat(np.arange(4.0), 2)[:, np.newaxis]
     risk = NuRisk(A, np.tile([-1.0, 1.0], 4), 1.0, Gaussian(1.0))
     result = cut.Problem(risk, risk.squared_norm(0.1)).solve()
+    assert result.status == "OPTIMAL"
     assert abs(result.objective) < 1e-12 and risk.margin(result.x) < 1e-6
 
 
