@@ -64,9 +64,11 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> Choice:
     splits = list(folds.split(X, y))
     scores = np.zeros((len(Cs), len(choices), len(splits)))
     starts: list[Any] = [None] * len(splits)
+    first, whole = (model._whole(choices[0].make(X), X) if model.n_basis is None else None), None
     for j, choice in enumerate(choices):
-        kernel = choice.make(X)
-        whole = model._whole(kernel, X) if model.n_basis is None else None
+        kernel, whole = choice.make(X), None  # the last matrix goes before the next one comes
+        if first is not None:
+            whole = first.with_kernel(kernel) if several else first
         for k, (train, test) in enumerate(splits):
             fold = _Fold(model, X, y, weights, train, test, kernel, whole)
             seeds = starts[k] if starts[k] is not None else fold.from_neighbour(starts, splits, k)
