@@ -13,6 +13,7 @@ from cutplane.estimators.chains import ChainCRF, ChainCRFCV, ChainSSVM, ChainSSV
 from cutplane.estimators.classification import LinearClassifier  # noqa: E402
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV  # noqa: E402
 from cutplane.estimators.graph import GraphSVC  # noqa: E402
+from cutplane.estimators.kernel_nu import KernelNuSVC, KernelNuSVR, KernelOneClass  # noqa: E402
 from cutplane.estimators.kernel_ordinal import KernelOrdinalClassifier  # noqa: E402
 from cutplane.estimators.kernel_svm import KernelLogisticRegression, KernelSVC, KernelSVR  # noqa: E402
 from cutplane.estimators.measure import MeasureClassifier  # noqa: E402
@@ -37,6 +38,9 @@ __all__ = [
     "ERLPBoostClassifier",
     "GraphSVC",
     "KernelLogisticRegression",
+    "KernelNuSVC",
+    "KernelNuSVR",
+    "KernelOneClass",
     "KernelOrdinalClassifier",
     "KernelSVC",
     "KernelSVR",

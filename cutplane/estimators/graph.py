@@ -9,8 +9,8 @@ import numpy as np
 
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, as_loss
-from cutplane.estimators.kernel import Part
-from cutplane.estimators.kernel_svm import KernelClassification
+from cutplane.estimators.kernel import KernelEstimator, Part
+from cutplane.estimators.kernel_classes import KernelClassification
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.graph import deformed, laplacian
@@ -30,7 +30,7 @@ class GraphPart(Part):
 
 @documented
 @dataclass(eq=False, repr=False)
-class GraphSVC(KernelClassification):
+class GraphSVC(KernelClassification, KernelEstimator):
     """A kernel classifier whose function varies slowly along a graph of all examples, with a certificate.
 
         minimise  1/2 ||f||^2 + graph_weight/2 f'Lf + C sum over labelled i of c_i l(y_i (f(x_i) + b))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
 from cutplane.estimators.kernel_formulation import basis_of, make_kernel
+from cutplane.estimators.kernel_grid import Choice, choose, chosen, plot_scores
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.function import KernelFunction
 from cutplane.kernels.risk import KernelRisk
@@ -38,15 +39,15 @@ class Part(NamedTuple):
         regularized = np.arange(self.risk.dim) < self.back.shape[1]
         return Problem(self.risk, L2(lam, weights=regularized.astype(float)))
 
-    def coefficients(self, x: Array) -> tuple[Array, float]:
-        """Return those of the examples, and the intercept."""
+    def coefficients(self, x: Array) -> tuple[Array, Any]:
+        """Return those of the examples, and the intercept; of several functions as many columns."""
         count = self.examples.size if self.back is None else self.back.shape[1]
         a = x[:count] if self.back is None else self.back @ x[:count]
         return a, float(x[count]) if x.size > count else 0.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelEstimator(CertifiedEstimator):
+class KernelFunctionEstimator(CertifiedEstimator):
     """A function of a kernel's space, fitted by the engine with a certificate.
 
     Parameters
@@ -56,26 +57,14 @@ class KernelEstimator(CertifiedEstimator):
         exp(-gamma ||x - z||_1); "cosine"; "chi2", exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j));
         "precomputed", where X holds the values; a kernel of `cutplane.kernels`; or a function of two
         matrices.
-    gamma : "scale", "auto", float or array_like, default "scale"
-        1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
+    gamma : "scale", "auto" or float, default "scale"
+        1 / (d var X), 1 / d, or a number > 0.
     degree : int, default 3
         Of "poly".
     coef0 : float, default 0.0
         Of "poly", at least 0.
-    fit_intercept : bool, default True
-        Whether there is a b, which the penalty leaves out.
-    n_basis : int, optional
-        If given, functions are expanded in so many random examples alone (Nystroem features and a linear
-        machine). The certificate is for that problem of low rank; how much better the best function of the
-        whole space is, it does not say.
     cache_bytes : int, default 200 MiB
         The memory for rows of the kernel matrix.
-    cv : int, cross-validation generator or iterable, optional
-        As in scikit-learn; by default 5 folds where C or gamma are several, and then only.
-    scoring : str or callable, optional
-        As in scikit-learn; by default the accuracy or the coefficient of determination.
-    random_state : int, RandomState or None, default None
-        Of the choice of a basis.
 
     Attributes
     ----------
@@ -86,10 +75,8 @@ class KernelEstimator(CertifiedEstimator):
     intercept_ : ndarray of shape (n_problems,)
     function_ : KernelFunction
         Which predicts; it keeps a copy of the examples of `support_`.
-    C_, gamma_ : float
-        Those in use; ``gamma_`` is None for a kernel without one.
-    scores_ : ndarray of shape (n_C, n_gamma, n_folds)
-        After cross-validation, with `C` and `gamma` ascending.
+    gamma_ : float
+        The one in use; None for a kernel without one.
     results_ : tuple of Result
         One for each problem, in the scaling of the mean loss. They refer to the training data, and are left
         out when the estimator is pickled.
@@ -99,15 +86,8 @@ class KernelEstimator(CertifiedEstimator):
     gamma: Any = "scale"
     degree: int = 3
     coef0: float = 0.0
-    fit_intercept: bool = True
-    n_basis: int | None = None
     cache_bytes: int = CACHE_BYTES
-    cv: Any = None
-    scoring: Any = None
-    random_state: Any = None
-    C: Any = 1.0
     function_: Any = field(init=False)
-    _scale = 1.0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit.
@@ -129,26 +109,21 @@ class KernelEstimator(CertifiedEstimator):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
-        from cutplane.estimators.kernel_grid import choose
-
         X, y = self._training(X, y)
         X = X.tocsr() if sparse.issparse(X) else X
         weights = as_weights(sample_weight, X.shape[0])
-        chosen = choose(self, X, y, weights)
-        self.C_, self.gamma_ = chosen.C, chosen.gamma
-        parts = self._parts(chosen.make(X), X, y, weights)
+        choice = self._choose(X, y, weights)
+        self.C_, self.gamma_ = choice.C, choice.gamma
+        parts = self._parts(choice.make(X), X, y, weights)
         self._fit_parts(parts, [self._solve(part, self.C_) for part in parts])
         support = np.flatnonzero(self._coefficients.any(axis=1))
-        kernel: Kernel = chosen.make(X)
+        kernel: Kernel = choice.make(X)
         self.support_, self.dual_coef_ = support, self._coefficients[support].T
         self.function_ = KernelFunction(
             kernel, kernel.select(X, support), self._coefficients[support], self.intercept_
         )
         del self._coefficients
         return self
-
-    def _loss(self) -> ScalarLoss:
-        raise NotImplementedError
 
     def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Array, Array | None]], Any]:
         """Return the targets of each problem, with its examples if these are not all, and the weights."""
@@ -157,35 +132,13 @@ class KernelEstimator(CertifiedEstimator):
     def _make_kernel(self, X: Any, gamma: Any) -> Kernel:
         return make_kernel(self.kernel, X, gamma, self.degree, self.coef0)
 
+    def _choose(self, X: Any, y: Array, weights: Array | None) -> Choice:
+        """Return the weight of the losses and the kernel."""
+        return chosen(self, X, 1.0, self.gamma)
+
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
         """Return the problems; they share the kernel matrix, that of `risk` if it is given."""
-        targets, weights = self._targets(y, weights)
-        every = np.arange(X.shape[0])
-        whole = self._whole(kernel, X) if risk is None else risk
-        count = self.n_basis
-        if count is None and whole.own_method(Problem(whole, whole.squared_norm())) is None:
-            count = every.size  # the features of all examples have the same span
-        if count is None:
-            risks = [(whole if rows is None else whole.restricted(rows), rows) for _, rows in targets]
-            return [
-                Part(one.with_targets(target, weights if weights is None or rows is None else weights[rows]),
-                     every if rows is None else rows)
-                for (one, rows), (target, _) in zip(risks, targets, strict=True)
-            ]  # fmt: skip
-        basis, features, back = basis_of(kernel, X, count, self.random_state)
-
-        def low_rank(target: Array, rows: Any) -> Part:
-            weight = None if weights is None else weights[rows]
-            one = LinearRisk(features[rows], target, whole.loss, weight, intercept=whole.intercept)
-            return Part(one, basis, back)
-
-        return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
-
-    def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
-        """Return a risk of all examples, for targets to come."""
-        signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
-        intercept = bool(self.fit_intercept)
-        return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)
+        raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:
         """Return 1 / (C times the sum of the weights)."""
@@ -210,12 +163,15 @@ class KernelEstimator(CertifiedEstimator):
 
     @staticmethod
     def _expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the coefficients of all examples, one column for each problem, and the intercepts."""
-        size = 1 + max(int(part.examples.max()) for part in parts)
-        coefficients, intercepts = np.zeros((size, len(parts))), np.zeros(len(parts))
-        for k, (part, x) in enumerate(zip(parts, vectors, strict=True)):
-            coefficients[part.examples, k], intercepts[k] = part.coefficients(x)
-        return coefficients, intercepts
+        """Return the coefficients of all examples, one column for each function, and the intercepts."""
+        size, columns, intercepts = 1 + max(int(part.examples.max()) for part in parts), [], []
+        for part, x in zip(parts, vectors, strict=True):
+            a, b = part.coefficients(x)
+            column = np.zeros((size, np.size(b)))
+            column[part.examples] = a.reshape(-1, np.size(b))
+            columns.append(column)
+            intercepts.append(np.atleast_1d(b))
+        return np.hstack(columns), np.concatenate(intercepts)
 
     def _predictions(self, X: Any) -> Array:
         X = self._examples(X)
@@ -247,6 +203,78 @@ class KernelEstimator(CertifiedEstimator):
         tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel == "chi2"
         return tags
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelEstimator(KernelFunctionEstimator):
+    """A function of a kernel's space that minimises a loss, maybe on a basis, with C and gamma to choose.
+
+    Parameters
+    ----------
+    gamma : "scale", "auto", float or array_like, default "scale"
+        1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
+    fit_intercept : bool, default True
+        Whether there is a b, which the penalty leaves out.
+    n_basis : int, optional
+        If given, functions are expanded in so many random examples alone (Nystroem features and a linear
+        machine). The certificate is for that problem of low rank; how much better the best function of the
+        whole space is, it does not say.
+    cv : int, cross-validation generator or iterable, optional
+        As in scikit-learn; by default 5 folds where C or gamma are several, and then only.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the accuracy or the coefficient of determination.
+    random_state : int, RandomState or None, default None
+        Of the choice of a basis.
+
+    Attributes
+    ----------
+    C_ : float
+        The one in use.
+    scores_ : ndarray of shape (n_C, n_gamma, n_folds)
+        After cross-validation, with `C` and `gamma` ascending.
+    """
+
+    fit_intercept: bool = True
+    n_basis: int | None = None
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+    C: Any = 1.0
+
+    def _loss(self) -> ScalarLoss:
+        raise NotImplementedError
+
+    def _choose(self, X: Any, y: Array, weights: Array | None) -> Choice:
+        return choose(self, X, y, weights)
+
+    def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
+        targets, weights = self._targets(y, weights)
+        every = np.arange(X.shape[0])
+        whole = self._whole(kernel, X) if risk is None else risk
+        count = self.n_basis
+        if count is None and whole.own_method(Problem(whole, whole.squared_norm())) is None:
+            count = every.size  # the features of all examples have the same span
+        if count is None:
+            risks = [(whole if rows is None else whole.restricted(rows), rows) for _, rows in targets]
+            return [
+                Part(one.with_targets(target, weights if weights is None or rows is None else weights[rows]),
+                     every if rows is None else rows)
+                for (one, rows), (target, _) in zip(risks, targets, strict=True)
+            ]  # fmt: skip
+        basis, features, back = basis_of(kernel, X, count, self.random_state)
+
+        def low_rank(target: Array, rows: Any) -> Part:
+            weight = None if weights is None else weights[rows]
+            one = LinearRisk(features[rows], target, whole.loss, weight, intercept=whole.intercept)
+            return Part(one, basis, back)
+
+        return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
+
+    def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
+        """Return a risk of all examples, for targets to come."""
+        signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
+        intercept = bool(self.fit_intercept)
+        return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)
+
     def plot_scores(self, ax: Any = None) -> Any:
         """Plot the mean scores of cross-validation over C, and over gamma if there are several.
 
@@ -258,6 +286,4 @@ class KernelEstimator(CertifiedEstimator):
         -------
         matplotlib.axes.Axes
         """
-        from cutplane.estimators.kernel_grid import plot_scores
-
         return plot_scores(self, ax)

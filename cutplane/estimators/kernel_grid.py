@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from cutplane.estimators.base import ascending
-from cutplane.estimators.kernel_formulation import number_of
+from cutplane.estimators.kernel_formulation import WITH_GAMMA, number_of
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.pieces.validation import Array
@@ -42,40 +42,43 @@ class Known:
         return self.values
 
 
+def chosen(model: Any, X: Any, C: float, gamma: Any) -> Choice:
+    """Return a weight and the kernel with this gamma."""
+    if not (isinstance(model.kernel, str) and model.kernel in WITH_GAMMA):
+        return Choice(C, None, lambda X: model._make_kernel(X, gamma))
+    number = number_of(gamma, X)
+    return Choice(C, number, lambda X: model._make_kernel(X, number))
+
+
 def choose(model: Any, X: Any, y: Array, weights: Array | None) -> Choice:
     """Return C and gamma, those with the best mean score if there are several; set ``scores_`` then."""
     several = np.ndim(model.gamma) > 0
-    takes_gamma = (
-        model.kernel in ("rbf", "poly", "laplacian", "chi2") if isinstance(model.kernel, str) else False
-    )
-    if several and not takes_gamma:
+    if not several and np.ndim(model.C) == 0:
+        return chosen(model, X, model.C, model.gamma)
+    if several and not (isinstance(model.kernel, str) and model.kernel in WITH_GAMMA):
         raise InvalidInputError(f"The kernel {model.kernel!r} has no gamma to choose; give a single one.")
     gammas = ascending("gamma", model.gamma, np.ones(1)) if several else [model.gamma]
-    gammas = [number_of(gamma, X) if takes_gamma else gamma for gamma in gammas]
-
-    def choice(C: float, gamma: Any) -> Choice:
-        return Choice(C, gamma if takes_gamma else None, lambda X: model._make_kernel(X, gamma))
-
-    if not several and np.ndim(model.C) == 0:
-        return choice(model.C, gammas[0])
+    choices = [chosen(model, X, 1.0, gamma) for gamma in gammas]
     Cs = ascending("C", np.atleast_1d(model.C), np.ones(1))
     folds: Any = check_cv(model.cv, y, classifier=is_classifier(model))
     splits = list(folds.split(X, y))
-    scores = np.zeros((len(Cs), len(gammas), len(splits)))
+    scores = np.zeros((len(Cs), len(choices), len(splits)))
     starts: list[Any] = [None] * len(splits)
-    for j, gamma in enumerate(gammas):
-        kernel = model._make_kernel(X, gamma)
-        whole = model._whole(kernel, X) if model.n_basis is None else None
+    first, whole = (model._whole(choices[0].make(X), X) if model.n_basis is None else None), None
+    for j, choice in enumerate(choices):
+        kernel, whole = choice.make(X), None  # the last matrix goes before the next one comes
+        if first is not None:
+            whole = first.with_kernel(kernel) if several else first
         for k, (train, test) in enumerate(splits):
             fold = _Fold(model, X, y, weights, train, test, kernel, whole)
             seeds = starts[k] if starts[k] is not None else fold.from_neighbour(starts, splits, k)
             for i, C in enumerate(Cs):
                 seeds, scores[i, j, k] = fold.score(float(C), seeds)
-                if i == 0:
-                    starts[k] = seeds
-    model.scores_, model.Cs_, model.gammas_ = scores, Cs, np.array(gammas)
+                if i == 0 and all(part.back is None for part in fold.parts):
+                    starts[k] = seeds  # of the examples; features of low rank are others for another width
+    model.scores_, model.Cs_, model.gammas_ = scores, Cs, np.array([choice.gamma for choice in choices])
     i, j = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
-    return choice(float(Cs[i]), gammas[j])
+    return choices[j]._replace(C=float(Cs[i]))
 
 
 class _Fold:

@@ -3,94 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 
-from cutplane.estimators.base import Classification, Regression
+from cutplane.estimators.base import Regression
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_choice, as_loss
 from cutplane.estimators.kernel import KernelEstimator
+from cutplane.estimators.kernel_classes import LossClassification, coupled
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Logistic
+from cutplane.losses.multiclass import MulticlassHinge, Softmax
 from cutplane.losses.regression import EpsilonInsensitive, Huber, Quantile, SquaredEpsilonInsensitive
+from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.validation import Array
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class KernelClassification(Classification, KernelEstimator):
-    """What the kernel classifiers share: problems of classes, and weights of these.
-
-    Parameters
-    ----------
-    multi_class : {"ovr", "ovo"}, default "ovr"
-        With more than two classes: one problem for each class against the rest, or one for each pair, of
-        which the votes decide, and of equal votes the sums of the scores.
-    class_weight : dict, "balanced" or None, default None
-        Factors of the weights of the examples by class; "balanced" gives all classes the same total weight.
-    """
-
-    multi_class: str = "ovr"
-    class_weight: Any = None
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of the classes.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            The class with the largest is predicted; with two classes of shape (n_samples,), positive for
-            ``classes_[1]``.
-        """
-        found = self._predictions(X)
-        if found.shape[1] == 1:
-            return found[:, 0]
-        return votes(found, len(self.classes_)) if self.multi_class == "ovo" else found
-
-    def _targets(self, y: Array, weights: Array | None) -> Any:
-        labels = self._labels(y)
-        if self.class_weight is not None:
-            ones = np.ones(len(y)) if weights is None else weights
-            weights = ones * self._class_weights(y, labels, ones)[labels]
-        if weights is not None and weights.any() and np.count_nonzero(np.bincount(labels, weights)) < 2:
-            raise InvalidInputError(
-                f"{type(self).__name__} needs at least 2 classes, but all classes but one have weight 0."
-            )
-        count = len(self.classes_)
-        if as_choice("multi_class", self.multi_class, ("ovr", "ovo")) == "ovr" or count == 2:
-            return [(target, None) for target in self._against_rest(labels)], weights
-        pairs = []
-        for i, j in combinations(range(count), 2):
-            rows = np.flatnonzero((labels == i) | (labels == j))
-            pairs.append((np.where(labels[rows] == j, 1.0, -1.0), rows))
-        return pairs, weights
-
-    def _class_weights(self, y: Array, labels: Array, weights: Array) -> Array:
-        if self.class_weight == "balanced":
-            totals = np.bincount(labels, weights)
-            return weights.sum() / (totals.size * np.where(totals > 0.0, totals, np.inf))
-        return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-
-
-def votes(scores: Array, count: int) -> Array:
-    """Return the votes of pairs of classes, and less than half a vote for the sum of the scores."""
-    votes, sums = np.zeros((2, len(scores), count))
-    for k, (i, j) in enumerate(combinations(range(count), 2)):
-        won = scores[:, k] > 0.0
-        votes[:, j] += won
-        votes[:, i] += ~won
-        sums[:, j] += scores[:, k]
-        sums[:, i] -= scores[:, k]
-    return votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
 
 def _is_calibrated(estimator: Any) -> bool:
@@ -104,7 +34,7 @@ def _is_calibrated(estimator: Any) -> bool:
 
 @documented
 @dataclass(eq=False, repr=False)
-class KernelSVC(KernelClassification):
+class KernelSVC(LossClassification):
     """The support vector classifier with a kernel, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i l(f(x_i) + b, y_i)   over functions f of the kernel's space, and b
@@ -127,7 +57,8 @@ class KernelSVC(KernelClassification):
     References
     ----------
     B. E. Boser, I. M. Guyon, V. N. Vapnik, "A training algorithm for optimal margin classifiers", COLT 1992,
-    doi:10.1145/130385.130401.
+    doi:10.1145/130385.130401. K. Crammer, Y. Singer, "On the algorithmic implementation of multiclass
+    kernel-based vector machines", JMLR 2, 2001, https://www.jmlr.org/papers/v2/crammer01a.html.
 
     Examples
     --------
@@ -176,10 +107,17 @@ class KernelSVC(KernelClassification):
     def _loss(self) -> ScalarLoss:
         return as_loss(self.loss, CLASSIFICATION)
 
+    def _joint_loss(self) -> VectorLoss:
+        if self.loss != "hinge":
+            raise InvalidInputError(
+                f'multi_class="joint" is the hinge of all scores: it needs loss="hinge", got {self.loss!r}.'
+            )
+        return MulticlassHinge()
+
 
 @documented
 @dataclass(eq=False, repr=False)
-class KernelLogisticRegression(KernelClassification):
+class KernelLogisticRegression(LossClassification):
     """Kernel logistic regression, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i ln(1 + exp(-y_i (f(x_i) + b)))   over functions f, and b
@@ -192,7 +130,9 @@ class KernelLogisticRegression(KernelClassification):
     References
     ----------
     S. S. Keerthi, K. B. Duan, S. K. Shevade, A. N. Poo, "A fast dual algorithm for kernel logistic
-    regression", Machine Learning 61, 2005, doi:10.1007/s10994-005-0768-5.
+    regression", Machine Learning 61, 2005, doi:10.1007/s10994-005-0768-5. T.-F. Wu, C.-J. Lin, R. C. Weng,
+    "Probability estimates for multi-class classification by pairwise coupling", JMLR 5, 2004,
+    https://www.jmlr.org/papers/v5/wu04a.html.
 
     Examples
     --------
@@ -206,7 +146,10 @@ class KernelLogisticRegression(KernelClassification):
     C: Any = 1.0
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of the classes; those of several problems are divided by their sum.
+        """Return the probabilities of the classes.
+
+        Those of classes against the rest are divided by their sum, those of pairs are coupled; of all classes
+        together they are the softmax.
 
         Parameters
         ----------
@@ -217,15 +160,40 @@ class KernelLogisticRegression(KernelClassification):
         ndarray of shape (n_samples, n_classes)
         """
         found = self._predictions(X)
-        if self.multi_class == "ovo" and len(self.classes_) > 2:
-            found = self.decision_function(X)
+        if self._is_split:
+            return coupled(np.exp(Logistic().log_probability(found)), len(self.classes_))
         if found.shape[1] == 1:
             found = np.hstack([-found, found])
+        if self.multi_class == "joint" and found.shape[1] > 2:
+            return np.exp(Softmax().log_probability(found))
         shares = np.exp(Logistic().log_probability(found))
         return shares / shares.sum(axis=1, keepdims=True)
 
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes; those of pairs are the logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            The class with the largest is predicted; with two classes of shape (n_samples,), positive for
+            ``classes_[1]``.
+        """
+        return np.log(self.predict_proba(X)) if self._is_split else super().decision_function(X)
+
+    @property
+    def _is_split(self) -> bool:
+        """Whether there is a problem for each pair of classes."""
+        return self.multi_class == "ovo" and len(self.classes_) > 2
+
     def _loss(self) -> ScalarLoss:
         return Logistic()
+
+    def _joint_loss(self) -> VectorLoss:
+        return Softmax()
 
 
 @documented

@@ -12,7 +12,7 @@ from cutplane.estimators.base import Regression
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_loss
 from cutplane.estimators.kernel import KernelEstimator, Part
-from cutplane.estimators.kernel_svm import KernelClassification
+from cutplane.estimators.kernel_classes import KernelClassification
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.greedy import GreedyBasis, greedy_basis

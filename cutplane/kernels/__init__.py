@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
+    from cutplane.kernels.nu import NuRisk
+    from cutplane.kernels.nu_decomposition import NuDecomposition
     from cutplane.kernels.risk import KernelRisk
     from cutplane.kernels.tracking import KernelPathTracking
 
@@ -50,6 +52,8 @@ __all__ = [
     "Laplacian",
     "Linear",
     "MachineSolution",
+    "NuDecomposition",
+    "NuRisk",
     "Polynomial",
     "Precomputed",
     "PrecomputedKernels",
@@ -72,6 +76,8 @@ _LATER = {
     "KernelPathTracking": "tracking",
     "KernelRisk": "risk",
     "MachineSolution": "machine",
+    "NuDecomposition": "nu_decomposition",
+    "NuRisk": "nu",
     "SquaredNorm": "norm",
     "deformed": "graph",
     "greedy_basis": "greedy",

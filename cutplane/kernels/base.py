@@ -166,6 +166,14 @@ class Kernel(ABC):
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return k(a_i, a_i), a new vector."""
 
+    def measure(self, A: Any, B: Any) -> Array | None:
+        """Return a new matrix that kernels of this class are functions of, whatever their scale; or None."""
+        return None
+
+    def scaled(self, measured: Array) -> Array:
+        """Return k(a_i, b_j) where `measure` is known; in place."""
+        raise NotImplementedError(f"{type(self).__name__} has no measure.")
+
     def products(self, A: Any, B: Any) -> ProductForm | None:
         """Return the matrix of k(a_i, b_j) as a function of inner products; None if it is none."""
         return None

@@ -68,12 +68,20 @@ class ChiSquare(Kernel):
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the kernel's values."""
+        return self.scaled(self.measure(A, B))
+
+    def measure(self, A: Any, B: Any) -> Array:
+        """Return the distances."""
         from cutplane.kernels.histogram_passes import chi_square_distances
 
         out = np.empty((A.shape[0], B.shape[0]))
         chi_square_distances(A, B, out)
-        out *= -self.gamma
-        return np.exp(out, out=out)
+        return out
+
+    def scaled(self, measured: Array) -> Array:
+        """Return the exponentials of distances."""
+        measured *= -self.gamma
+        return np.exp(measured, out=measured)
 
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return ones."""

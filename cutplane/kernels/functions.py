@@ -112,15 +112,19 @@ class Polynomial(Kernel):
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the powers of the inner products."""
-        return self._power(products(A, B))
+        return self.scaled(products(A, B))
+
+    def measure(self, A: Any, B: Any) -> Array:
+        """Return the inner products."""
+        return products(A, B)
 
     def products(self, A: Any, B: Any) -> ProductForm:
         """Return the rows themselves, and the power."""
-        return ProductForm(A, B, self._power)
+        return ProductForm(A, B, self.scaled)
 
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return the powers of the squared norms."""
-        return self._power(squared_norms(A))
+        return self.scaled(squared_norms(A))
 
     def factor_columns(self, n_columns: int) -> int:
         """Return the number of monomials."""
@@ -130,15 +134,16 @@ class Polynomial(Kernel):
         """Return the monomials of `degree`, of lower ones too if coef0 > 0."""
         return monomials(_dense(A), self.degree, self.coef0, self.gamma)
 
-    def _power(self, values: Array) -> Array:
-        values *= self.gamma
-        values += self.coef0
+    def scaled(self, measured: Array) -> Array:
+        """Return the powers of inner products."""
+        measured *= self.gamma
+        measured += self.coef0
         if self.degree > 4:
-            return np.power(values, self.degree, out=values)
-        base = values.copy() if self.degree > 1 else values
+            return np.power(measured, self.degree, out=measured)
+        base = measured.copy() if self.degree > 1 else measured
         for _ in range(self.degree - 1):
-            values *= base
-        return values
+            measured *= base
+        return measured
 
 
 @dataclass(frozen=True)
@@ -185,10 +190,17 @@ class Gaussian(DistanceKernel):
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the kernel's values."""
-        out = squared_distances(A, B)
-        out /= -2.0 * self.width  # the square of a tiny width would be zero
-        out /= self.width
-        return np.exp(out, out=out)
+        return self.scaled(squared_distances(A, B))
+
+    def measure(self, A: Any, B: Any) -> Array:
+        """Return the squared distances."""
+        return squared_distances(A, B)
+
+    def scaled(self, measured: Array) -> Array:
+        """Return the exponentials of squared distances."""
+        measured /= -2.0 * self.width  # the square of a tiny width would be zero
+        measured /= self.width
+        return np.exp(measured, out=measured)
 
     def products(self, A: Any, B: Any) -> ProductForm | None:
         """Return rows whose products are the exponents; None where digits would cancel.
@@ -232,9 +244,16 @@ class Laplacian(DistanceKernel):
 
     def evaluate(self, A: Any, B: Any) -> Array:
         """Return the kernel's values."""
-        out = manhattan_distances(A, B)
-        out /= -self.width
-        return np.exp(out, out=out)
+        return self.scaled(manhattan_distances(A, B))
+
+    def measure(self, A: Any, B: Any) -> Array:
+        """Return the distances."""
+        return manhattan_distances(A, B)
+
+    def scaled(self, measured: Array) -> Array:
+        """Return the exponentials of distances."""
+        measured /= -self.width
+        return np.exp(measured, out=measured)
 
 
 @dataclass(frozen=True)

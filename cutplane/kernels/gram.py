@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -137,6 +138,38 @@ class Gram:
         whole = self._given is not None or self.dtype == np.float64
         other._given = self.block(chosen, chosen) if whole else None
         return other
+
+    def with_kernel(self, kernel: Kernel) -> Gram:
+        """Return the matrix of another kernel on the same examples.
+
+        If it is of the same class, and two float64 matrices fit the cache, what both are functions of, such
+        as distances, is computed once and kept: a width costs one exponential for each entry.
+        """
+        other = Gram(kernel, self.X, self.cache_bytes)
+        same = type(kernel) is type(self.kernel) and kernel.features == self.kernel.features
+        measured = self._measured if same and 16 * self.n**2 <= self.cache_bytes else None
+        if measured is not None:
+            other._given = self._tiled(lambda rows: kernel.scaled(measured[rows].copy()))
+            np.fill_diagonal(other._given, other._diagonal)
+        return other
+
+    @cached_property
+    def _measured(self) -> Array | None:
+        if self.kernel.measure(self._examples[:1], self._examples[:1]) is None:
+            return None
+        return self._tiled(lambda rows: self.kernel.measure(self._examples[rows], self._examples))
+
+    def _tiled(self, values: Callable[[slice], Any]) -> Array:
+        """Return a matrix whose rows are computed some at a time."""
+        out, height = np.empty((self.n, self.n)), max(8, _TILE // self.n)
+
+        def part(start: int) -> None:
+            rows = slice(start, start + height)
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                out[rows] = values(rows)
+
+        run_chunks(part, range(0, self.n, height))
+        return out
 
     def block(self, rows: Array, columns: Array) -> Array:
         """Return a new array with those rows and columns, which need not be the same."""

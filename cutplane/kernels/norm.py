@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SquaredNorm(Regularizer):
-    """g(a, b) = lam/2 ||sum_j a_j k(x_j, .)||^2 = lam/2 a'K a; an intercept b is free.
+    """g(a, b) = lam/2 ||sum_j a_j k(x_j, .)||^2 = lam/2 a'K a; intercepts b are free.
 
     `KernelRisk.squared_norm` makes it: both share one kernel matrix. Its conjugate is known at the slopes of
     the risk, which are K p for a p that the matrix remembers; of up to 3000 examples, at any slope.
@@ -39,13 +39,14 @@ class SquaredNorm(Regularizer):
     Parameters
     ----------
     gram : Gram
-    intercept : bool
+    intercept : int
+        The number of intercepts.
     lam : float, default 1.0
         Nonnegative and finite.
     """
 
     gram: Gram
-    intercept: bool
+    intercept: int
     lam: float = 1.0
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class SquaredNorm(Regularizer):
 
     @property
     def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of examples, and 1 if there is an intercept."""
+        """Number of examples, and of intercepts."""
         return self.gram.n + self.intercept
 
     def check_dim(self, dim: int) -> None:
@@ -91,16 +92,16 @@ class SquaredNorm(Regularizer):
             return minimise_linear(v, feasible_set)
         if not is_whole_space(feasible_set, v.shape[0]):
             return None
-        if self.intercept and v[-1] != 0.0:
+        if v[self.gram.n :].any():
             return UNBOUNDED
         v = v[: self.gram.n]
         p = self.gram.preimage(v)
         if p is None:
             return UNBOUNDED
-        return minimum(-0.5 * float(p @ v) / self.lam, self._whole(-p / self.lam))
+        return minimum(-0.5 * max(float(p @ v), 0.0) / self.lam, self._whole(-p / self.lam))
 
     def unregularized(self, dim: int) -> Array:
-        """Return the intercept."""
+        """Return the intercepts."""
         return np.arange(dim) >= self.gram.n
 
     def cvxpy_form(self, x: Any) -> Any:
@@ -111,7 +112,7 @@ class SquaredNorm(Regularizer):
         return 0.5 * self.lam * cp.quad_form(x[: self.gram.n], 0.5 * (K + K.T), assume_PSD=True)
 
     def _whole(self, a: Array) -> Array:
-        return np.append(a, 0.0) if self.intercept else a
+        return np.append(a, np.zeros(self.intercept)) if self.intercept else a
 
 
 def machine_of(problem: Declaration, method: str, remedy: str) -> tuple[KernelRisk, float]:

@@ -54,7 +54,8 @@ class KernelRisk(ImagedRisk):
         Weights >= 0, by default 1 for each example; c are these divided by their sum.
     cache_bytes : int, default 200 MiB
         The memory for rows of the kernel matrix. If it holds all of them in float64, they are computed once;
-        else rows for the steps of solvers are float32, and what bounds are computed from is float64.
+        else rows for the steps of solvers are float32, and what bounds are computed from is float64. If it
+        holds twice as many, `with_kernel` keeps distances for other widths.
 
     Raises
     ------
@@ -120,6 +121,10 @@ class KernelRisk(ImagedRisk):
         """Return the risk of other targets and weights on the same examples; it shares the kernel matrix."""
         return self._with(self.gram, y, sample_weight)
 
+    def with_kernel(self, kernel: Any) -> KernelRisk:
+        """Return the risk with another kernel; with another width the distances are not computed again."""
+        return self._with(self.gram.with_kernel(as_kernel(kernel)), self.y, self.sample_weight)
+
     def restricted(self, chosen: Array) -> KernelRisk:
         """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
         weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
@@ -129,12 +134,12 @@ class KernelRisk(ImagedRisk):
         other = object.__new__(KernelRisk)
         names = "loss", "intercept", "cache_bytes"
         set_fields(other, sample_weight=sample_weight, **{name: getattr(self, name) for name in names})
-        other._take(self.kernel, gram, y)
+        other._take(gram.kernel, gram, y)
         return other
 
     def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
         """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
-        return SquaredNorm(self.gram, bool(self.intercept), lam)
+        return SquaredNorm(self.gram, int(self.intercept), lam)
 
     def function(self, x: Any) -> KernelFunction:
         """Return the function that the coefficients x = (a, b) stand for; it keeps examples with a_j != 0."""

@@ -76,7 +76,7 @@ def pair_steps(
             return ROW, i, step, decrease
         row_i = rows[where[i]]
         used[where[i]] = clock + step
-        j, violation = _second(g, fall, row_i, diagonal, high, diagonal[i], floor)
+        j, violation = second(g, fall, row_i, diagonal, high, diagonal[i], floor)
         if j < 0 or violation <= tolerance:
             return OPTIMAL, i, step, decrease
         if where[j] < 0:
@@ -153,7 +153,7 @@ def _lower_block(g, rise, row_i, row_j, t):
 
 
 @routine(fastmath=_FLAGS)
-def _second(g, fall, row, diagonal, high, own, floor):
+def second(g, fall, row, diagonal, high, own, floor):
     """Return the coordinate that, going down, gives the largest decrease, and the largest violation."""
     best, violation, where = 0.0, 0.0, -1
     for start in range(0, g.shape[0], _BLOCK):

@@ -45,6 +45,7 @@ class Capability(Enum):
     MARGINS = "margins"
     OWN_METHOD = "own_method"
     KERNEL_PREDICTOR = "kernel_predictor"
+    KERNEL_SIDES = "kernel_sides"
     KERNEL_NORM = "kernel_norm"
 
 

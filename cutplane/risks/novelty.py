@@ -104,20 +104,7 @@ class NoveltyRisk(ImagedRisk):
         """Return t -> the risk of z0 + t (z1 - z0); no pass over the data."""
         step = z1 - z0
         short, shorter = z0[-1] - z0[:-1], step[-1] - step[:-1]
-        c = self.weights / self.nu
-
-        def evaluate(t: float) -> tuple[float, float]:
-            now = short + t * shorter
-            counts = (now > 0.0) | ((now == 0.0) & (shorter > 0.0))
-            value = float(c @ np.maximum(0.0, now)) - (z0[-1] + t * step[-1])
-            return value, float((c * shorter) @ counts - step[-1])
-
-        crossing = np.flatnonzero((np.sign(short) * np.sign(shorter) < 0.0) & (c > 0.0))
-        with np.errstate(over="ignore"):
-            times = -short[crossing] / shorter[crossing]
-        near = np.isfinite(times)
-        kinks, jumps = np.maximum(times[near], _TINY), (c * np.abs(shorter))[crossing[near]]
-        return Line(evaluate, derivative=PiecewiseLinear(evaluate(0.0)[1], 0.0, kinks, jumps))
+        return shortfall_line(short, shorter, self.weights / self.nu, -z0[-1], -step[-1])
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
@@ -134,3 +121,19 @@ class NoveltyRisk(ImagedRisk):
         u = self.weights / self.nu * (z[:-1] < z[-1])
         excess = float(u.sum()) - 1.0
         return u, excess if abs(excess) > _ROUNDING else 0.0
+
+
+def shortfall_line(short: Array, shorter: Array, c: Array, level: float, rise: float) -> Line:
+    """Return t -> sum_i c_i max(0, short_i + t shorter_i) + level + t rise."""
+
+    def evaluate(t: float) -> tuple[float, float]:
+        now = short + t * shorter
+        counts = (now > 0.0) | ((now == 0.0) & (shorter > 0.0))
+        return float(c @ np.maximum(0.0, now)) + (level + t * rise), float((c * shorter) @ counts + rise)
+
+    crossing = np.flatnonzero((np.sign(short) * np.sign(shorter) < 0.0) & (c > 0.0))
+    with np.errstate(over="ignore"):
+        times = -short[crossing] / shorter[crossing]
+    near = np.isfinite(times)
+    kinks, jumps = np.maximum(times[near], _TINY), (c * np.abs(shorter))[crossing[near]]
+    return Line(evaluate, derivative=PiecewiseLinear(evaluate(0.0)[1], 0.0, kinks, jumps))

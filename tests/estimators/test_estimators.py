@@ -23,6 +23,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cutplane import estimators
 from cutplane.estimators import (
     KernelLogisticRegression,
+    KernelNuSVC,
+    KernelNuSVR,
+    KernelOneClass,
     KernelSVC,
     KernelSVR,
     LinearClassifier,
@@ -63,6 +66,10 @@ VARIANTS = {
     KernelSVC(multi_class="ovo", n_basis=20): EQUIVALENCE,
     KernelSVR(): EQUIVALENCE,
     KernelLogisticRegression(): EQUIVALENCE,
+    KernelNuSVC(0.05): EQUIVALENCE
+    | {"check_class_weight_classifiers": "Weights leave a class no share of nu."},
+    KernelNuSVR(): EQUIVALENCE,
+    KernelOneClass(): EQUIVALENCE,
 }
 
 

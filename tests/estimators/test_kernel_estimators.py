@@ -2,6 +2,7 @@
 
 import pickle
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,9 +13,17 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
-from cutplane.estimators import KernelLogisticRegression, KernelSVC, KernelSVR
+from cutplane.estimators import (
+    KernelLogisticRegression,
+    KernelNuSVC,
+    KernelNuSVR,
+    KernelOneClass,
+    KernelSVC,
+    KernelSVR,
+)
+from cutplane.estimators.kernel_classes import coupled
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import Gaussian
 from cutplane.losses import Logistic
@@ -59,6 +68,64 @@ def test_several_classes_by_the_rest_and_by_pairs():
     assert rest.intercept_.shape == (3,) and rest.support_.size < len(X3)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_all_classes_together_are_the_whole_problem(intercept):
+    """Of Crammer and Singer, beside the textbook's problem by Clarabel; with the softmax, its slopes."""
+    X, y = X3[::5], Y3[::5]
+    options = {"multi_class": "joint", "gamma": 0.3, "fit_intercept": intercept, "tol": 1e-6}
+    model = KernelSVC(3.0, **options).fit(X, y)
+    K = Gaussian(np.sqrt(0.5 / 0.3))(X)
+    values, vectors = np.linalg.eigh(K)
+    W, b = cp.Variable((30, 3)), cp.Variable(3)
+    scores = (vectors * np.sqrt(np.maximum(values, 0.0))) @ W + (
+        np.ones((30, 1)) @ b[None] if intercept else 0
+    )
+    own = cp.sum(cp.multiply(scores, np.eye(3)[y]), axis=1)
+    losses = cp.max(scores + 1.0 - np.eye(3)[y], axis=1) - own
+    whole = cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + 3.0 * cp.sum(losses)))
+    assert model.objective_ == pytest.approx(whole.solve("CLARABEL"), rel=2e-6)
+    a = np.zeros((30, 3))
+    a[model.support_] = model.dual_coef_.T
+    np.testing.assert_allclose(model.decision_function(X), K @ a + model.intercept_, atol=1e-9)
+    assert (model.predict(X) == (K @ a + model.intercept_).argmax(axis=1)).all()
+    soft = KernelLogisticRegression(3.0, **options | {"tol": 1e-9}).fit(X, y)
+    p = soft.predict_proba(X)
+    a[:] = 0.0
+    a[soft.support_] = soft.dual_coef_.T
+    np.testing.assert_allclose(K @ a, 3.0 * K @ (np.eye(3)[y] - p), atol=2e-3)
+    z = K @ a + soft.intercept_
+    np.testing.assert_allclose(p, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True))
+    assert (soft.predict(X) == p.argmax(axis=1)).all() and soft.gap_ <= 1e-9
+
+
+def test_probabilities_of_pairs_are_coupled():
+    """By the problem that defines them; where the pairs are those of one distribution, by that."""
+    model = KernelLogisticRegression(multi_class="ovo", gamma=0.3).fit(X3, Y3)
+    p, r = model.predict_proba(X3[::40]), 1.0 / (1.0 + np.exp(-model._predictions(X3[::40])))
+    for k in range(len(p)):
+        q = cp.Variable(3, nonneg=True)
+        pairs = ((0, 1), 0), ((0, 2), 1), ((1, 2), 2)
+        value = sum(cp.square(r[k, n] * q[i] - (1.0 - r[k, n]) * q[j]) for (i, j), n in pairs)
+        cp.Problem(cp.Minimize(value), [cp.sum(q) == 1]).solve("CLARABEL")
+        np.testing.assert_allclose(p[k], q.value, atol=1e-6)
+    known = np.array([[0.5, 0.2, 0.3]])
+    shares = np.array([[0.2 / 0.7, 0.3 / 0.8, 0.3 / 0.5]])
+    np.testing.assert_allclose(coupled(shares, 3), known, atol=1e-12)
+    assert (model.predict(X3) == model.predict_proba(X3).argmax(axis=1)).all()
+    assert np.isfinite(coupled(np.array([[0.0, 1.0, 0.0]]), 3)).all()
+
+
+def test_a_grid_of_joint_problems_and_what_they_cannot_be():
+    model = KernelSVC([0.1, 1.0], gamma=[0.1, 1.0], multi_class="joint", cv=2).fit(X3[::3], Y3[::3])
+    assert model.scores_.shape == (2, 2, 2) and model.score(X3, Y3) > 0.9
+    low = KernelSVC(1.0, multi_class="joint", n_basis=20, random_state=0).fit(X3, Y3)
+    assert low.score(X3, Y3) > 0.9 and low.support_.size <= 20 and low.dual_coef_.shape[0] == 3
+    with pytest.raises(InvalidInputError, match='needs loss="hinge"'):
+        KernelSVC(multi_class="joint", loss="squared_hinge").fit(X3, Y3)
+    with pytest.raises(InvalidInputError, match="multi_class must be one of"):
+        KernelNuSVC(0.1, multi_class="joint").fit(X3, Y3)
+
+
 def test_regression_is_that_of_svr_and_of_kernel_ridge():
     known = SVR(C=3.0, epsilon=0.2, tol=1e-9).fit(XR, YR)
     model = KernelSVR(3.0, epsilon=0.2, **TIGHT).fit(XR, YR)
@@ -68,6 +135,26 @@ def test_regression_is_that_of_svr_and_of_kernel_ridge():
         XR, YR
     )
     np.testing.assert_allclose(model.predict(XR), ridge.predict(XR), atol=1e-4)
+
+
+def test_the_nu_forms_are_those_of_libsvm():
+    model, known = KernelNuSVC(0.3, **TIGHT).fit(X2, Y2), NuSVC(nu=0.3, tol=1e-9).fit(X2, Y2)
+    np.testing.assert_allclose(model.decision_function(X2), known.decision_function(X2), atol=1e-3)
+    same = KernelSVC(1.0 / model.rho_[0], **TIGHT).fit(X2, Y2)
+    np.testing.assert_allclose(model.decision_function(X2), same.decision_function(X2), atol=1e-3)
+    assert model.gap_ <= 1e-9 and model.support_.size >= 0.3 * len(Y2)
+    pairs, known = KernelNuSVC(0.2, **TIGHT).fit(X3, Y3), NuSVC(nu=0.2, tol=1e-9).fit(X3, Y3)
+    np.testing.assert_allclose(pairs.decision_function(X3), known.decision_function(X3), atol=1e-2)
+    assert KernelNuSVC(0.2, multi_class="ovr").fit(X3, Y3).score(X3, Y3) > 0.95
+    model, known = KernelNuSVR(0.4, C=3.0, **TIGHT).fit(XR, YR), NuSVR(nu=0.4, C=3.0, tol=1e-9).fit(XR, YR)
+    np.testing.assert_allclose(model.predict(XR), known.predict(XR), atol=1e-3)
+    tube = KernelSVR(3.0, epsilon=model.epsilon_, **TIGHT).fit(XR, YR)
+    np.testing.assert_allclose(model.predict(XR), tube.predict(XR), atol=1e-3)
+    model, known = KernelOneClass(0.1, **TIGHT).fit(X3), OneClassSVM(nu=0.1, tol=1e-9).fit(X3)
+    np.testing.assert_allclose(model.decision_function(X3), known.decision_function(X3), atol=1e-4)
+    np.testing.assert_allclose(model.score_samples(X3), known.score_samples(X3), atol=1e-4)
+    with pytest.raises(InvalidInputError, match=r"nu = 0.9 is infeasible.*at most 0.66"):
+        KernelNuSVC(0.9, multi_class="ovr").fit(X3, Y3)
 
 
 @pytest.mark.parametrize("loss", ["huber", "absolute", "quantile", "squared_epsilon_insensitive"])

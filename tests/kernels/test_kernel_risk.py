@@ -102,6 +102,37 @@ def test_rows_and_products_are_those_of_the_dense_matrix(kernel, dtype):
 
 
 @pytest.mark.parametrize(
+    ("kernel", "others"),
+    [
+        (Gaussian(0.8), [Gaussian(0.3), Gaussian(5.0), Laplacian(1.0), Gaussian(0.3, features=0)]),
+        (Laplacian(1.5), [Laplacian(0.2)]),
+        (ChiSquare(0.7), [ChiSquare(3.0)]),
+        (Polynomial(2), [Polynomial(5, 0.5, 2.0)]),
+        (Cosine(), [Linear()]),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_another_width_shares_the_distances_if_they_fit(kernel, others, monkeypatch):
+    asked, known = [], [(other, other(X)) for other in (*others, kernel)]
+    measure = type(kernel).measure
+    monkeypatch.setattr(
+        type(kernel), "measure", lambda self, A, B: asked.append(A.shape[0]) or measure(self, A, B)
+    )
+    for cache_bytes in (16 * 24**2, 16 * 24**2 - 1):
+        asked.clear()
+        risk = KernelRisk(X, LABELS, losses.Hinge(), kernel, cache_bytes=cache_bytes)
+        for other, K in known:
+            found = risk.with_kernel(other)
+            np.testing.assert_allclose(found.gram.product(LABELS), K @ LABELS, atol=1e-12)
+            part = found.restricted(np.arange(5, 20)).gram.matrix()
+            np.testing.assert_allclose(part, K[5:20, 5:20], rtol=1e-12, atol=1e-14)
+            if cache_bytes == 16 * 24**2:
+                np.testing.assert_allclose(found.gram.matrix(), K, rtol=1e-12, atol=1e-14)
+        if cache_bytes == 16 * 24**2 and measure(kernel, X, X) is not None:
+            assert sum(asked) == 25  # each row once, and a look
+
+
+@pytest.mark.parametrize(
     "kernel", [Linear(), Polynomial(3), Gaussian(1.0), Cosine()], ids=lambda one: one.name
 )
 def test_sparse_data_give_the_same_machine(kernel):

@@ -1,0 +1,266 @@
+"""Kernel machines whose margin or tube is free, and whose share of examples beyond it is given: nu-forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.function import KernelFunction
+from cutplane.kernels.given import as_kernel
+from cutplane.kernels.gram import Gram
+from cutplane.kernels.norm import SquaredNorm
+from cutplane.kernels.rows import CACHE_BYTES
+from cutplane.losses.classification import Hinge
+from cutplane.pieces.lines import Line
+from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+from cutplane.risks.base import ImagedRisk
+from cutplane.risks.examples import as_weights, bias_slopes, describe
+from cutplane.risks.novelty import shortfall_line
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.methods.base import Method
+
+TASKS = "classification", "regression", "novelty"
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NuRisk(ImagedRisk):
+    """f(a, b) = sum_U c_i max(0, t_i - f_i - b_1) + sum_D c_i max(0, f_i + b_2 - t_i) + nu/2 (b_1 - b_2).
+
+    The f_i are sum_j a_j k(x_j, x_i), and the vector of the problem is (a, b_1, b_2). Each term has an
+    intercept of its own, which makes the three machines with a share `nu` one [1]_:
+
+    * "classification": U are the examples of the class 1, D those of -1, t = 0. With b_1 = b - rho and
+      b_2 = b + rho it is the mean of max(0, rho - y_i (f_i + b)), minus nu rho.
+    * "regression": U and D are all examples, t = y. With b_1 = b + eps and b_2 = b - eps it is the mean of
+      max(0, |f_i + b - y_i| - eps), plus nu eps.
+    * "novelty": U are all examples, t = 0, and there is no D: the mean of max(0, rho - f_i), minus nu rho,
+      with b_1 = -rho; the vector is (a, b_1). It is the one-class machine [2]_.
+
+    At the optimum at most the share nu of the examples is beyond the margin or the tube, and at least that
+    share is beyond or on it. The regularizer is ``risk.squared_norm(lam)``; with rho > 0 the classifier is
+    rho times that of `Hinge` with the weight rho lam.
+
+    Parameters
+    ----------
+    X : ndarray, sparse array or sparse matrix of shape (m, d)
+        One example per row; see `KernelRisk`.
+    y : array_like of shape (m,) or None
+        Labels -1 and 1, numbers, or None for "novelty".
+    nu : float
+        In (0, 1]; for a classifier at most twice the share of the smaller class.
+    kernel : Kernel, callable or "precomputed"
+        See `KernelRisk`.
+    task : {"classification", "regression", "novelty"}, default "classification"
+    sample_weight : array_like of shape (m,), optional
+        Weights >= 0, by default 1 for each example; c are these divided by their sum.
+    cache_bytes : int, default 200 MiB
+        The memory for rows of the kernel matrix.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit, an entry is not finite, nu is out of range, or so large that the smaller
+        class cannot bear it; or if the kernel is found to be none.
+
+    References
+    ----------
+    .. [1] B. Schölkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett, "New support vector algorithms",
+       Neural Computation 12, 2000, doi:10.1162/089976600300015565.
+    .. [2] B. Schölkopf, J. C. Platt, J. Shawe-Taylor, A. J. Smola, R. C. Williamson, "Estimating the support
+       of a high-dimensional distribution", Neural Computation 13, 2001, doi:10.1162/089976601750264965.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> risk = cut.kernels.NuRisk(X, y, 0.4, cut.kernels.Linear())
+    >>> result = cut.Problem(risk, risk.squared_norm(0.1)).solve(tol=1e-9)
+    >>> print(result.status, round(result.objective, 6), round(risk.margin(result.x), 6))
+    OPTIMAL -0.8 4.0
+    """
+
+    black_box = False
+    X: Any
+    y: Any
+    nu: float
+    kernel: Any
+    task: str = "classification"
+    sample_weight: Array | None = None
+    cache_bytes: int = CACHE_BYTES
+    weights: Array = field(init=False)
+    dim: int = field(init=False)
+    gram: Gram = field(init=False)
+    shares: Array = field(init=False)
+    goals: Array = field(init=False)
+    _rows: Array = field(init=False)
+    _sides: Array = field(init=False)
+    _signs: Array = field(init=False)
+    _costs: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise InvalidInputError(f"task must be one of {list(TASKS)}, got {self.task!r}.")
+        kernel = as_kernel(self.kernel)
+        gram = Gram(kernel, self.X, as_count("cache_bytes", self.cache_bytes))
+        self._take(kernel, gram, self.y)
+
+    def _take(self, kernel: Any, gram: Gram, y: Any) -> None:
+        m, nu = gram.n, as_scalar("nu", self.nu, low=0.0, high=1.0, low_open=True)
+        weights = as_weights(self.sample_weight, m, True)
+        shares = [weights, weights]
+        if self.task == "classification":
+            y = Hinge().check_targets(y)
+        elif self.task == "regression":
+            y = as_vector("y", y)
+        elif y is None:
+            shares = [weights]
+        else:
+            raise InvalidInputError(f'y must be None for the task "novelty", got {type(y).__name__}.')
+        if y is not None and y.shape != (m,):
+            raise InvalidInputError(f"y must have one target per row of X, shape ({m},), got {y.shape}.")
+        if self.task == "classification":
+            shares = [np.where(y == sign, weights, 0.0) for sign in (1.0, -1.0)]
+        least = min(float(share.sum()) for share in shares)
+        if self.total(nu) > least * (1.0 + _ROUNDING):
+            raise InvalidInputError(
+                f"nu = {nu:g} is infeasible: the smaller class has the share {least:g} of the weights, so nu "
+                f"must be at most {2.0 * least:g}."
+            )
+        rows = [np.flatnonzero(share > 0.0) for share in shares]
+        sides = np.repeat(np.arange(len(rows)), [part.size for part in rows])
+        set_fields(
+            self, X=gram.X, y=y, nu=nu, kernel=kernel, gram=gram, weights=weights, dim=m + len(rows),
+            shares=np.array(shares), goals=y if self.task == "regression" else np.zeros(m),
+            _rows=np.concatenate(rows), _sides=sides, _signs=np.where(sides == 0, 1.0, -1.0),
+            _costs=np.concatenate([share[part] for share, part in zip(shares, rows, strict=True)]),
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"NuRisk({self.task}, nu={self.nu:g}, {describe(self.X)}, {self.kernel.name!r})"
+
+    def total(self, nu: float) -> float:
+        """Return what the multipliers of each term sum up to: nu / 2, or nu if there is only one term."""
+        return nu if self.task == "novelty" else 0.5 * nu
+
+    def with_targets(self, y: Any, sample_weight: Any = None, task: str | None = None) -> NuRisk:
+        """Return the risk of other targets, weights and maybe task; it shares the kernel matrix."""
+        return self._with(self.gram, y, sample_weight, task or self.task)
+
+    def restricted(self, chosen: Array) -> NuRisk:
+        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
+        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
+        return self._with(
+            self.gram.restricted(chosen), None if self.y is None else self.y[chosen], weight, self.task
+        )
+
+    def _with(self, gram: Gram, y: Any, sample_weight: Any, task: str) -> NuRisk:
+        other = object.__new__(NuRisk)
+        set_fields(other, sample_weight=sample_weight, nu=self.nu, task=task, cache_bytes=self.cache_bytes)
+        other._take(self.kernel, gram, y)
+        return other
+
+    def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
+        """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
+        return SquaredNorm(self.gram, len(self.shares), lam)
+
+    def intercept(self, x: Any) -> float:
+        """Return b, the mean of b_1 and b_2; for novelty b_1, that is -rho."""
+        return float(as_vector("x", x, self.dim)[self.gram.n :].mean())
+
+    def margin(self, x: Any) -> float:
+        """Return rho, or for regression eps, half the width of the tube; negative ones by rounding are 0."""
+        b = as_vector("x", x, self.dim)[self.gram.n :]
+        if self.task == "novelty":
+            return -float(b[0])
+        half = 0.5 * float(b[0] - b[1])
+        return max(0.0, half if self.task == "regression" else -half)
+
+    def function(self, x: Any) -> KernelFunction:
+        """Return the function sum_j a_j k(x_j, .) + b; it keeps examples with a_j != 0."""
+        x = as_vector("x", x, self.dim)
+        support = np.flatnonzero(x[: self.gram.n])
+        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self.intercept(x))
+
+    def image(self, x: Array) -> Array:
+        """Return f_1, ..., f_m, followed by the intercepts."""
+        return np.append(self.gram.product(x[: self.gram.n]), x[self.gram.n :])
+
+    def values(self, z: Array) -> float:
+        """Return the risk of the image z."""
+        return float(self._costs @ np.maximum(0.0, self._short(z))) + self._level(z)
+
+    def slopes(self, z: Array) -> Array:
+        """Return a subgradient, shape (dim,): a product with the kernel matrix."""
+        return self._slope((self._short(z) > 0.0).astype(float))
+
+    def line(self, z0: Array, z1: Array) -> Line:
+        """Return t -> the risk of z0 + t (z1 - z0)."""
+        step = z1 - z0
+        short, level = self._short(z0), self._level(z0)
+        return shortfall_line(short, self._short(z1) - short, self._costs, level, self._level(step))
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return the cut that multipliers in [0, 1] give: one for each i in U, then one for each in D.
+
+        Returns
+        -------
+        slopes : ndarray of shape (1, dim)
+        offsets : ndarray of shape (1,)
+            -inf if one is not in [0, 1].
+        """
+        inside = (u >= 0.0).all() and (u <= 1.0).all()
+        height = float((self._costs * u * self._signs) @ self.goals[self._rows])
+        return self._slope(u)[np.newaxis], np.array([height if inside else -np.inf])
+
+    def kernel_sides(self) -> NuRisk:
+        """Return the examples, their weights in both terms, and the kernel matrix, for `NuDecomposition`."""
+        return self
+
+    def multipliers(self, a: Array, lam: float) -> Array:
+        """Return those of `dual_cut` for the coefficients of each term, shape (n_terms, m)."""
+        return np.clip(lam * np.abs(a[self._sides, self._rows]) / self._costs, 0.0, 1.0)
+
+    def own_method(self, problem: Declaration) -> Method | None:
+        """Return the method that suits a problem with this risk; None if none of ours does."""
+        from cutplane.kernels.nu_decomposition import NuDecomposition
+        from cutplane.methods.requirements import suits
+
+        return NuDecomposition() if suits(NuDecomposition(), problem) else None
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
+        import cvxpy as cp
+
+        m = self.gram.n
+        z, total = cp.Constant(self.gram.matrix()) @ x[:m], self.total(self.nu)
+        terms = [
+            cp.sum(cp.multiply(share, cp.pos(sign * (self.goals - z - b)))) + sign * total * b
+            for share, sign, b in zip(self.shares, (1.0, -1.0), x[m:], strict=False)
+        ]
+        return sum(terms)
+
+    def _short(self, z: Array) -> Array:
+        """Return how far each prediction is on the wrong side, negative where it is not."""
+        m = self.gram.n
+        return self._signs * (self.goals[self._rows] - z[self._rows] - z[m + self._sides])
+
+    def _level(self, z: Array) -> float:
+        """Return the linear term."""
+        b = z[self.gram.n :]
+        return self.total(self.nu) * float(b[0] - b[1] if b.size > 1 else b[0])
+
+    def _slope(self, u: Array) -> Array:
+        p, total = -self._signs * self._costs * u, self.total(self.nu)
+        parts = [
+            np.append(p[self._sides == side], sign * total)
+            for side, sign in zip(range(len(self.shares)), (1.0, -1.0), strict=False)
+        ]
+        ends = [bias_slopes(part, np.array([0, part.size])) for part in parts]
+        return np.concatenate([self.gram.product(np.bincount(self._rows, p, self.gram.n)), *ends])
