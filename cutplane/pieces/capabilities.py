@@ -46,6 +46,7 @@ class Capability(Enum):
     OWN_METHOD = "own_method"
     KERNEL_PREDICTOR = "kernel_predictor"
     KERNEL_NORM = "kernel_norm"
+    SPLIT = "split"
 
 
 @runtime_checkable
