@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,15 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.runtime.extras import require_extra
 
 
-def blocks(make: Callable[..., Any], *data: Any) -> list[Any]:
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The risk of a block, a Delayed, and the futures that it is made from, which tell where the block is."""
+
+    made: Any
+    held: Sequence[Any]
+
+
+def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     """Return a partition for each block of rows of Dask collections, for `distribute`.
 
     Parameters
@@ -27,7 +36,8 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Any]:
 
     Returns
     -------
-    list of Delayed
+    list of Block
+        They keep what was persisted.
 
     Raises
     ------
@@ -64,7 +74,21 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Any]:
             f"{[len(column) for column in columns]}."
         )
     made = dask.delayed(partial(_nonempty, make), pure=False)
-    return [made(*parts) for parts in zip(*columns, strict=True)]
+    futures_of = require_extra("distributed", "distributed").futures_of
+    futures = {future.key: future for each in data for future in futures_of(each)}
+    return [
+        Block(made(*parts), [future for part in parts for future in _held(part, futures)])
+        for parts in zip(*columns, strict=True)
+    ]
+
+
+def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
+    """Return the futures that a block depends on, or is: its graph knows only their keys."""
+    if not futures:
+        return []
+    tasks = dict(part.dask).values()
+    needed = [part.key, *(key for task in tasks for key in getattr(task, "dependencies", ()))]
+    return [futures[key] for key in dict.fromkeys(needed) if key in futures]
 
 
 def _known(data: Any) -> bool:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
-from uuid import uuid4
 
 import distributed
-from dask.base import annotate
 from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker
 
-from cutplane.distributed.share import (
-    PARTITION,
-    Answer,
-    Bundle,
-    Request,
-    Share,
-    build,
-    hand_over,
-    serve,
-    total,
-)
+from cutplane.distributed.blocks import Block
+from cutplane.distributed.question import LOST, Placed, Question
+from cutplane.distributed.share import PARTITION, Answer, Bundle, Request, Share, build
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.base import Risk
 from cutplane.runtime.deadline import check_time, seconds_left
@@ -34,81 +22,12 @@ _LARGE = 1 << 18  # bytes: points of more go to a worker without a stop at the s
 _PATIENCE = 60.0  # seconds: a nanny starts a new worker in a few, a queueing system may need longer
 _SLICE = 1.0  # seconds between two looks at the clock and at the workers
 _LATE = 3.0  # how many times as long as half of the workers a straggler may take
-_FAN_IN = 8  # answers that a worker adds up at once: few hops, and few vectors that arrive at one place
 _DEATHS = 4  # homes that a partition may lose before it has answered: one more than Dask allows a task
 _ATTEMPTS = 20
-_LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "
     "more workers, or more memory for each."
 )
-
-
-@dataclass
-class Placed:
-    """A share, as the client sees it."""
-
-    number: int
-    weight: float
-    source: Any
-    home: str | None
-    future: Any = None
-    losses: int = 0
-
-    @property
-    def gone(self) -> bool:
-        """Whether its data are nowhere any more, as far as this client has been told."""
-        return self.future is None or self.future.status in _LOST
-
-    @property
-    def key(self) -> Any:
-        """By which Dask knows it; None if it is gone."""
-        return None if self.gone else self.future.key
-
-
-class Question:
-    """One graph of tasks: the shares of each thread answer, each worker adds up, then a tree over workers.
-
-    Each task is tied to a worker. The client holds nothing but the root, so that it is sent one answer; of
-    other tasks it hears one short message for each worker.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        request: Any,
-        shares: Mapping[str, Sequence[Placed]],
-        bundles: Mapping[str, Any],
-        threads: Mapping[str, int],
-    ):
-        token = uuid4().hex
-        graph: dict[Any, Any] = {}
-        homes: dict[Any, str] = {}
-
-        def add(kind: str, home: str, *task: Any) -> Any:
-            key = f"{kind}-{token}", len(graph)
-            graph[key], homes[key] = task, home
-            return key
-
-        lead = next(iter(bundles))
-        ask = add("ask", lead, hand_over, request, bundles[lead])
-        answers = []
-        for home, bundle in bundles.items():
-            count = min(threads[home], len(shares[home]))
-            own = [add("serve", home, serve, ask, bundle, i, count) for i in range(count)]
-            answers.append((home, own[0] if count == 1 else add("total", home, total, ask, own)))
-        while len(answers) > 1:
-            parts = [answers[i : i + _FAN_IN] for i in range(0, len(answers), _FAN_IN)]
-            answers = [
-                (part[0][0], add("total", part[0][0], total, ask, [k for _, k in part])) for part in parts
-            ]
-        with annotate(workers=homes.__getitem__, allow_other_workers=False):
-            self.root: Any = client.get(graph, [answers[0][1]], sync=False)[0]  # type: ignore[index]
-        fetched: Any = client.gather(self.root, asynchronous=True)
-        self.answer = asyncio.run_coroutine_threadsafe(fetched, client.loop.asyncio_loop)  # type: ignore[attr-defined]
-        self.workers = set(bundles)
-        self.shares = {share.key for each in shares.values() for share in each}
-        self.keys = {*graph, *self.shares, *(bundle.key for bundle in bundles.values())}
 
 
 class Cluster:
@@ -202,7 +121,7 @@ class Cluster:
         """Return the future of the shares on a worker; it is kept for the next question."""
         keys = tuple(share.key for share in shares)
         known = self._bundles.get(home)
-        if known is None or known[0] != keys or known[1].status in _LOST:
+        if known is None or known[0] != keys or known[1].status in LOST:
             futures = [share.future for share in shares]
             known = keys, self._client.submit(Bundle, futures, workers=[home], pure=False)
             self._bundles[home] = known
@@ -233,7 +152,7 @@ class Cluster:
         }
         threads = {worker: count for worker, count in there.items() if worker not in self._hung} or there
         for number, (home, future) in list(self._coming.items()):
-            if home not in threads or future.status in (*_LOST, "error"):
+            if home not in threads or future.status in (*LOST, "error"):
                 del self._coming[number]
             elif future.status == "finished":
                 self.shares[number].home, self.shares[number].future = self._coming.pop(number)
@@ -254,10 +173,11 @@ class Cluster:
 
     def _settle(self, homes: Sequence[str]) -> None:
         """Have the shares made where they are to be; one that has a home serves there until then."""
+        for share in self.shares:
+            share.losses += share.future is not None and share.home not in self._threads
         for share, home in zip(self.shares, homes, strict=True):
             if share.future is None or share.home not in self._threads:
                 self._coming.pop(share.number, None)
-                share.losses += share.future is not None
                 self._place(share, home)
             elif home not in (share.home, self._coming.get(share.number, (None,))[0]):
                 future = self._send(share, home)
@@ -266,7 +186,8 @@ class Cluster:
 
     def _place(self, share: Placed, home: str) -> None:
         if share.losses >= _DEATHS:
-            raise OracleError(f"Partition {share.number} {_KILLER}")
+            names = " or ".join(str(each.number) for each in self.shares if each.losses >= _DEATHS)
+            raise OracleError(f"Partition {names} {_KILLER}")
         share.home, share.future = home, None
         share.future = self._send(share, home)
 
@@ -280,6 +201,8 @@ class Cluster:
             except (OSError, ValueError, TimeoutError):
                 check_time()
                 return None
+        if isinstance(source, Block):
+            source = source.made
         if isinstance(source, Delayed):  # its tasks may be known to Dask already, so that no tie is strict
             source = client.compute(source, workers=[home], allow_other_workers=True)
         return client.submit(build, share.number, share.weight, source, workers=[home], pure=False)
@@ -290,7 +213,7 @@ class Cluster:
             return
         self._look()
         for share in asked:
-            if isinstance(share.source, Future) and share.source.status in _LOST:
+            if isinstance(share.source, Future) and share.source.status in LOST:
                 raise OracleError(
                     f"Partition {share.number}, which was given as a future, was lost with its worker; give "
                     "a function or a Delayed instead, which can be computed again."
@@ -320,7 +243,7 @@ class Cluster:
 
     def _homes(self, sources: Sequence[Any]) -> list[str | None]:
         """Return the worker that holds the data of each partition already, None for those not yet there."""
-        inputs = [distributed.futures_of(source) for source in sources]
+        inputs = [each.held if isinstance(each, Block) else distributed.futures_of(each) for each in sources]
         futures = [future for each in inputs for future in each]
         if not futures:
             return [None] * len(sources)
@@ -330,7 +253,8 @@ class Cluster:
         return [max(set(each), key=each.count, default=None) for each in places]
 
     def _failure(self, error: Exception) -> OracleError:
-        number = getattr(error, PARTITION, None)
+        failed = [share.number for share in self.shares if share.future and share.future.status == "error"]
+        number = getattr(error, PARTITION, failed[0] if failed else None)
         name = "A partition" if number is None else f"Partition {number}"
         if isinstance(error, KilledWorker):
             return OracleError(f"{name} {_KILLER}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.distributed.blocks import Block
 from cutplane.distributed.risk import DistributedRisk
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability
@@ -113,7 +114,7 @@ def _as_sources(parts: Any, n_parts: int | None) -> list[Any]:
             f"n_parts is {n_parts}, but {len(sources)} partitions were given; leave it out."
         )
     for k, source in enumerate(sources):
-        if not (isinstance(source, Risk) or callable(source) or hasattr(source, "key")):
+        if not (isinstance(source, Risk | Block) or callable(source) or hasattr(source, "key")):
             raise InvalidInputError(
                 f"Partition {k} must be a function without arguments, a Delayed, a Future or a risk, got "
                 f"{source!r}."

@@ -574,9 +574,9 @@ def test_sums_over_examples(client, name):
 @pytest.mark.parametrize("name", ["chains", "likelihood", "user's"])
 def test_sums_are_solved_with_the_same_certificate(client, name):
     local = SUMS[name]()
-    results = [cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-4) for risk in (local, distribute(client, local))]
+    results = [cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-3) for risk in (local, distribute(client, local))]
     assert results[1].status is cut.Status.OPTIMAL and results[1].certificate.verify().valid
-    assert abs(results[0].objective - results[1].objective) <= 2e-4 * results[0].objective
+    assert abs(results[0].objective - results[1].objective) <= 2e-3 * results[0].objective
 
 
 def test_uneven_shares_of_sequences(client):
