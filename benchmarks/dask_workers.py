@@ -88,7 +88,7 @@ def on_workers():
             iterations, seconds, moved = solve(risk)
         peaks = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         print(f"  at most {1e-6 * max(peaks.values()):.2f} GB of memory in a worker")
-        tasks = [task for task in stream.data if str(task["key"]).startswith("serve")]
+        tasks = [task for task in stream.data if "serve-" in str(task["key"])]
         rounds = len(tasks) / WORKERS / iterations
         print(f"  {rounds:.1f} round trips and {1e-3 * moved / iterations:.0f} kB per iteration")
         print(f"  {(seconds - busy(tasks)) / iterations:.3f} s of an iteration in which no worker computes")

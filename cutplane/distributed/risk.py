@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.distributed.search import search_pieces, search_probes
-from cutplane.distributed.share import Answer, Recipe, Request, Share
+from cutplane.distributed.search import Reply, add_estimates, add_replies, search_pieces, search_probes
+from cutplane.distributed.share import Description, Recipe, Request, Share
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_vector
-from cutplane.risks.base import ImagedRisk
+from cutplane.risks.base import ImagedRisk, Risk
 
 if TYPE_CHECKING:
     from cutplane.distributed.cluster import Cluster
@@ -34,6 +36,14 @@ class Image:
         self.parents = parents
         self.made = False
         self.slope: Array | None = None
+        self.cancelled: float | None = None
+
+    @property
+    def source(self) -> Any:
+        """What a share makes it from; None if it is there."""
+        if self.made:
+            return None
+        return self.x if self.parents is None else (self.parents[0].key, self.parents[1].key, self.parents[2])
 
     def plan(self) -> list[Image]:
         """Return the images that must be made for this one, itself last."""
@@ -42,15 +52,17 @@ class Image:
         return [*self.parents[0].plan(), *self.parents[1].plan(), self]
 
 
-class DistributedRisk(ImagedRisk):
+class DistributedRisk(Risk):
     """f(x) = sum_k weight_k f_k(x), where the data of f_k live on a worker of a Dask cluster.
 
     Made by `distribute`. Partitions and images stay where they are: only points, values, subgradients and
-    what a line search needs are sent.
+    what a line search needs are sent. Answers are added up on the workers, and the client receives one.
 
     Parameters
     ----------
     cluster : Cluster
+    known : Description
+        What is known of the terms.
 
     Attributes
     ----------
@@ -60,24 +72,29 @@ class DistributedRisk(ImagedRisk):
 
     black_box = False
 
-    def __init__(self, cluster: Cluster):
+    def __init__(self, cluster: Cluster, known: Description):
         self._cluster = cluster
-        self._everyone = range(len(cluster))
         self._keys = itertools.count()
         self._unused: list[int] = []
-        self._piecewise = True
-        shares = cluster.ask(self._everyone, Request((), (), Share.describe), ())
-        parts = sorted(part for share in shares for part in share)
-        _, dim, _, self._first = parts[0]
-        for number, other, _, name in parts:
-            if other != dim:
-                raise InvalidInputError(
-                    f"Partition {number}, {name}, has dimension {other}, but partition 0, {self._first}, has "
-                    f"{dim}; all must have the same."
-                )
-        self.dim = int(dim)
-        self.n_partitions = len(parts)
-        self._infimum = float(sum(infimum for _, _, infimum, _ in parts))
+        self._first = known.name
+        self._cancelled: tuple[Any, float] = None, 0.0
+        self.dim, self.n_partitions = known.dim, known.count
+        self.smooth, self.exact = known.smooth, known.exact
+        self._infimum = known.infimum
+
+    @staticmethod
+    def of(cluster: Cluster) -> DistributedRisk:
+        """Return the risk of the partitions on a cluster: with images if each of them has some."""
+        answer = cluster.ask(Request((), (), Share.describe))
+        if not answer.found:
+            raise InvalidInputError("All partitions are empty; give at least one with examples.")
+        known: Description = answer.found[0]
+        if known.other is not None:
+            raise InvalidInputError(
+                f"Partition {known.other.number}, {known.other.name}, has dimension {known.other.dim}, but "
+                f"partition {known.number}, {known.name}, has {known.dim}; all must have the same."
+            )
+        return (DistributedImagedRisk if known.imaged else DistributedRisk)(cluster, known)
 
     def __repr__(self) -> str:
         return f"DistributedRisk({self.n_partitions} partitions, the first {self._first})"
@@ -86,6 +103,46 @@ class DistributedRisk(ImagedRisk):
     def infima(self) -> Array:
         """The sum of the infima of the partitions, shape (1,)."""
         return np.array([self._infimum])
+
+    def oracle(self, x: Array) -> tuple[float, Array]:
+        """Return the value and a subgradient: one round trip."""
+        z = self._new(as_vector("x", x, self.dim, finite=False).copy())
+        answer = self._ask([z], Share.value_and_slope, z.key)
+        self._cancelled = z.x, _cancelled(answer)
+        return float(answer[0]), answer[_SIZES:]
+
+    def cancelled(self, z: Any) -> float:
+        """Return the size of what cancelled in the terms and between them; it comes with the last value."""
+        if not np.array_equal(self._cancelled[0], z):
+            self.oracle(z)
+        return self._cancelled[1]
+
+    def _new(self, x: Array, parents: tuple[Image, Image, float] | None = None) -> Image:
+        image = Image(next(self._keys), x, parents)
+        weakref.finalize(image, self._unused.append, image.key).atexit = False
+        return image
+
+    def _ask(self, images: list[Image], method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
+        """Ask every share; one that was made anew in the meantime is sent the points again."""
+        unused = tuple(self._unused)
+        plan = [step for image in images for step in image.plan()]
+        recipes = tuple(Recipe(step.key, step.source) for step in plan)
+        request = Request(recipes, unused, method, arguments, by)
+        answer = self._cluster.ask(request)
+        found = list(answer.found)
+        if answer.lost:
+            anew = replace(request, recipes=tuple(Recipe(z.key, z.x) for z in images))
+            found += self._cluster.ask(anew, answer.lost).found
+        for step in plan:
+            step.made, step.parents = True, None
+        del self._unused[: len(unused)]
+        return reduce(by, found)
+
+
+class DistributedImagedRisk(DistributedRisk, ImagedRisk):
+    """A distributed risk whose partitions keep images: lines are searched without a pass over the data."""
+
+    _piecewise = True
 
     def image(self, x: Array) -> Image:
         """Return the image of x; nothing is sent before it is used."""
@@ -101,25 +158,35 @@ class DistributedRisk(ImagedRisk):
         Who asks for the value at a point between two others mostly goes on to cut there: its subgradient
         comes along.
         """
-        if z.parents is None:
-            return float(sum(self._ask([z], Share.value, z.key)))
-        values, slopes = zip(*self._ask([z], Share.value_and_slope, z.key), strict=True)
-        z.slope = np.sum(slopes, axis=0)
-        return float(sum(values))
+        both = z.parents is not None
+        answer = self._ask([z], Share.value_and_slope if both else Share.value, z.key)
+        z.cancelled = _cancelled(answer)
+        if both:
+            z.slope = answer[_SIZES:]
+        return float(answer[0])
 
     def slopes(self, z: Image) -> Array:
         """Return a subgradient, shape (dim,): one round trip and one pass over the data."""
         slope, z.slope = z.slope, None
-        return np.sum(self._ask([z], Share.slope, z.key), axis=0) if slope is None else slope
+        return self._ask([z], Share.slope, z.key) if slope is None else slope
+
+    def cancelled(self, z: Image) -> float:
+        """Return the size of what cancelled in the terms and between them, which comes with the value."""
+        if z.cancelled is None:
+            z.cancelled = _cancelled(self._ask([z], Share.value, z.key))
+        return z.cancelled
 
     def line(self, z0: Image, z1: Image) -> Line:
         """Return the risk on the line; it brings a search of its own, a few round trips without data."""
 
-        def ask(method: Callable[..., Any], *arguments: Any) -> list[Any]:
-            return self._ask([z0, z1], method, z0.key, z1.key, *arguments)
+        def ask(method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
+            return self._ask([z0, z1], method, z0.key, z1.key, *arguments, by=by)
 
         def sample(points: Array) -> Array:
-            return np.sum(ask(Share.sample, points), axis=0)
+            return ask(Share.sample, points)
+
+        def pieces(low: float, high: float, probes: Array) -> Reply:
+            return ask(Share.pieces, low, high, probes, by=partial(add_replies, probes=probes))
 
         def evaluate(t: float) -> tuple[float, float]:
             value, slope = sample(np.array([t]))[:, 0].tolist()
@@ -127,42 +194,20 @@ class DistributedRisk(ImagedRisk):
 
         def search(rest: Line, limit: float) -> float:
             if self._piecewise and rest.derivative is not None and rest.newton is None:
-                estimates = ask(Share.estimate)
-                self._piecewise = None not in estimates
-                if self._piecewise:
-                    return search_pieces(estimates, partial(ask, Share.pieces), rest.derivative, limit)
+                estimate = ask(Share.estimate, by=add_estimates)
+                self._piecewise = estimate is not None
+                if estimate is not None:
+                    return search_pieces(estimate, pieces, rest.derivative, limit)
             return search_probes(sample, rest, limit)
 
         return Line(evaluate, search=search)
 
-    def _new(self, x: Array, parents: tuple[Image, Image, float] | None = None) -> Image:
-        image = Image(next(self._keys), x, parents)
-        weakref.finalize(image, self._unused.append, image.key).atexit = False
-        return image
 
-    def _ask(self, images: list[Image], method: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Ask every share; one that was made anew in the meantime is sent the points again."""
-        unused = tuple(self._unused)
-        plan = [step for image in images for step in image.plan()]
-        points = [step.x for step in plan if not step.made and step.parents is None]
-        sources = iter(range(len(points)))
-        recipes = [
-            Recipe(step.key)
-            if step.made
-            else Recipe(step.key, next(sources))
-            if step.parents is None
-            else Recipe(step.key, (step.parents[0].key, step.parents[1].key, step.parents[2]))
-            for step in plan
-        ]
-        request = Request(tuple(recipes), unused, method, arguments)
-        answers = self._cluster.ask(self._everyone, request, points)
-        lost = [k for k, answer in enumerate(answers) if answer is Answer.LOST]
-        if lost:
-            anew = replace(request, recipes=tuple(Recipe(z.key, i) for i, z in enumerate(images)))
-            again = self._cluster.ask(lost, anew, [z.x for z in images])
-            for k, answer in zip(lost, again, strict=True):
-                answers[k] = answer
-        for step in plan:
-            step.made, step.parents = True, None
-        del self._unused[: len(unused)]
-        return answers
+_SIZES = 3
+"""The numbers before the subgradient in an answer of `Share.value_and_slope`."""
+
+
+def _cancelled(answer: Array) -> float:
+    """Return what cancelled in a sum, from it, the sum of absolute terms, and what cancelled in them."""
+    value, size, inside = answer[:_SIZES].tolist()
+    return inside + max(0.0, size - abs(value)) if math.isfinite(size) else inside

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from cutplane.pieces.validation import Array
 FEW = 4096
 """As many kinks are sent rather than summarised."""
 _PROBES = 64
+_LONGEST = 2 * _PROBES + 2
 _ROUNDS = 60
 _DEVIATIONS = 4.0
 _FAR = 1e12
@@ -24,16 +23,18 @@ _FAR = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Right derivatives at increasing points; between these the derivative is known to increase."""
+    """Bounds of the right derivative at increasing points; between these it is known to increase."""
 
     points: Array
-    slopes: Array
+    lower: Array
+    upper: Array
 
 
 Reply = PiecewiseLinear | Summary
+Estimate = tuple[PiecewiseLinear, float]
 
 
-def estimate(derivative: Derivative) -> tuple[PiecewiseLinear, float]:
+def estimate(derivative: Derivative) -> Estimate:
     """Return a rough copy with few kinks, and about how far it may be off."""
     copy, deviation = derivative.estimate()
     step = -(-copy.kinks.size // FEW)
@@ -43,6 +44,42 @@ def estimate(derivative: Derivative) -> tuple[PiecewiseLinear, float]:
     deviation = math.hypot(deviation, float(np.linalg.norm(jumps)))
     bends = None if bends is None else step * bends[::step]
     return replace(copy, kinks=kinks, slope_jumps=jumps, curvature_jumps=bends), deviation
+
+
+def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+    """Return an estimate of the sum of two derivatives; None if one is unknown.
+
+    Of too many kinks neighbours are put together, so that past these the derivative is what it was.
+    """
+    if one is None or other is None:
+        return None
+    copy, deviation = one[0] + other[0], math.hypot(one[1], other[1])
+    step = -(-copy.kinks.size // FEW)
+    if step < 2:
+        return copy, deviation
+    order = np.argsort(copy.kinks)
+    starts = np.arange(0, order.size, step)
+    kinks, jumps, bends = copy.kinks[order], copy.slope_jumps[order], copy.curvature_jumps
+    places = kinks[np.minimum(starts + step, kinks.size) - 1]
+    if bends is not None:
+        bends = bends[order]
+        jumps = jumps + bends * (np.repeat(places, step)[: order.size] - kinks)
+        bends = np.add.reduceat(bends, starts)
+    jumps = np.add.reduceat(jumps, starts)
+    deviation = math.hypot(deviation, float(np.abs(jumps).max()))
+    return replace(copy, kinks=places, slope_jumps=jumps, curvature_jumps=bends), deviation
+
+
+def add_replies(one: Reply, other: Reply, probes: Array) -> Reply:
+    """Return what there is to know of the sum of two derivatives, no longer than what there is of one."""
+    if isinstance(one, PiecewiseLinear) and isinstance(other, PiecewiseLinear):
+        return summarise(one + other, probes)
+    lists = [reply.points for reply in (one, other) if isinstance(reply, Summary)]
+    grid = np.unique(np.concatenate(lists))
+    if grid.size > _LONGEST:
+        ends = [each[i] for each in lists for i in (0, -1)]
+        grid = np.unique(np.concatenate([ends, probes, _thin(grid)]))
+    return Summary(grid, *np.add(_bounds(one, grid), _bounds(other, grid)))
 
 
 def summarise(part: PiecewiseLinear, probes: Array) -> Reply:
@@ -59,7 +96,8 @@ def summarise(part: PiecewiseLinear, probes: Array) -> Reply:
             return part
         own = _quantiles(part.kinks)
     points = np.unique(np.concatenate([[part.start], probes, own, [part.kinks.max()]]))
-    return Summary(points, slopes_at(part, points))
+    slopes = slopes_at(part, points)
+    return Summary(points, slopes, slopes)
 
 
 def slopes_at(part: PiecewiseLinear, points: Array) -> Array:
@@ -75,43 +113,39 @@ def slopes_at(part: PiecewiseLinear, points: Array) -> Array:
 
 
 def search_pieces(
-    estimates: Sequence[tuple[PiecewiseLinear, float]],
-    ask: Callable[[float, float, Array], Sequence[Reply]],
+    estimate: Estimate,
+    ask: Callable[[float, float, Array], Reply],
     rest: Derivative,
     limit: float,
 ) -> float:
     """Return the exact minimiser over [0, limit], in one or two rounds of questions after the estimates.
 
     Derivatives increase, so the summaries bound each other from below and above everywhere, and each round
-    leaves a bracket that holds a few cells of every partition; the points of one round are asked of all
-    partitions in the next.
+    leaves a bracket of a few cells; the points of one round are asked of all partitions in the next.
     """
-    estimates = [*estimates, rest.estimate()]
-    copy = reduce(add, [copy for copy, _ in estimates])
-    deviation = math.hypot(*(deviation for _, deviation in estimates))
+    copy, deviation = estimate[0] + rest.estimate()[0], math.hypot(estimate[1], rest.estimate()[1])
     low = _crossing(copy + _constant(_DEVIATIONS * deviation), limit)
     high = _crossing(copy + _constant(-_DEVIATIONS * deviation), limit)
     if deviation == 0.0:
         return low
     left, right, probes = 0.0, limit, NO_KINKS
     while True:
-        replies = [*ask(low, high, probes), rest.between(low, high)]
-        exact = [reply for reply in replies if isinstance(reply, PiecewiseLinear)]
-        if len(exact) == len(replies):
-            total = reduce(add, exact)
-            if total.slope >= 0.0:
+        reply, own = ask(low, high, probes), rest.between(low, high)
+        if isinstance(reply, PiecewiseLinear):
+            whole = reply + own
+            if whole.slope >= 0.0:
                 if low == left:
                     return low
                 low, high, right = left, low, low
             else:
-                t = _crossing(total, high)
+                t = _crossing(whole, high)
                 if t < high or high == right:
                     return t
                 low, high, left = high, right, high
             probes = NO_KINKS
             continue
-        grid = np.unique(np.concatenate([reply.points for reply in replies if isinstance(reply, Summary)]))
-        lower, upper = np.sum([_bounds(reply, grid) for reply in replies], axis=0)
+        grid = reply.points
+        lower, upper = np.add(_bounds(reply, grid), _bounds(own, grid))
         left = float(grid[upper < 0.0].max(initial=left))
         right = float(grid[lower >= 0.0].min(initial=right))
         low, high = left, min(high, right)
@@ -191,7 +225,7 @@ def _bounds(reply: Reply, grid: Array) -> tuple[Array, Array]:
         return slopes, slopes
     before = np.searchsorted(reply.points, grid, side="right") - 1
     after = np.searchsorted(reply.points, grid)
-    return reply.slopes[before], np.append(reply.slopes, np.inf)[after]
+    return reply.lower[before], np.append(reply.upper, np.inf)[after]
 
 
 def _constant(slope: float) -> PiecewiseLinear:

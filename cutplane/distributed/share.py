@@ -1,11 +1,10 @@
-"""What runs on a worker: risks of some of the examples, with the images of the points that are in use."""
+"""What runs on a worker: a term of the sum, with the images of the points that are in use."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -13,20 +12,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.distributed.search import Reply, estimate, summarise
+from cutplane.distributed.search import Estimate, Reply, estimate, summarise
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.lines import Derivative, Line, PiecewiseLinear
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.risks.base import ImagedRisk, Risk, answer_of
 
 PARTITION = "cutplane_partition"
 """The attribute of an exception that holds the number of the partition that raised it."""
 
-
-class Answer(Enum):
-    """An answer that is none."""
-
-    LOST = "the images asked for are not there, since the share was made anew"
+LOST = "lost"
+"""The risk of a share that was left behind."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,13 @@ class Recipe:
     Attributes
     ----------
     key : int
-    source : int or (int, int, float) or None
-        Which of the points sent along it is the image of; or the keys of two images and where between them;
-        or None if it is there.
+    source : ndarray or (int, int, float) or None
+        The point that it is the image of; or the keys of two images and where between them; or None if it is
+        there.
     """
 
     key: int
-    source: int | tuple[int, int, float] | None = None
+    source: Array | tuple[int, int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,108 +51,134 @@ class Request:
         The images needed, in an order in which they can be made.
     unused : tuple of int
         Keys of images to forget.
+    combine : callable
+        Returns the answer of two groups of shares from those of each.
     """
 
     recipes: tuple[Recipe, ...]
     unused: tuple[int, ...]
     method: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    combine: Callable[[Any, Any], Any] = add
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One term weight * f_k of a distributed risk."""
+@dataclass(frozen=True)
+class Answer:
+    """What the shares of a group say together, () if none says a thing, and which have lost an image."""
+
+    found: tuple[Any, ...]
+    lost: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the client needs to know of terms, and two of different dimension if there are some."""
+
+    number: int
+    name: str
+    dim: int
+    count: int
+    infimum: float
+    imaged: bool
+    smooth: bool
+    exact: bool
+    other: Description | None = None
+
+    def __add__(self, more: Description) -> Description:
+        first, last = sorted((self, more), key=lambda each: each.number)
+        odd = [each for each in (first.other, last, last.other) if each and each.dim != first.dim]
+        return replace(
+            first,
+            count=first.count + last.count,
+            infimum=first.infimum + last.infimum,
+            imaged=first.imaged and last.imaged,
+            smooth=first.smooth and last.smooth,
+            exact=first.exact and last.exact,
+            other=min(odd, key=lambda each: each.number, default=None),
+        )
+
+
+class Asked:
+    """A point, in place of the image under a risk that has none, and what the oracle answers there."""
+
+    def __init__(self, risk: Risk, x: Array):
+        (self.value, self.slope, *_), self.cancelled = answer_of(risk, x)
+
+
+@dataclass(eq=False)
+class Share:
+    """The term weight * f_k of a distributed risk; or none, if the partition has no examples.
+
+    The images are a cache: they are left behind when the share moves, or is spilled to the disk, and the
+    client sends their points again.
+    """
 
     number: int
     weight: float
-    risk: ImagedRisk
+    risk: Any
+    images: dict[int, Any] = field(default_factory=dict)
+    _lines: dict[tuple[int, int], _Bracketed] = field(default_factory=dict)
 
-    def value(self, z: Any) -> float:
-        """Return the value at an image."""
-        return self.weight * float(np.sum(self.risk.values(z)))
+    def __getstate__(self) -> dict[str, Any]:
+        return {"number": self.number, "weight": self.weight, "risk": self.risk}
 
-    def slope(self, z: Any) -> Array:
-        """Return a subgradient at an image, shape (dim,)."""
-        slopes = np.reshape(self.risk.slopes(z), (self.risk.n_blocks, self.risk.dim))
-        return self.weight * slopes.sum(axis=0)
-
-    def line(self, z0: Any, z1: Any) -> Line:
-        """Return the term on the line through two images."""
-        return self.weight * self.risk.line(z0, z1)
-
-
-class Share:
-    """The terms that one thread of a worker has, and their images.
-
-    With one share for each thread no task waits for a thread, so that Dask has no reason to move data from
-    one worker to another. The images are a cache: they are left behind when the share moves nevertheless, or
-    is spilled to the disk, and the client sends their points again.
-    """
-
-    def __init__(self, parts: Sequence[Part]):
-        self.parts = parts
-        self.images: dict[int, list[Any]] = {}
-        self._lines: dict[tuple[int, int], _Bracketed] = {}
-
-    def __getstate__(self) -> Sequence[Part]:
-        return self.parts
-
-    def __setstate__(self, parts: Sequence[Part]) -> None:
-        self.__init__(parts)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)
 
     def __sizeof__(self) -> int:
         """Return the bytes of the data, by which Dask decides what to move and what to spill."""
-        return sum(_size(part.risk) for part in self.parts)
+        return _size(self.risk, set())
 
-    def answer(self, request: Request, points: Sequence[Array]) -> Any:
-        """Answer a request, or `Answer.LOST` if an image is missing."""
+    def answer(self, request: Request) -> Answer:
+        """Answer a request."""
+        if self.risk is None or self.risk is LOST:
+            return Answer((), (self.number,) if self.risk is LOST else ())
         for key in request.unused:
             self.images.pop(key, None)
         for recipe in request.recipes:
-            if recipe.key in self.images:
-                continue
-            source = recipe.source
-            if isinstance(source, int):
-                x = points[source]
-                self.images[recipe.key] = self._each(lambda part, x=x: part.risk.image(x))
-            elif source is not None and source[0] in self.images and source[1] in self.images:
-                start, end, t = source
-                self.images[recipe.key] = self._each(
-                    lambda part, z0, z1, t=t: part.risk.combine(z0, z1, t), start, end
-                )
-            else:
-                return Answer.LOST
-        return request.method(self, *request.arguments)
+            if recipe.key not in self.images and not self._make(recipe.key, recipe.source):
+                return Answer((), (self.number,))
+        return Answer((request.method(self, *request.arguments),))
 
-    def describe(self) -> list[tuple[int, int, float, str]]:
-        """Return the number, the dimension, the infimum and the repr of each part."""
-        return self._each(
-            lambda part: (
-                part.number,
-                part.risk.dim,
-                part.weight * float(np.sum(part.risk.infima)),
-                repr(part.risk),
-            )
-        )
+    def _make(self, key: int, source: Any) -> bool:
+        imaged = isinstance(self.risk, ImagedRisk)
+        if isinstance(source, np.ndarray):
+            self.images[key] = self.risk.image(source) if imaged else Asked(self.risk, source)
+        elif imaged and source is not None and source[0] in self.images and source[1] in self.images:
+            self.images[key] = self.risk.combine(*(self.images[end] for end in source[:2]), source[2])
+        return key in self.images
 
-    def value(self, key: int) -> float:
-        """Return the value at an image."""
-        return sum(self._each(Part.value, key))
+    def describe(self) -> Description:
+        """Return what the client needs to know."""
+        risk = self.risk
+        infimum = self.weight * float(np.sum(risk.infima))
+        known = isinstance(risk, ImagedRisk), risk.smooth or risk.linear, risk.exact
+        return Description(self.number, repr(risk), risk.dim, 1, infimum, *known)
+
+    def value(self, key: int) -> Array:
+        """Return the value at an image, its absolute value, and the size of what cancelled in it."""
+        z = self.images[key]
+        imaged = isinstance(self.risk, ImagedRisk)
+        value = float(np.sum(self.risk.values(z) if imaged else z.value))
+        cancelled = float(np.sum(self.risk.cancelled(z) if imaged else z.cancelled))
+        return self.weight * np.array([value, abs(value), cancelled])
 
     def slope(self, key: int) -> Array:
         """Return a subgradient at an image, shape (dim,)."""
-        return np.sum(self._each(Part.slope, key), axis=0)
+        z = self.images[key]
+        slopes = self.risk.slopes(z) if isinstance(self.risk, ImagedRisk) else z.slope
+        return self.weight * np.reshape(slopes, (-1, self.risk.dim)).sum(axis=0)
 
-    def value_and_slope(self, key: int) -> tuple[float, Array]:
-        """Return both at an image."""
-        return self.value(key), self.slope(key)
+    def value_and_slope(self, key: int) -> Array:
+        """Return both at an image, in one vector."""
+        return np.append(self.value(key), self.slope(key))
 
     def sample(self, start: int, end: int, points: Array) -> Array:
         """Return the values and the right derivatives on the line through two images, shape (2, points)."""
         line = self._line(start, end).line
         return np.array([line(t) for t in points.tolist()]).T
 
-    def estimate(self, start: int, end: int) -> tuple[PiecewiseLinear, float] | None:
+    def estimate(self, start: int, end: int) -> Estimate | None:
         """Return a rough copy of the derivative on the line, and its deviation; None if it is unknown."""
         line = self._line(start, end).line
         return estimate(line.derivative) if line.derivative is not None and line.newton is None else None
@@ -168,16 +190,9 @@ class Share:
     def _line(self, start: int, end: int) -> _Bracketed:
         line = self._lines.get((start, end))
         if line is None:
-            line = _Bracketed(reduce(add, self._each(Part.line, start, end)))
+            line = _Bracketed(self.weight * self.risk.line(self.images[start], self.images[end]))
             self._lines = {(start, end): line}
         return line
-
-    def _each(self, function: Callable[..., Any], *keys: int) -> list[Any]:
-        """Return function(part, its images) for each part; an exception says which part raised it."""
-        images = [self.images[key] for key in keys]
-        return [
-            _numbered(part.number, function, part, *zs) for part, *zs in zip(self.parts, *images, strict=True)
-        ]
 
 
 class _Bracketed:
@@ -197,41 +212,76 @@ class _Bracketed:
         return part
 
 
-def build(numbers: Sequence[int], weights: Sequence[float], *sources: Any) -> Share:
-    """Make a share on the worker that calls this, from risks or functions that return one."""
-    return Share(
-        [
-            Part(number, weight, _numbered(number, _risk, source))
-            for number, weight, source in zip(numbers, weights, sources, strict=True)
-        ]
-    )
+def build(number: int, weight: float, source: Any) -> Share:
+    """Make a share on the worker that calls this, from a risk or a function that returns one."""
+    with _Numbered(number):
+        risk = source() if callable(source) and not isinstance(source, Risk) else source
+        if risk is None:
+            return Share(number, weight, None)
+        if not isinstance(risk, Risk):
+            raise InvalidInputError(f"A partition must be a risk, such as a LinearRisk, got {risk!r}.")
+        if risk.domain is not None:
+            raise InvalidInputError(
+                f"{risk!r} is finite on a domain only; distribute a risk without, and pass the domain as the "
+                "feasible set of the problem."
+            )
+        return Share(number, weight, risk)
 
 
-def serve(share: Share, request: Request, *points: Array) -> Any:
-    """Answer a request; the task that the client submits."""
-    return share.answer(request, points)
+@dataclass(eq=False)
+class Bundle:
+    """The shares on a worker, by reference: a copy on another worker would have none."""
+
+    shares: Sequence[Share]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"shares": [Share(share.number, share.weight, LOST) for share in self.shares]}
 
 
-def _risk(source: Any) -> ImagedRisk:
-    risk = source() if callable(source) and not isinstance(source, Risk) else source
-    if not isinstance(risk, ImagedRisk):
-        raise InvalidInputError(
-            f"A partition must be a risk that keeps images, such as a LinearRisk, got {risk!r}."
-        )
-    return risk
+def hand_over(request: Request, _bundle: Bundle) -> Request:
+    """Return the request on the worker that has the bundle; the others fetch it from there, each once."""
+    return request
 
 
-def _numbered(number: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except Exception as error:
-        setattr(error, PARTITION, number)
-        raise
+def serve(request: Request, bundle: Bundle, thread: int, threads: int) -> Answer:
+    """Answer a request on behalf of the shares of one thread."""
+    answers = []
+    for share in bundle.shares[thread::threads]:
+        with _Numbered(share.number):
+            answers.append(share.answer(request))
+    return total(request, answers)
 
 
-def _size(piece: Any) -> int:
-    if isinstance(piece, Risk) or sparse.issparse(piece):
-        return sum(_size(part) for part in vars(piece).values())
+def total(request: Request, answers: Sequence[Answer]) -> Answer:
+    """Combine the answers of groups of shares."""
+    found = [each for answer in answers for each in answer.found]
+    lost = tuple(number for answer in answers for number in answer.lost)
+    return Answer((reduce(request.combine, found),) if found else (), lost)
+
+
+class _Numbered:
+    """Writes onto an exception which partition raised it."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            setattr(error, PARTITION, self.number)
+
+
+def _size(piece: Any, seen: set[int]) -> int:
+    """Return the bytes of a piece, counting what it holds twice once."""
+    if id(piece) in seen:
+        return 0
+    seen.add(id(piece))
+    if isinstance(piece, np.ndarray):
+        return piece.nbytes
     if isinstance(piece, tuple | list):
-        return sum(_size(part) for part in piece)
-    return piece.nbytes if isinstance(piece, np.ndarray) else sys.getsizeof(piece)
+        return sum(_size(part, seen) for part in piece)
+    if isinstance(piece, Risk) or is_dataclass(piece) or sparse.issparse(piece):
+        return sum(_size(part, seen) for part in vars(piece).values())
+    return sys.getsizeof(piece)

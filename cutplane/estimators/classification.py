@@ -13,6 +13,7 @@ from cutplane.estimators.base import Classification
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import CLASSIFICATION, Loss, as_loss, is_joint
 from cutplane.estimators.linear import AnyPenalty, LinearEstimator, WarmStarted
+from cutplane.estimators.on_workers import Encoder, Examples, of_classes
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.vector import VectorLoss
@@ -91,6 +92,14 @@ class LinearClassification(LinearEstimator, Classification):
                 f"{type(self).__name__} needs at least 2 classes, but all classes but one have weight 0."
             )
         return [labels] if is_joint(loss) else self._against_rest(labels), weights
+
+    def _encoders(self, data: Examples, loss: Loss) -> tuple[list[Encoder], float, float]:
+        classes, totals = data.classes()
+        targets, weights = self._encode(classes, totals, loss)  # one example for each class
+        assert weights is not None
+        factors = np.divide(weights, totals, out=np.zeros_like(totals), where=totals > 0.0)
+        encoders = [of_classes(classes, target, factors) for target in targets]
+        return encoders, float(weights.sum()), 1.0
 
     def _class_weights(self, y: Array, labels: Array, weights: Array) -> Array:
         if self.class_weight == "balanced":

@@ -96,20 +96,27 @@ def starting_point(risk: Any) -> Array:
     At the best bias the first cut is flat in the bias, or nearly so, and the model falls to the known infimum
     only far off. Where classes are balanced, or targets centred, that bias is zero.
     """
-    x = np.zeros(shape_of(risk))
-    if not risk.intercept:
-        return x.ravel()
-    if len(x) > 1:
-        x[:, -1] = np.linspace(1.0, -1.0, len(x))
-    elif (np.abs(risk.y) == 1.0).all():
-        x[0, -1] = 1.0
-    else:
-        mean = np.average(risk.y, weights=risk.weights)
-        spread = np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
-        with np.errstate(divide="ignore"):
-            start = risk.loss.link(mean + spread)
-        x[0, -1] = start if np.isfinite(start) else 0.0
+    shape = shape_of(risk)
+    if shape[0] > 1 or not risk.intercept or (np.abs(risk.y) == 1.0).all():
+        return first_point(shape, bool(risk.intercept))
+    mean = np.average(risk.y, weights=risk.weights)
+    spread = np.sqrt(np.average((risk.y - mean) ** 2, weights=risk.weights))
+    return first_point(shape, True, first_bias(risk.loss, mean + spread))
+
+
+def first_point(shape: tuple[int, int], intercept: bool, bias: float = 1.0) -> Array:
+    """Return zero weights, with different biases of several scores or that of one, if there are biases."""
+    x = np.zeros(shape)
+    if intercept:
+        x[:, -1] = np.linspace(1.0, -1.0, len(x)) if len(x) > 1 else bias
     return x.ravel()
+
+
+def first_bias(loss: Any, high: float) -> float:
+    """Return the prediction of a target; 0 if there is none."""
+    with np.errstate(divide="ignore"):
+        start = loss.link(high)
+    return float(start) if np.isfinite(start) else 0.0
 
 
 def unit_weight(penalty: Any) -> float:

@@ -13,12 +13,15 @@ from scipy import sparse
 from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
 from cutplane.estimators.formulation import (
     Loss,
+    first_point,
+    is_joint,
     make_regularizer,
     make_risk,
     shape_of,
     starting_point,
     unit_weight,
 )
+from cutplane.estimators.on_workers import Encoder, Examples, is_collection
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
@@ -96,10 +99,11 @@ class LinearPredictor(CertifiedEstimator):
             "log": bool(self.verbose),
         }
 
-    def _solve(self, problems: Sequence[Problem]) -> list[Result]:
+    def _solve(self, problems: Sequence[Problem], starts: Any = None) -> list[Result]:
+        starts = self._starts(problems) if starts is None else starts
         return [
             uninterrupted(problem.solve(**self._options, **start))
-            for problem, start in zip(problems, self._starts(problems), strict=True)
+            for problem, start in zip(problems, starts, strict=True)
         ]
 
     def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
@@ -154,8 +158,10 @@ class LinearEstimator(LinearPredictor):
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
-            float32 and float64, dense, CSR and CSC are not copied.
+            float32 and float64, dense, CSR and CSC are not copied. Or a Dask array or dataframe, whose blocks
+            stay on the workers of the current Dask client.
         y : array_like of shape (n_samples,)
+            A Dask array or series if X is one.
         sample_weight : array_like of shape (n_samples,), optional
             Weights >= 0, by default 1 for each example.
 
@@ -168,7 +174,10 @@ class LinearEstimator(LinearPredictor):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
-        self._store(self._solve(self._declare(X, y, sample_weight)))
+        if is_collection(X):
+            self._store(self._solve(*self._declare_on_workers(X, y, sample_weight)))
+        else:
+            self._store(self._solve(self._declare(X, y, sample_weight)))
         return self
 
     def _loss(self) -> Loss:
@@ -194,6 +203,30 @@ class LinearEstimator(LinearPredictor):
         regularizer = self._regularizer(lam, shape_of(risks[0]))
         return [Problem(risk, regularizer) for risk in risks]
 
+    def _declare_on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Any]:
+        """Return the same problems of examples in Dask collections, and where each solve begins."""
+        loss, data = self._loss(), Examples(X, y, sample_weight)
+        self.n_features_in_ = data.n_features
+        vars(self).pop("feature_names_in_", None)
+        if data.names is not None:
+            self.feature_names_in_ = data.names
+        encoders, total, bias = self._encoders(data, loss)
+        lam, self._scale = self._weight(total)
+        intercept = bool(self.fit_intercept)
+        scores = len(self.classes_) if is_joint(loss) else 1  # type: ignore[attr-defined]
+        shape = scores, data.n_features + intercept
+        regularizer = self._regularizer(lam, shape)
+        risks = data.risks(encoders, loss, total, intercept, scores)
+        problems = [Problem(risk, regularizer) for risk in risks]
+        first = None if self.regularize_intercept else first_point(shape, intercept, bias)
+        last = [self._last_x(k, problem) if self.warm_start else None for k, problem in enumerate(problems)]
+        self._digests = []
+        return problems, [{"x0": first if x is None else x} for x in last]
+
+    def _encoders(self, data: Examples, loss: Loss) -> tuple[list[Encoder], float, float]:
+        """Return the encoder of each problem, the total weight, and a bias to start from."""
+        raise NotImplementedError
+
     def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
         if not self.warm_start:
             return super()._starts(problems)
@@ -207,8 +240,14 @@ class LinearEstimator(LinearPredictor):
         results, keys = (vars(self).get(name, ()) for name in self._unpickled)
         if k < len(keys) and keys[k] == key:
             return {"warm_start": results[k]}
+        x = self._last_x(k, problem)
+        return {"x0": self._x0(problem) if x is None else x}
+
+    def _last_x(self, k: int, problem: Problem) -> Array | None:
+        """Return the solution of the last fit, if it fits."""
+        results = vars(self).get("results_", ())
         fits = k < len(results) and results[k].x is not None and results[k].x.size == problem.dim
-        return {"x0": results[k].x if fits else self._x0(problem)}
+        return results[k].x if fits else None
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 from cutplane.estimators.base import Regression
 from cutplane.estimators.documentation import documented
-from cutplane.estimators.formulation import REGRESSION, Loss, as_loss
+from cutplane.estimators.formulation import REGRESSION, Loss, as_loss, first_bias
 from cutplane.estimators.linear import AnyPenalty, LinearEstimator, WarmStarted
+from cutplane.estimators.on_workers import Encoder, Examples, as_given
 from cutplane.pieces.validation import Array, as_scalar
 
 
@@ -29,6 +30,10 @@ class LinearRegression(LinearEstimator, Regression):
 
     def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
         return [y], weights
+
+    def _encoders(self, data: Examples, loss: Any) -> tuple[list[Encoder], float, float]:
+        total, mean, spread = data.moments()
+        return [as_given], total, first_bias(loss, mean + spread)
 
     def _set_solution(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef[0]

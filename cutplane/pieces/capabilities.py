@@ -47,6 +47,7 @@ class Capability(Enum):
     KERNEL_PREDICTOR = "kernel_predictor"
     KERNEL_SIDES = "kernel_sides"
     KERNEL_NORM = "kernel_norm"
+    SPLIT = "split"
 
 
 @runtime_checkable

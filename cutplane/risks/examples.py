@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +60,25 @@ def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
             "sample_weight is zero for every example; give some a weight, or pass normalize=False."
         )
     return weights / total
+
+
+def split_rows(risk: Any, n_parts: int, **changes: Any) -> list[Any]:
+    """Return risks of contiguous rows of nearly equal number, at most `n_parts`, whose sum is the risk.
+
+    It is a dataclass with `X`, `y`, `sample_weight` and `normalize`. CSC data are copied.
+    """
+    weights = as_weights(risk.sample_weight, len(risk.y), risk.normalize)
+    parts = []
+    for low, high in ranges_of(len(risk.y), n_parts):
+        own: dict[str, Any] = {"X": risk.X[low:high], "y": risk.y[low:high]}
+        parts.append(replace(risk, **own, sample_weight=weights[low:high], normalize=False, **changes))
+    return parts
+
+
+def ranges_of(m: int, n_parts: int) -> list[tuple[int, int]]:
+    """Return ranges of nearly equal length, at most `n_parts`, that m examples fall into."""
+    count = min(n_parts, m)
+    return list(pairwise((np.arange(count + 1) * m // count).tolist()))
 
 
 def describe(X: Any) -> str:

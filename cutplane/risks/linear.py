@@ -18,7 +18,7 @@ from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, make_data
-from cutplane.risks.examples import as_weights, bias_slopes, describe
+from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows
 from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
@@ -234,6 +234,10 @@ class LinearRisk(ImagedRisk):
     def linear_predictor(self) -> LinearRisk:
         """Return the examples and their losses, for the moves of `cutplane.linear`."""
         return self
+
+    def split(self, n_parts: int) -> list[LinearRisk]:
+        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        return split_rows(self, n_parts, blocks=1)
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of f(x) + quadratic(x), a linear system; None if it is singular."""

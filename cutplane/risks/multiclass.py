@@ -17,7 +17,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe
+from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe, split_rows
 from cutplane.risks.matrix import as_matrix
 from cutplane.risks.scores import score_sums, scores
 
@@ -138,6 +138,10 @@ class MulticlassRisk(ImagedRisk):
         """The least loss times the sum of the weights, shape (1,)."""
         total = self.weights.sum()
         return np.array([total * self.loss.infimum if total > 0.0 else 0.0])
+
+    def split(self, n_parts: int) -> list[MulticlassRisk]:
+        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        return split_rows(self, n_parts)
 
     def image(self, x: Array) -> Array:
         """Return the scores, shape (m, p): one pass over the data."""

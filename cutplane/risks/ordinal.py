@@ -16,7 +16,7 @@ from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, make_data
-from cutplane.risks.examples import as_labels, as_weights, describe
+from cutplane.risks.examples import as_labels, as_weights, describe, split_rows
 from cutplane.risks.matrix import as_matrix
 from cutplane.risks.weighted_loss import WeightedLoss
 
@@ -142,6 +142,10 @@ class OrdinalRisk(ImagedRisk):
         n = self.X.shape[1]
         scores = (self.X if X is None else X) @ x[:n]
         return np.searchsorted(np.sort(x[n:]), scores)
+
+    def split(self, n_parts: int) -> list[OrdinalRisk]:
+        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        return split_rows(self, n_parts)
 
     def image(self, x: Array) -> Array:
         """Return the scores and the thresholds, shape (m + r - 1,): one pass over the data."""

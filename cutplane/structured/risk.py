@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_count
-from cutplane.risks.examples import as_weights
+from cutplane.risks.examples import as_weights, ranges_of
 from cutplane.structured.example_sum import ExampleSum
 from cutplane.structured.features import Factors, as_factors, dimension_of
 
@@ -163,6 +164,16 @@ class StructuredRisk(ExampleSum):
     def infima(self) -> Array:
         """0, the score of the true labellings; shape (1,)."""
         return np.zeros(1)
+
+    def split(self, n_parts: int) -> list[StructuredRisk]:
+        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        parts = []
+        for low, high in ranges_of(self.n_examples, n_parts):
+            part = copy(self)
+            part.X, part.Y, part.weights = self.X[low:high], self.Y[low:high], self.weights[low:high]
+            part.n_examples = high - low
+            parts.append(part)
+        return parts
 
     def decode(self, w: Array, i: int) -> Any:
         """Return what `loss_augmented_inference` returns for example i."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ class SequenceRisk(Risk):
     def __repr__(self) -> str:
         data = self.sequences
         return f"{type(self).__name__}({len(data)} sequences, {describe(data.X)}, {data.n_states} states)"
+
+    def split(self, n_parts: int) -> list[Any]:
+        """Return at most `n_parts` risks of some of the sequences each, whose sum is the risk."""
+        return [self._part(where, sequences) for where, sequences in self.sequences.parts(n_parts)]
+
+    def _part(self, where: slice, sequences: Sequences) -> Any:
+        part = copy(self)
+        part.sequences, part.weights = sequences, self.weights[where]
+        return part
 
     @property
     def infima(self) -> Array:

@@ -119,6 +119,15 @@ class Sequences:
     def __len__(self) -> int:
         return self.starts.size - 1
 
+    def parts(self, count: int) -> list[tuple[slice, Sequences]]:
+        """Return at most `count` contiguous parts that take about as long to decode, and where they are."""
+        found = []
+        for low, high in balanced_ranges(self._costs, count):
+            rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
+            part = Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
+            found.append((slice(low, high), part))
+        return found
+
     @property
     def longest(self) -> int:
         """The length of the longest sequence."""

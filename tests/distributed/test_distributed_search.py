@@ -8,7 +8,16 @@ import pytest
 from scipy.special import expit
 
 from cutplane.distributed import search
-from cutplane.distributed.search import Summary, estimate, search_pieces, search_probes, slopes_at, summarise
+from cutplane.distributed.search import (
+    Summary,
+    add_estimates,
+    add_replies,
+    estimate,
+    search_pieces,
+    search_probes,
+    slopes_at,
+    summarise,
+)
 from cutplane.pieces.lines import NO_KINKS, Line, PiecewiseLinear, quadratic_line
 
 
@@ -33,6 +42,16 @@ def random_part(rng, kind, size):
     return PiecewiseLinear(-float(jumps.sum()) * rng.uniform(0.0, 1.0), 0.0, kinks, jumps, bends)
 
 
+def summed(replies, probes):
+    """Replies put together in pairs; each is short, however many it stands for."""
+    while len(replies) > 1:
+        pairs = zip(replies[::2], replies[1::2], strict=False)
+        replies = [*[add_replies(*pair, probes) for pair in pairs], *replies[len(replies) & ~1 :]]
+    size = replies[0].kinks.size if isinstance(replies[0], PiecewiseLinear) else replies[0].points.size
+    assert size <= (search.FEW if isinstance(replies[0], PiecewiseLinear) else 2 * 64 + 4)
+    return replies[0]
+
+
 KINDS = ["general", "ties", "one place", "scales", "sorted", "steep", "curved"]
 
 
@@ -50,23 +69,14 @@ def test_pieces_against_the_whole(few, kind, guess):
 
         def ask(low, high, probes, parts=parts, rounds=rounds):
             rounds.append((low, high))
-            replies = [summarise(part.between(low, high), probes) for part in parts]
-            assert all(
-                reply.kinks.size <= 32
-                if isinstance(reply, PiecewiseLinear)
-                else reply.points.size <= 2 * 64 + 2
-                for reply in replies
-            )
-            return replies
+            return summed([summarise(part.between(low, high), probes) for part in parts], probes)
 
-        estimates = [estimate(part) for part in parts]
+        first = reduce(add_estimates, [estimate(part) for part in parts])
+        assert first[0].kinks.size <= 32
         if guess != "good":
             shift, deviation = {"low": (1e9, 1e-9), "high": (-1e9, 1e-9), "none": (0.0, 1e9)}[guess]
-            estimates = [
-                (PiecewiseLinear(copy.slope + shift, 0.0, NO_KINKS, NO_KINKS), deviation)
-                for copy, _ in estimates
-            ]
-        t = search_pieces(estimates, ask, rest, limit)
+            first = PiecewiseLinear(first[0].slope + shift, 0.0, NO_KINKS, NO_KINKS), deviation
+        t = search_pieces(first, ask, rest, limit)
         slope = total.between(t, t).slope
         before = total.between(t * (1.0 - 1e-9), t * (1.0 - 1e-9)).slope
         size = abs(total.slope) + total.slope_jumps.sum() + 1.0
@@ -78,16 +88,16 @@ def test_pieces_against_the_whole(few, kind, guess):
 
 def test_a_million_kinks_take_three_rounds():
     rng = np.random.default_rng(0)
-    parts = [random_part(rng, "general", 250_000) for _ in range(4)]
-    estimates = [estimate(part) for part in parts]
-    assert max(copy.kinks.size for copy, _ in estimates) <= search.FEW
+    parts = [random_part(rng, "general", 100_000) for _ in range(10)]
+    first = reduce(add_estimates, [estimate(part) for part in parts])
+    assert first[0].kinks.size <= search.FEW
     rounds = []
 
     def ask(low, high, probes):
         rounds.append((low, high))
-        return [summarise(part.between(low, high), probes) for part in parts]
+        return summed([summarise(part.between(low, high), probes) for part in parts], probes)
 
-    t = search_pieces(estimates, ask, quadratic_line(0.0, 0.0, 1.0).derivative, np.inf)
+    t = search_pieces(first, ask, quadratic_line(0.0, 0.0, 1.0).derivative, np.inf)
     total = reduce(add, parts)
     points = np.array([t * (1.0 - 1e-12), t])
     before, after = slopes_at(total, points) + points
@@ -102,7 +112,25 @@ def test_a_summary_holds_the_exact_slopes():
     assert isinstance(summary, Summary)
     assert np.isin([0.2, 0.25, 1.0], summary.points).all()
     direct = [part.between(t, t).slope for t in summary.points]
-    assert summary.slopes == pytest.approx(direct, rel=1e-10, abs=1e-7)
+    assert summary.lower == pytest.approx(direct, rel=1e-10, abs=1e-7)
+    assert summary.upper is summary.lower
+
+
+def test_sums_of_estimates_and_replies_hold():
+    rng = np.random.default_rng(2)
+    parts = [random_part(rng, "curved", size).between(0.0, 3.0) for size in (20_000, 9_000, 700, 20_000)]
+    whole = reduce(add, parts)
+    probes = np.array([0.5, 1.5])
+    reply = summed([summarise(part, probes) for part in parts], probes)
+    direct = slopes_at(whole, reply.points)
+    room = 1e-9 * np.abs(direct).max()
+    assert (reply.lower <= direct + room).all() and (direct <= reply.upper + room).all()
+    exact = np.isin(reply.points, probes)
+    assert exact.sum() == 2 and np.abs(reply.upper - reply.lower)[exact].max() <= room
+    copy, deviation = reduce(add_estimates, [(part, 0.0) for part in parts])
+    points = np.linspace(0.0, 2.9, 50)
+    assert 0.0 < np.abs(slopes_at(copy, points) - slopes_at(whole, points)).max() <= deviation
+    assert copy.kinks.size <= search.FEW and copy.slope_jumps.min() >= 0.0
 
 
 SMOOTH = {

@@ -1,0 +1,123 @@
+"""Examples in Dask collections: what estimators ask of them, and the risks of their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cutplane.distributed.blocks import blocks
+from cutplane.distributed.distributing import distribute
+from cutplane.distributed.risk import DistributedRisk
+from cutplane.estimators.formulation import Loss, is_joint
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.validation import Array
+from cutplane.risks.linear import LinearRisk
+from cutplane.risks.multiclass import MulticlassRisk
+from cutplane.runtime.extras import require_extra
+
+Encoder = Callable[[Array, "Array | None"], "tuple[Array, Array | None]"]
+"""From the targets and the weights of the examples of a block to those of one problem."""
+
+
+def is_collection(X: Any) -> bool:
+    """Whether the examples are those of a Dask collection."""
+    return callable(getattr(X, "__dask_graph__", None))
+
+
+class Examples:
+    """Dask arrays, or dataframes and series, of examples; none of it is fetched from the workers."""
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any):
+        dask = require_extra("distributed", "distributed")
+        given = [X, y] if sample_weight is None else [X, y, sample_weight]
+        if not all(is_collection(each) for each in given):
+            raise InvalidInputError(
+                "X is a Dask collection: y and sample_weight must be Dask collections too."
+            )
+        try:
+            self.client = dask.get_client()
+        except ValueError as error:
+            raise InvalidInputError(
+                "X is a Dask collection, but there is no Dask client; make a distributed.Client before."
+            ) from error
+        self.names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
+        self._data = [each.to_dask_array() if hasattr(each, "to_dask_array") else each for each in given]
+        dims = [each.ndim for each in self._data]
+        if dims != [2, 1, 1][: len(dims)]:
+            raise InvalidInputError(
+                f"X must be a matrix, y and sample_weight vectors, got dimensions {dims}."
+            )
+        self.n_features = int(self._data[0].shape[1])
+
+    def classes(self) -> tuple[Array, Array]:
+        """Return the different targets, and the total weight of each."""
+        labels, totals = zip(*self._of_targets(_tally), strict=True)
+        found, where = np.unique(np.concatenate(labels), return_inverse=True)
+        return found, np.bincount(where, np.concatenate(totals))
+
+    def moments(self) -> tuple[float, float, float]:
+        """Return the total weight, the mean and the standard deviation of the targets."""
+        total, first, second = np.sum(self._of_targets(_moments), axis=0).tolist()
+        if total <= 0.0:
+            raise InvalidInputError("sample_weight is zero for every example; give some a weight.")
+        mean = first / total
+        return total, mean, float(np.sqrt(max(0.0, second / total - mean * mean)))
+
+    def risks(
+        self, encoders: list[Encoder], loss: Loss, total: float, intercept: bool, n_scores: int
+    ) -> list[DistributedRisk]:
+        """Return the mean loss of each problem."""
+        if len(encoders) > 1:  # the problems share the blocks
+            self._data = self.client.persist(self._data)
+        return [
+            distribute(
+                self.client,
+                blocks(partial(_risk, encode, loss, intercept, n_scores), *self._data),
+                weights=1.0 / total,
+            )
+            for encode in encoders
+        ]
+
+    def _of_targets(self, summary: Callable[..., Any]) -> list[Any]:
+        tasks = [block.made for block in blocks(summary, *self._data[1:])]
+        found: Any = self.client.gather(self.client.compute(tasks))
+        return [each for each in found if each is not None]
+
+
+def of_classes(classes: Array, targets: Array, factors: Array) -> Encoder:
+    """Return the encoder that gives the examples of a class their target, and multiplies their weight."""
+    return partial(_look_up, classes, targets, factors)
+
+
+def as_given(y: Array, weights: Array | None) -> tuple[Array, Array | None]:
+    """Return the targets and weights themselves: the encoder of regression."""
+    return y, weights
+
+
+def _look_up(
+    classes: Array, targets: Array, factors: Array, y: Array, weights: Array | None
+) -> tuple[Array, Array]:
+    labels = np.searchsorted(classes, y)
+    return targets[labels], factors[labels] * (1.0 if weights is None else weights)
+
+
+def _risk(
+    encode: Encoder, loss: Any, intercept: bool, n_scores: int, X: Any, y: Array, weights: Array | None = None
+) -> LinearRisk | MulticlassRisk:
+    target, weights = encode(y, weights)
+    if is_joint(loss):
+        return MulticlassRisk(X, target, loss, n_scores, weights, normalize=False, intercept=intercept)
+    return LinearRisk(X, target, loss, weights, normalize=False, intercept=intercept)
+
+
+def _tally(y: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    classes, labels = np.unique(y, return_inverse=True)
+    return classes, np.bincount(labels, weights).astype(np.float64)
+
+
+def _moments(y: Array, weights: Array | None = None) -> Array:
+    weights = np.ones(len(y)) if weights is None else weights
+    return np.array([weights.sum(), weights @ y, weights @ np.square(y)])
