@@ -290,12 +290,12 @@ def test_where_values_vanish_other_cuts_tell_what_rounding_is(excess, accused):
     run.begin_at(run.query(np.array([5e7])))
     run.query(np.array([2e8]))
     points, values = np.array([[5e7]]), np.array([[-excess]])
-    known = _Known(points, values, np.zeros((1, 1)), np.zeros(1), np.zeros(1, dtype=int))
+    known = _Known(points, values, np.zeros((1, 1)), np.zeros(1), np.zeros(1, dtype=int), points)
     if accused:
         with pytest.raises(cut.OracleError, match="above its value"):
-            _compare(run, known)
+            _compare(run, known, run.terms(run.anchor))
     else:
-        _compare(run, known)
+        _compare(run, known, run.terms(run.anchor))
 
 
 def test_a_slope_that_is_wrong_at_the_best_point_alone_is_seen():
