@@ -30,8 +30,9 @@ def compare(run: Run, check: Callable[[float], None], *points: Point) -> None:
     try:
         check(run.terms(*points))
     except Contradiction as error:
-        black_box = run.problem.risk.black_box and error.origin is not None
-        jump = _jump(run, error.origin, error.x) if black_box else 0.0
+        if not run.problem.risk.black_box or error.origin is None:
+            raise
+        jump = _jump(run, error.origin, error.x)
         hidden, terms = jump / EPS, run.terms(*points) - run.hidden
         if not hidden > run.hidden or jump > _SHARE * terms > 0.0:
             raise
