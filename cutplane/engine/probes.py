@@ -54,7 +54,8 @@ def probe(run: Run) -> int:
     """Look for a contradiction in the answers of a black box, old ones and a few new ones.
 
     The oracle is asked again at the first point and at the best one, where it must give the same value, close
-    to these two, and at pairs of points close to one another: they decide whether slopes are difference
+    to these two, where all slopes are zero in some coordinates at a point that differs in these alone, and at
+    pairs of points close to one another: they decide whether slopes are difference
     quotients. The number of these calls is 1/20 of those of the run, but at least 4. Then every cut is
     compared with every value that is known.
 
@@ -76,6 +77,9 @@ def probe(run: Run) -> int:
     rng = np.random.default_rng(0)
     if not np.array_equal(run.first.x, run.best.x):
         asked += [_neighbour(run, point.x, known.points, rng) for point in (run.first, run.best)]
+    flat = ~known.slopes.any(axis=0)
+    if flat.any():  # a slope that the oracle forgets leaves x where it is
+        asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
     while len(asked) < count:
         asked += _pair(run, known.points, rng)
     known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
@@ -98,6 +102,12 @@ def _again(run: Run, point: Point) -> Point:
 def _neighbour(run: Run, x: Array, points: Array, rng: np.random.Generator) -> Point:
     """Evaluate a point close to x."""
     return run.evaluator.point(x + _STEP * (_elsewhere(run, points, rng) - x))
+
+
+def _along(run: Run, flat: Array, points: Array, rng: np.random.Generator) -> Array:
+    """Return a point that differs from the best one where all slopes are zero, as far as the set allows."""
+    assert run.best is not None
+    return run.problem.into_simple_set(np.where(flat, _elsewhere(run, points, rng), run.best.x))
 
 
 def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
