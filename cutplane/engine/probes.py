@@ -77,7 +77,7 @@ def probe(run: Run) -> int:
     rng = np.random.default_rng(0)
     if not np.array_equal(run.first.x, run.best.x):
         asked += [_neighbour(run, point.x, known.points, rng) for point in (run.first, run.best)]
-    flat = ~known.slopes.any(axis=0)
+    flat: Array = np.all(known.slopes == 0.0, axis=0)
     if flat.any():  # a slope that the oracle forgets leaves x where it is
         asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
     while len(asked) < count:
