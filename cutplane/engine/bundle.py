@@ -167,6 +167,10 @@ class Bundle:
             self.solutions[query] = solutions
         return added
 
+    def add_noise(self, noise: float) -> None:
+        """Charge every cut for rounding errors that nothing told of when it was made."""
+        self._noise[: self._count][(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] += noise
+
     def places(self, slopes: Array, offsets: Array) -> Array | None:
         """Return 1 at the rows that hold these cuts, 0 elsewhere; None if one is missing."""
         marks = np.zeros(len(self))

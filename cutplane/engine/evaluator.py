@@ -268,7 +268,7 @@ class Evaluator:
                     f"{name_of(separator)}.nearby must return a point of shape {x.shape} or None, got "
                     f"{_describe(found)}."
                 )
-            if found is not None and not len(self.separate(found)):
+            if found is not None and self.problem.in_simple_set(found) and not len(self.separate(found)):
                 return found
         return None
 

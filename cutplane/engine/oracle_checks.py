@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point
 
 
+class Contradiction(OracleError):
+    """A cut that lies above a value.
+
+    Parameters
+    ----------
+    message : str
+    origin : ndarray of shape (dim,) or None
+        Where the cut was found, if that is known.
+    x : ndarray of shape (dim,)
+        Where the value was found.
+    """
+
+    def __init__(self, message: str, origin: Array | None, x: Array):
+        super().__init__(message)
+        self.origin, self.x = origin, x
+
+
 def allowed(scale: Any, noise: float) -> Any:
     """Return by how much answers may differ; `noise` is the size of terms that may have cancelled in them."""
     return ORACLE * scale + ROUNDING * noise
@@ -102,10 +119,12 @@ def show(x: Array) -> str:
     return np.array2string(x, precision=6, threshold=8)
 
 
-def contradiction(problem: Declaration, origin: Array | None, x: Array, excess: float) -> OracleError:
+def contradiction(problem: Declaration, origin: Array | None, x: Array, excess: float) -> Contradiction:
     """Return the error that names a cut, made at `origin`, that lies above the risk at x."""
     at = "an earlier point" if origin is None else f"x = {show(origin)}"
-    return OracleError(
+    return Contradiction(
         f"The cut of {name_of(problem.risk)} at {at} lies {excess:.3g} above its value at x = {show(x)}: "
-        "the subgradient is wrong or the risk is not convex. Check it with cutplane.testing.check_risk."
+        "the subgradient is wrong or the risk is not convex. Check it with cutplane.testing.check_risk.",
+        origin,
+        x,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cutplane.engine.jitter import compare
 from cutplane.engine.oracle_checks import allowed, contradiction, name_of, show
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import ORACLE
@@ -45,13 +46,16 @@ class _Known(NamedTuple):
     slopes: Array
     offsets: Array
     blocks: Array
+    origins: Array
+    """Where each cut was found."""
 
 
 def probe(run: Run) -> int:
     """Look for a contradiction in the answers of a black box, old ones and a few new ones.
 
     The oracle is asked again at the first point and at the best one, where it must give the same value, close
-    to these two, and at pairs of points close to one another: they decide whether slopes are difference
+    to these two, where all slopes are zero in some coordinates at a point that differs in these alone, and at
+    pairs of points close to one another: they decide whether slopes are difference
     quotients. The number of these calls is 1/20 of those of the run, but at least 4. Then every cut is
     compared with every value that is known.
 
@@ -73,10 +77,13 @@ def probe(run: Run) -> int:
     rng = np.random.default_rng(0)
     if not np.array_equal(run.first.x, run.best.x):
         asked += [_neighbour(run, point.x, known.points, rng) for point in (run.first, run.best)]
+    flat: Array = np.all(known.slopes == 0.0, axis=0)
+    if flat.any():  # a slope that the oracle forgets leaves x where it is
+        asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
     while len(asked) < count:
         asked += _pair(run, known.points, rng)
     known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
-    _compare(run, known)
+    compare(run, lambda noise: _compare(run, known, noise), run.anchor)
     return len(asked)
 
 
@@ -95,6 +102,12 @@ def _again(run: Run, point: Point) -> Point:
 def _neighbour(run: Run, x: Array, points: Array, rng: np.random.Generator) -> Point:
     """Evaluate a point close to x."""
     return run.evaluator.point(x + _STEP * (_elsewhere(run, points, rng) - x))
+
+
+def _along(run: Run, flat: Array, points: Array, rng: np.random.Generator) -> Array:
+    """Return a point that differs from the best one where all slopes are zero, as far as the set allows."""
+    assert run.best is not None
+    return run.problem.into_simple_set(np.where(flat, _elsewhere(run, points, rng), run.best.x))
 
 
 def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
@@ -130,25 +143,26 @@ def _from_bundle(run: Run) -> _Known:
     values = np.full((queries.size, run.problem.risk.n_blocks), np.inf)
     if not offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
         values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
-    return _Known(points, values, slopes, offsets, blocks)
+    return _Known(points, values, slopes, offsets, blocks, points[places])
 
 
 def _from_point(run: Run, point: Point) -> _Known:
     slopes, offsets = run.evaluator.cut(point)
-    return _Known(point.x[np.newaxis], point.values[np.newaxis], slopes, offsets, np.arange(offsets.size))
+    here = np.broadcast_to(point.x, slopes.shape)
+    return _Known(here[:1], point.values[np.newaxis], slopes, offsets, np.arange(offsets.size), here)
 
 
 def _joined(first: _Known, others: list[_Known]) -> _Known:
     return _Known(*(np.concatenate(parts) for parts in zip(first, *others, strict=True)))
 
 
-def _compare(run: Run, known: _Known) -> None:
+def _compare(run: Run, known: _Known, noise: float) -> None:
     heights = known.slopes @ known.points.T + known.offsets[:, np.newaxis]
     values = known.values.T[known.blocks]
     suspects = np.argwhere(heights - values > ORACLE * np.abs(values))
-    extent, noise = np.abs(known.points).max(axis=0, initial=0.0), run.terms(run.anchor)
+    extent = np.abs(known.points).max(axis=0, initial=0.0)
     for row, place in suspects.tolist():
         x, value = known.points[place], values[row, place]
         scale = abs(value) + abs(known.offsets[row]) + np.abs(known.slopes[row]) @ extent
         if heights[row, place] - value > allowed(scale, noise):
-            raise contradiction(run.problem, None, x, float(heights[row, place] - value))
+            raise contradiction(run.problem, known.origins[row], x, float(heights[row, place] - value))

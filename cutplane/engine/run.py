@@ -17,6 +17,7 @@ from cutplane.engine.certificate import Certificate
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import pull_back
+from cutplane.engine.jitter import compare
 from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
 from cutplane.engine.proof import Proof, Rows
@@ -80,6 +81,7 @@ class Run:
         self.bounds = Bounds(problem.risk.exact)
         self.first: Point
         self.size = 0.0  # of the risk where the run began
+        self.hidden = 0.0  # the size of terms inside a black box that cancel in its values
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
@@ -206,7 +208,7 @@ class Run:
         half_spaces = self.evaluator.separate(x)
         if len(half_spaces):
             self.add_half_spaces(x, half_spaces)
-            nearby = self._nearby(x)
+            nearby = self.evaluator.nearby(x)
             if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
             if nearby is None and self.evaluator.knows_nearby:
@@ -214,7 +216,8 @@ class Run:
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
         if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            check_model(self.problem, self.bundle, point, self.models.last.models, self.terms(point))
+            known = self.problem, self.bundle, point, self.models.last.models
+            compare(self, lambda noise: check_model(*known, noise), point)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -243,14 +246,16 @@ class Run:
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
-        cancelled = np.broadcast_to(self.evaluator.cancelled(point), self.problem.risk.n_blocks)[list(blocks)]
         if self.problem.separators or not self._projects:
             self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            check_cut(self.problem, slopes, offsets, point, self.best, self.terms(point, self.best), blocks)
+            known = self.problem, slopes, offsets, point, self.best
+            compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
+        cancelled = self.hidden + self.evaluator.cancelled(point)
+        cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
 
@@ -343,7 +348,8 @@ class Run:
         """
         reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
         cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
-        return self.size + cancelled + self.bundle.steepest * (reach + sum(point.extent for point in points))
+        steep = self.bundle.steepest * (reach + sum(point.extent for point in points))
+        return self.size + self.hidden + cancelled + steep
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
@@ -358,11 +364,6 @@ class Run:
         raise OracleError(
             f"The objective is {point.objective} at x = {show(x)}; start where it is finite (x0=...)."
         )
-
-    def _nearby(self, x: Array) -> Array | None:
-        """Return a point of X close to x, if an oracle proposes one that lies in the simple set too."""
-        found = self.evaluator.nearby(x) if self.evaluator.knows_nearby else None
-        return None if found is None or not self.problem.in_simple_set(found) else found
 
     def _extend(
         self,

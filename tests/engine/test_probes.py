@@ -290,12 +290,12 @@ def test_where_values_vanish_other_cuts_tell_what_rounding_is(excess, accused):
     run.begin_at(run.query(np.array([5e7])))
     run.query(np.array([2e8]))
     points, values = np.array([[5e7]]), np.array([[-excess]])
-    known = _Known(points, values, np.zeros((1, 1)), np.zeros(1), np.zeros(1, dtype=int))
+    known = _Known(points, values, np.zeros((1, 1)), np.zeros(1), np.zeros(1, dtype=int), points)
     if accused:
         with pytest.raises(cut.OracleError, match="above its value"):
-            _compare(run, known)
+            _compare(run, known, run.terms(run.anchor))
     else:
-        _compare(run, known)
+        _compare(run, known, run.terms(run.anchor))
 
 
 def test_a_slope_that_is_wrong_at_the_best_point_alone_is_seen():
@@ -307,3 +307,21 @@ def test_a_slope_that_is_wrong_at_the_best_point_alone_is_seen():
 
     result = cut.Problem(forgetful, cut.L2(1e-3), cut.Box(0.0, 10.0)).solve(cut.Kelley())
     assert result.status == "INVALID_ORACLE"
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_coordinate_in_which_all_slopes_are_zero_is_moved_alone(forgets):
+    """Between points close to one another the kinks of other coordinates would hide it."""
+    asked = []
+
+    @cut.risk(dim=3)
+    def partial(x):
+        asked.append(x.copy())
+        return float(np.abs(x[:2] - 1.0).sum()) + forgets * 1e-3 * abs(x[2] - 4.0), np.append(
+            np.sign(x[:2] - 1.0), 0.0
+        )
+
+    result = cut.Problem(partial, cut.L2(0.1)).solve(cut.BMRM(), tol=1e-6)
+    assert result.status == ("INVALID_ORACLE" if forgets else "OPTIMAL")
+    away = np.array(asked) - result.x
+    assert ((away[:, 2] != 0.0) & ~away[:, :2].any(axis=1)).any()
