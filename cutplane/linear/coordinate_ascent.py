@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import cost_of_pass
+from cutplane.linear.costs import OVERHEAD, cost_of_pass
 from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.methods.base import Method, Step
@@ -30,7 +30,10 @@ _PER_ENTRY, _PER_VISIT = 2.4, 28.0
 _SAMPLE = 2048
 """Examples that tell the factor of given multipliers, to the percent or so that it is worth."""
 _FIRST, _GROWTH = 4, 1.5
-"""Epochs of the first batch, and by what factor a batch may be longer than the last one."""
+"""Epochs of the first batch, unless more of them take no longer than an iteration does without any; and by
+what factor a batch may be longer than the last one."""
+_USUAL_FALL = math.log(1e3)
+"""Of the gap, by which the rate of epochs is told beforehand."""
 _BEYOND = 1.2
 """A batch expected to close the gap is made so much longer: one more costs a pass over the data."""
 
@@ -98,7 +101,10 @@ class CoordinateAscent(Method):
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)
         steep = float(risk.weights[rows] @ norms) / norms.size
         share = float(form.quadratic.weights[0]) / max(steep * min(risk.loss.smoothness, 1.0), 1e-300)
-        return math.log1p(share) / (cost_of_pass(form.size) + _PER_ENTRY * entries + _PER_VISIT * m)
+        epoch = _PER_ENTRY * entries + _PER_VISIT * m
+        epochs = _USUAL_FALL / math.log1p(share)
+        iterations = max(1.0, epochs / max(_FIRST, OVERHEAD / epoch))
+        return _USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
         """Return the epochs to come, from known multipliers."""
@@ -143,7 +149,9 @@ class Batches:
         self.remaining = math.inf if known is not None else run.upper - run.lower
         self.cost = 0.0
         self.free = not form.quadratic.weights.all()
-        self.planned = float(_FIRST)
+        m, _, entries = form.size
+        self._alongside = OVERHEAD / (_PER_ENTRY * entries + _PER_VISIT * m)
+        self.planned = max(float(_FIRST), self._alongside)
         self._pass = cost_of_pass(form.size)
 
     def gap(self, run: Run) -> float:
@@ -151,14 +159,17 @@ class Batches:
         return self.remaining
 
     def learn(self, run: Run, epochs: int, bound: float) -> None:
-        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one."""
+        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one.
+
+        Epochs that take no longer than an iteration without any are done in any case.
+        """
         before, self.remaining = self.remaining, run.upper - bound
         self.cost += 2.0 * self._pass if self.free else self._pass
         tolerance, needed = run.tolerance(run.upper), math.inf
         if self.remaining < before < math.inf and self.remaining > 0.0:
             to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
             needed = _BEYOND * epochs * to_go / math.log(before / self.remaining) + 1.0
-        self.planned = max(1.0, min(_GROWTH * self.planned, needed))
+        self.planned = max(1.0, self._alongside, min(_GROWTH * self.planned, needed))
 
 
 class DualAscent:
