@@ -194,7 +194,7 @@ def peers(loss, X, y, lam):
 
     many = {"C": C, "max_iter": 100_000}
     if isinstance(loss, LOSSES.Logistic):
-        solvers = ("lbfgs", "newton-cholesky", "liblinear")
+        solvers = ("lbfgs", "liblinear", *(("newton-cholesky",) if X.shape[1] < 2000 else ()))
         return {name: with_tol(LogisticRegression, solver=name, **many) for name in solvers}
     if isinstance(loss, LOSSES.Softmax):
         return {
@@ -205,7 +205,7 @@ def peers(loss, X, y, lam):
     if isinstance(loss, LOSSES.SquaredHinge):
         return {f"liblinear, dual={dual}": with_tol(LinearSVC, dual=dual, **many) for dual in (True, False)}
     if isinstance(loss, LOSSES.Squared):
-        solvers = ("cholesky", "svd", "lsqr") if not sparse.issparse(X) else ("lsqr", "sparse_cg", "cholesky")
+        solvers = ("lsqr", "sparse_cg") if sparse.issparse(X) else ("cholesky", "svd", "lsqr")
         return {name: with_tol(Ridge, alpha=lam * m, solver=name) for name in solvers}
     if isinstance(loss, LOSSES.Huber):
         return {"L-BFGS": lambda tol: huber(X, y, lam, 1e-2 * tol)}
