@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import cost_of_pass
+from cutplane.linear.costs import OVERHEAD, cost_of_pass
 from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import Regularized, require_regularized
+from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
     from cutplane.losses.compiling import Compiled
 
 _SEED = 0x9E3779B97F4A7C15
-_PER_ENTRY, _PER_VISIT = 2.4, 28.0
-"""Nanoseconds, on a usual machine, of an entry of the data and of an example in an epoch."""
+_PER_ENTRY, _PER_VISIT, _PER_PROX = 2.4, 28.0, 150.0
+"""Nanoseconds, on a usual machine, of an entry of the data and of an example in an epoch, and of the equation
+that is solved for each if its loss has no outline."""
 _SAMPLE = 2048
 """Examples that tell the factor of given multipliers, to the percent or so that it is worth."""
 _FIRST, _GROWTH = 4, 1.5
-"""Epochs of the first batch, and by what factor a batch may be longer than the last one."""
+"""Epochs of the first batch, unless more of them take no longer than an iteration does without any; and by
+what factor a batch may be longer than the last one."""
+_USUAL_FALL = math.log(1e3)
+"""Of the gap, by which the rate of epochs is told beforehand."""
 _BEYOND = 1.2
 """A batch expected to close the gap is made so much longer: one more costs a pass over the data."""
 
@@ -88,8 +93,7 @@ class CoordinateAscent(Method):
         a free bias that theory says nothing, and its cuts prove nothing alone: 0 where Newton steps do.
         """
         form = require_regularized(problem, self.name)
-        m, n, entries = form.size
-        risk = form.risk
+        (m, n, _), risk = form.size, form.risk
         if sparse.issparse(risk.X) or m < n:
             return math.inf
         if not form.quadratic.weights.all() and newton_suits(risk):
@@ -97,8 +101,12 @@ class CoordinateAscent(Method):
         rows = slice(None, None, max(1, m // _SAMPLE))
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)
         steep = float(risk.weights[rows] @ norms) / norms.size
-        share = float(form.quadratic.weights[0]) / max(steep * min(risk.loss.smoothness, 1.0), 1e-300)
-        return math.log1p(share) / (cost_of_pass(form.size) + _PER_ENTRY * entries + _PER_VISIT * m)
+        bend = risk.loss.smoothness
+        share = float(form.quadratic.weights[0]) / max(steep * (bend if math.isfinite(bend) else 1.0), 1e-300)
+        epoch = _cost_of_epoch(form)
+        epochs = _USUAL_FALL / max(math.log1p(share), 1e-300)
+        iterations = max(1.0, epochs / max(_FIRST, OVERHEAD / epoch))
+        return _USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
         """Return the epochs to come, from known multipliers."""
@@ -143,7 +151,8 @@ class Batches:
         self.remaining = math.inf if known is not None else run.upper - run.lower
         self.cost = 0.0
         self.free = not form.quadratic.weights.all()
-        self.planned = float(_FIRST)
+        self._alongside = OVERHEAD / _cost_of_epoch(form)
+        self.planned = max(float(_FIRST), self._alongside)
         self._pass = cost_of_pass(form.size)
 
     def gap(self, run: Run) -> float:
@@ -151,14 +160,17 @@ class Batches:
         return self.remaining
 
     def learn(self, run: Run, epochs: int, bound: float) -> None:
-        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one."""
+        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one.
+
+        Epochs that take no longer than an iteration without any are done in any case.
+        """
         before, self.remaining = self.remaining, run.upper - bound
         self.cost += 2.0 * self._pass if self.free else self._pass
         tolerance, needed = run.tolerance(run.upper), math.inf
         if self.remaining < before < math.inf and self.remaining > 0.0:
             to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
             needed = _BEYOND * epochs * to_go / math.log(before / self.remaining) + 1.0
-        self.planned = max(1.0, min(_GROWTH * self.planned, needed))
+        self.planned = max(1.0, self._alongside, min(_GROWTH * self.planned, needed))
 
 
 class DualAscent:
@@ -248,7 +260,7 @@ class DualAscent:
         self._seed = np.uint64(seed)
         if self.risk.intercept and self._follows:
             self._centre[-1] = self.x[-1]
-        return _PER_ENTRY * entries + _PER_VISIT * visits
+        return _PER_ENTRY * entries + _per_visit(self.risk) * visits
 
     def _rescale(self) -> None:
         """Scale the multipliers by the best factor in [0, 1]: they may be those of another weight of g."""
@@ -283,6 +295,15 @@ class DualAscent:
         else:
             x -= self.risk.data.transposed_times(u) / self._weight
         return x
+
+
+def _per_visit(risk: LinearPredictor) -> float:
+    return _PER_VISIT + (_PER_PROX if pieces_of(risk.loss) is None else 0.0)
+
+
+def _cost_of_epoch(form: Regularized) -> float:
+    m, _, entries = form.size
+    return _PER_ENTRY * entries + _per_visit(form.risk) * m
 
 
 def can_ascend(risk: LinearPredictor) -> bool:

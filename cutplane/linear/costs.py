@@ -16,8 +16,8 @@ NEWTON_EXAMPLE, NEWTON_ENTRY = 12.0, 1.5
 """The same pass with multipliers and bends of the smoothed losses."""
 NEWTON = 1e5
 """A Newton step outside the data."""
-PER_SQUARE, PER_CUBE = 0.5, 0.05
-"""A product in a Gram matrix, and a cubed feature in a Cholesky factor."""
+PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 0.5, 0.1, 0.05
+"""A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature in a Cholesky factor."""
 
 
 def cost_of_pass(size: tuple[int, int, float]) -> float:
@@ -36,4 +36,5 @@ def cost_of_newton(size: tuple[int, int, float], near: float) -> float:
     m, n, entries = size
     squares = near * (entries / m) ** 2
     linear = NEWTON_EXAMPLE * m + NEWTON_ENTRY * entries
-    return NEWTON + linear + PER_SQUARE * squares + PER_CUBE * n**3
+    per_square = PER_SQUARE if entries < m * n else PER_DENSE_SQUARE
+    return NEWTON + linear + per_square * squares + PER_CUBE * n**3

@@ -30,6 +30,8 @@ _FAR = 10.0
 """A step so much longer than the Newton step loses a digit of the image, which is then computed anew."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_FALL = 0.1, 12, math.log(1e3)
 """Before the first turn: a tenth of the examples near a kink, and 12 steps for a gap of 1e-3."""
+_USUAL_IF_SMOOTH = 4
+"""Steps without kinks, where the model is that of the risk itself and all examples bend it."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,11 @@ class SemismoothNewton(Method):
 
     def usual_rate(self, problem: Declaration) -> float:
         """Return by how much the logarithm of the gap usually falls per nanosecond."""
-        size = require_regularized(problem, self.name).size
-        cost = _USUAL_STEPS * cost_of_newton(size, _USUAL_SHARE * size[0])
-        return _USUAL_FALL / (cost + min(max(cost, OVERHEAD), _USUAL_STEPS * OVERHEAD))
+        form = require_regularized(problem, self.name)
+        smooth = math.isfinite(form.risk.loss.smoothness)
+        steps, share = (_USUAL_IF_SMOOTH, 1.0) if smooth else (_USUAL_STEPS, _USUAL_SHARE)
+        cost = steps * cost_of_newton(form.size, share * form.size[0])
+        return _USUAL_FALL / (cost + min(max(cost, OVERHEAD), steps * OVERHEAD))
 
     def start(self, run: Run) -> NewtonSteps:
         """Return the steps to come, from known multipliers and the best point."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,8 +108,10 @@ class L2(Regularizer):
 
     def quadratic(self, dim: int) -> DiagonalQuadratic:
         """Return lam times the weights, and the centre."""
-        centre = np.zeros(dim) if self.centre is None else self.centre
-        return DiagonalQuadratic(self._scaled(np.ones(dim)), centre)
+        if dim not in self._forms:
+            centre = np.zeros(dim) if self.centre is None else self.centre
+            self._forms[dim] = DiagonalQuadratic(self._scaled(np.ones(dim)), centre)
+        return self._forms[dim]
 
     def in_unit(self, unit: float) -> L2:
         """Return u -> g(unit * u)."""
@@ -125,6 +128,11 @@ class L2(Regularizer):
         if self.weights is not None:
             offset = cp.multiply(np.sqrt(self.weights), offset)
         return 0.5 * self.lam * cp.sum_squares(offset)
+
+    @cached_property
+    def _forms(self) -> dict[int, DiagonalQuadratic]:
+        """The forms by dimension: a solve asks for them with every bound."""
+        return {}
 
     def _offset(self, x: Any) -> Any:
         return x if self.centre is None else x - self.centre

@@ -139,7 +139,7 @@ def test_the_certificate_checks_dual_cuts_and_survives_the_disk(tmp_path):
 
 
 def test_multipliers_are_where_the_next_solve_starts():
-    risk = instance(Hinge(), m=60, n=300)
+    risk = instance(Hinge(), m=200, n=1500)  # so many that a batch is no longer than needed
     cold = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6)
     first = Problem(risk, L2(2e-3)).solve(Portfolio(), tol=1e-6)
     warm = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6, warm_start=first)
