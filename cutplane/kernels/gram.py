@@ -110,7 +110,7 @@ class Gram:
         for known, image in self._remembered:
             if (factor := _ratio(a, known, 4.0 * np.finfo(np.float64).eps)) is not None:
                 return factor * image
-        image = self._product(a)
+        image = self.compute(a)
         self._remembered = [(a.copy(), image), *self._remembered[: _REMEMBERED - 1]]
         return image.copy()
 
@@ -216,7 +216,8 @@ class Gram:
         form = self._double
         return form and form._replace(left=form.left.astype(np.float32), right=form.right.astype(np.float32))
 
-    def _product(self, a: Array) -> Array:
+    def compute(self, a: Array) -> Array:
+        """Return K a, float64, computed anew and not remembered."""
         cache = self.cache
         if isinstance(cache, DenseRows):
             return cache.product(a)

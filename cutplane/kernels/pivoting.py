@@ -85,7 +85,7 @@ class Pivoting(Walk):
                 self.leave(int(members[k]), sides[k])
             if t == 1.0 and not stopped.size:
                 break
-        self.f = f + self.gram.product(self.p - start)
+        self.f = f + self.gram.compute(self.p - start)
         if self.intercept and self.members.size:
             self.b = -float(self.residuals.mean())
 

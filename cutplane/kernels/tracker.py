@@ -29,6 +29,8 @@ _IDLE = 50
 _SKIP = 1e-6
 """By which share of the weight a path goes on then."""
 
+_SIDES = np.array([[-1.0], [1.0]])
+
 
 class KernelTracker(Walk):
     """Where the path is: the weight lam, and the slopes p there; both are linear in lam between knots.
@@ -70,7 +72,7 @@ class KernelTracker(Walk):
             d, rate = self.solve(self.bases) if members.size else (np.empty(0), 0.0)
             change = np.zeros_like(self.p)
             change[members] = d
-            image = self.gram.product(change)
+            image = self.gram.compute(change)
             tau, i, side = self._next(d, rate, image)
             last = tau >= self.lam - self.end
             tau = self.lam - self.end if last else tau
@@ -164,9 +166,8 @@ class KernelTracker(Walk):
         Of events that happen now the one with the least index is taken: a sequence of such choices ends.
         """
         u, change = self.b - self.f, rate - image
-        low, high = self.ends
-        up = _time(self.lam * high - u, change + high, np.abs(change) + np.abs(high))
-        down = _time(u - self.lam * low, -low - change, np.abs(change) + np.abs(low))
+        ends, size = np.stack(self.ends), np.abs(change)
+        down, up = _time(_SIDES * (self.lam * ends - u), _SIDES * (change + ends), size + np.abs(ends))
         times, sides = np.minimum(up, down), np.where(up <= down, 1.0, -1.0)
         times[self.members], sides[self.members] = self.room(self.members, d), np.sign(d)
         now = np.flatnonzero(times <= _NOW * self.lam)

@@ -11,7 +11,6 @@ from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.kernels.curves import Curves, curves_of
-from cutplane.kernels.gram import Gram
 from cutplane.kernels.norm import machine_of
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.methods.base import Method, Step
@@ -21,6 +20,7 @@ from cutplane.pieces.validation import Array
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
+    from cutplane.kernels.gram import Gram
     from cutplane.kernels.tracker import KernelTracker
 
 _TURN = 64
@@ -145,6 +145,7 @@ class KernelPathTracking(Method):
     def _linear(self, problem: Declaration) -> Machine:
         """Return a machine of linear predictions, whose features are scaled to a norm with equal weights."""
         from cutplane.kernels.functions import Linear
+        from cutplane.kernels.gram import Gram
         from cutplane.kernels.rows import CACHE_BYTES
 
         risk: Any = ask(problem.risk, Capability.LINEAR_PREDICTOR)

@@ -53,7 +53,7 @@ class Walk:
         """Start at slopes; members are all examples on segments that rise."""
         self.p = self.curves.snapped(p)
         self.low, self.high = self.curves.places(self.p)
-        self.f = self.gram.product(self.p)
+        self.f = self.gram.compute(self.p)
         low, high = self.limits(self._each)
         self._gather(np.flatnonzero((low < self.p) & (self.p < high)))
 
@@ -95,7 +95,7 @@ class Walk:
         """Change the slopes of some examples, and K p."""
         before = self.p.copy()
         self.shift(members, d)
-        self.f += self.gram.product(self.p - before)
+        self.f += self.gram.compute(self.p - before)
 
     def shift(self, members: Array, d: Array) -> None:
         """Change the slopes of some examples, which rounding does not take beyond their corners."""
@@ -133,7 +133,7 @@ class Walk:
 
     def refresh(self) -> None:
         """Compute K p and the factor anew."""
-        self.f = self.gram.product(self.p)
+        self.f = self.gram.compute(self.p)
         self._gather(self.members)
 
     def _gather(self, chosen: Array) -> None:
