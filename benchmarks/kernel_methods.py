@@ -16,9 +16,19 @@ features that span the same functions, which are part of its time, to the same o
 --greedy: test error and seconds of SparseKernelClassifier and of Nystroem with LinearSVC, for as many
 functions.
 
+--nu: nu-forms to a certified 1e-3, beside NuSVC, NuSVR and OneClassSVM at the largest tol whose dual value is
+within 1e-3 of ours too.
+
+--widths: the kernel matrices of five widths on 1,500 examples, by `KernelRisk.with_kernel`, which computes
+distances once, and each afresh.
+
 The files are read from $CUTPLANE_DATA/uci (default ../shared/data/uci); missing ones are left out.
 
+<<<<<<< HEAD
 Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy]
+=======
+Run: python benchmarks/kernel_methods.py [--path] [--newton] [--greedy] [--nu] [--widths]
+>>>>>>> b1
 [--repeats 3]
 """
 
@@ -34,11 +44,21 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC, NuSVR, OneClassSVM
 
 import cutplane as cut
+from cutplane.datasets import ringnorm, twonorm, waveform
 from cutplane.estimators import SparseKernelClassifier
-from cutplane.kernels import ActiveSet, Decomposition, FiniteNewton, Gaussian, KernelRisk
+from cutplane.kernels import (
+    ActiveSet,
+    ChiSquare,
+    Decomposition,
+    FiniteNewton,
+    Gaussian,
+    KernelRisk,
+    Laplacian,
+    NuRisk,
+)
 from cutplane.linear import lam_max
 from cutplane.losses import EpsilonInsensitive, Hinge, Logistic, ModifiedHuber, Squared, SquaredHinge
 
@@ -255,10 +275,72 @@ def greedy(repeats):
             print(f"| {' | '.join(row)} | {full} |")
 
 
+def nus(repeats):
+    print("| data | machine | nu | ours | peer, tol | ratio |\n" + "|---" * 6 + "|")
+    for make in (ringnorm, twonorm, waveform):
+        X, y = make(2000)
+        y = np.where(y == y.max(), 1.0, -1.0)
+        m, gamma = X.shape[0], 1.0 / X.shape[1] / X.var()
+        kernel = Gaussian(np.sqrt(0.5 / gamma))
+        K = kernel(X)
+        t = np.sin(X[:, 0]) + 0.3 * np.random.default_rng(0).standard_normal(m)
+        machines = {
+            "classification": (y, lambda nu, tol, gamma=gamma: NuSVC(nu=nu, gamma=gamma, tol=tol)),
+            "regression": (t, lambda nu, tol, gamma=gamma: NuSVR(nu=nu, gamma=gamma, tol=tol)),
+            "novelty": (None, lambda nu, tol, gamma=gamma: OneClassSVM(nu=nu, gamma=gamma, tol=tol)),
+        }
+        for task, (target, peer) in machines.items():
+            for nu in (0.1, 0.3, 0.6):
+
+                def ours(task=task, target=target, nu=nu, X=X, kernel=kernel):
+                    risk = NuRisk(X, target, nu, kernel, task)
+                    return cut.Problem(risk, risk.squared_norm(1.0 / len(X))).solve(tol=1e-3)
+
+                ours()
+                mine, result = timed(ours, repeats)
+                for tol in 10.0 ** -np.arange(3, 10):
+
+                    def other(peer=peer, nu=nu, tol=tol, X=X, target=target):
+                        return peer(nu, tol).fit(X, target)
+
+                    model, a = other(), np.zeros(m)
+                    a[model.support_] = model.dual_coef_[0]
+                    a *= nu * m / np.abs(a).sum()
+                    dual = ((0.0 if task != "regression" else target @ a) - 0.5 * a @ K @ a) / m
+                    if dual >= result.objective - 2e-3 * abs(result.objective):
+                        break
+                seconds, _ = timed(other, repeats)
+                print(
+                    f"| {make.__name__} {m} x {X.shape[1]} | {task} | {nu:g} | {mine:.3f} | {seconds:.3f}, "
+                    f"{tol:.0e} | {mine / seconds:.2f} |",
+                    flush=True,
+                )
+
+
+def widths(repeats):
+    print("| kernel | columns | shared | each afresh | ratio |\n" + "|---" * 5 + "|")
+    for columns in (10, 100, 800):
+        X = np.random.default_rng(0).random((1500, columns))
+        y = np.tile([-1.0, 1.0], 750)
+        for make in (Gaussian, Laplacian, ChiSquare):
+            kernels = [make(width) for width in np.sqrt(columns) * 2.0 ** np.arange(-2, 3)]
+
+            def shared(X=X, y=y, kernels=kernels):
+                first = KernelRisk(X, y, SquaredHinge(), kernels[0])
+                return [first.with_kernel(kernel).gram.matrix() for kernel in kernels]
+
+            def afresh(X=X, y=y, kernels=kernels):
+                return [KernelRisk(X, y, SquaredHinge(), kernel).gram.matrix() for kernel in kernels]
+
+            shared(), afresh()
+            ours, other = timed(shared, repeats)[0], timed(afresh, repeats)[0]
+            print(f"| {make.__name__} | {columns} | {ours:.3f} | {other:.3f} | {ours / other:.2f} |")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = {"path": paths, "svmpath": svm_paths, "activeset": active_sets}
-    parts |= {"newton": newton, "greedy": greedy}
+    parts |= {"newton": newton, "greedy": greedy, "nu": nus, "widths": widths}
     for name in parts:
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)

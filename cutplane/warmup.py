@@ -82,6 +82,8 @@ def _kernels() -> Iterator[object]:
         loss = cut.losses.Hinge() if targets is not y else cut.losses.EpsilonInsensitive(0.1)
         for norm, intercept in product((1.0, 2.0), (True, False)):
             yield cut.mkl.MKL(bank, targets, loss=loss, norm=norm, intercept=intercept).solve()
+        share = cut.kernels.NuRisk(X.astype(dtype), y, 0.3, cut.kernels.Gaussian(1.0), "regression")
+        yield cut.Problem(share, share.squared_norm(0.1)).solve()
 
 
 def _boosting() -> Iterator[object]:

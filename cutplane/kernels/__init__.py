@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
+    from cutplane.kernels.held_out import leave_one_out, xi_alpha
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
@@ -63,7 +64,9 @@ __all__ = [
     "deformed",
     "greedy_basis",
     "laplacian",
+    "leave_one_out",
     "single_feature_kernels",
+    "xi_alpha",
 ]
 
 
@@ -82,6 +85,8 @@ _LATER = {
     "deformed": "graph",
     "greedy_basis": "greedy",
     "laplacian": "graph",
+    "leave_one_out": "held_out",
+    "xi_alpha": "held_out",
 }
 
 

@@ -1,0 +1,153 @@
+"""Predictions for each example by the machine of the others, from one solution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.decomposition import form_of
+from cutplane.kernels.dual_form import DualForm
+from cutplane.pieces.validation import Array
+
+_SHIFT = 1e-12
+_ROUNDING = 1e-9
+"""Coefficients so near to a bound, relative to the largest, are there."""
+_CHUNK = 256
+
+
+def leave_one_out(result: Any) -> Array:
+    """Return the predictions f_{-i}(x_i) of the functions that are fitted without example i, b included.
+
+    The weight of the loss of the others stays. With F the coefficients inside their bounds, D their second
+    derivatives in the dual (lam / c_i times that of the conjugate; zero for losses that are linear on
+    pieces), and the bordered matrix M = (K_FF + D, 1; 1', 0), without its border if there is no intercept,
+
+        f_{-i}(x_i) = f(x_i) + a_i (D_ii - 1 / (M^-1)_ii)   for i in F,
+        f_{-i}(x_i) = f(x_i) - a_i (K_ii - k_i' M^-1 k_i)   for i at a bound, k_i = (K_Fi, 1),
+
+    and f(x_i) where a_i = 0. For `Squared`, kernel ridge regression or the LS-SVM, F is everything, and this
+    is exact [1]_; for the others it is as long as leaving i out takes no other example to or from a bound
+    (the span rule [2]_), and always where a_i = 0. One factor of M is all that it costs.
+
+    Parameters
+    ----------
+    result : Result
+        Of a `KernelRisk` with its `squared_norm`, and a loss that `Decomposition` takes; the closer its gap
+        is to 0, the better.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Infinite, on the wrong side, for the only i in F: without it the intercept is not determined.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has another form.
+
+    References
+    ----------
+    .. [1] G. C. Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse least-squares
+       support vector machines", Neural Networks 17, 2004, doi:10.1016/j.neunet.2004.07.002.
+    .. [2] O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, "Choosing multiple parameters for support vector
+       machines", Machine Learning 46, 2002, doi:10.1023/A:1012450327387.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 2.0, 3.0])
+    >>> risk = cut.kernels.KernelRisk(X, y, cut.losses.Squared(), cut.kernels.Linear())
+    >>> result = cut.Problem(risk, risk.squared_norm(1e-9)).solve(tol=1e-9)
+    >>> cut.kernels.leave_one_out(result).round(4).tolist()           # lines through the other three
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    risk, form, _ = form_of(result.certificate.problem, "leave_one_out")
+    a = result.x[: risk.gram.n]
+    free, least = _inside(form, a), _ROUNDING * np.abs(a).max(initial=0.0)
+    F, bound = np.flatnonzero(free), np.flatnonzero(~free & (np.abs(a) > least))
+    found, diagonal = risk.image(result.x), risk.gram.diagonal()
+    found[bound] -= a[bound] * diagonal[bound]
+    if not F.size:
+        return found
+    ridge = form.ridge[F] * form.curved
+    M = np.ones((F.size + risk.intercept, F.size + risk.intercept))
+    M[: F.size, : F.size] = risk.gram.block(F, F)
+    np.einsum("ii->i", M)[: F.size] += np.maximum(ridge, _SHIFT * diagonal.max())
+    if risk.intercept:
+        M[-1, -1] = 0.0
+    inverse = linalg.inv(M)
+    own = inverse.diagonal()[: F.size]
+    with np.errstate(divide="ignore"):
+        found[F] += a[F] * (ridge - 1.0 / np.where(own > _SHIFT * np.abs(own).max(), own, 0.0))
+    for start in range(0, bound.size, _CHUNK):
+        part = bound[start : start + _CHUNK]
+        k = np.ones((M.shape[0], part.size))
+        k[: F.size] = risk.gram.block(F, part)
+        found[part] += a[part] * np.einsum("ij,ij->j", k, inverse @ k)
+    return found
+
+
+def xi_alpha(result: Any) -> Array:
+    """Tell which examples a support vector machine fitted without them may get wrong.
+
+    For the others it is certain that it gets them right: those with r |a_i| + xi_i < 1, where xi_i is the
+    hinge loss of example i, and r is k(x_i, x_i) without an intercept [1]_, else twice the difference of the
+    largest and the least entry of the kernel matrix [2]_. With an intercept some coefficient has to be inside
+    its bounds; else nothing is certain. So the share of these examples bounds the leave-one-out error, and
+    its expectation that of the machine on one example less.
+
+    Parameters
+    ----------
+    result : Result
+        Of a `KernelRisk` with `Hinge` and its `squared_norm`, solved to a small gap: the theorem is about the
+        minimiser.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        bool.
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss is another one.
+
+    References
+    ----------
+    .. [1] T. S. Jaakkola, D. Haussler, "Probabilistic kernel regression models", AISTATS 1999,
+       https://proceedings.mlr.press/r2/jaakkola99a.html.
+    .. [2] T. Joachims, "Estimating the generalization performance of an SVM efficiently", ICML 2000,
+       https://www.cs.cornell.edu/people/tj/publications/joachims_00a.pdf.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> risk = cut.kernels.KernelRisk(X, y, cut.losses.Hinge(), cut.kernels.Linear())
+    >>> result = cut.Problem(risk, risk.squared_norm(0.1)).solve(tol=1e-9)
+    >>> cut.kernels.xi_alpha(result).tolist()
+    [False, True, True, False]
+    """
+    risk, form, _ = form_of(result.certificate.problem, "xi_alpha")
+    if form.curved or form.tube or risk.loss.variable != "margin":
+        raise InvalidInputError(f"xi_alpha is about the loss Hinge(), got {risk.loss!r}.")
+    gram, a = risk.gram, result.x[: risk.gram.n]
+    if risk.intercept:
+        parts = (gram.rows(np.arange(gram.n)[start : start + _CHUNK]) for start in range(0, gram.n, _CHUNK))
+        least = min(float(part.min()) for part in parts)
+        radius = np.full(gram.n, 2.0 * (float(gram.diagonal().max()) - least))
+        if not _inside(form, a).any():
+            return np.ones(gram.n, bool)
+    else:
+        radius = gram.diagonal()
+    xi = risk.loss.value(risk.image(result.x), risk.y)
+    return radius * np.abs(a) + xi >= 1.0
+
+
+def _inside(form: DualForm, a: Array) -> Array:
+    """Tell which coefficients are neither at a bound nor at a kink."""
+    least = _ROUNDING * np.abs(a).max(initial=0.0)
+    return (a > form.lower + least) & (a < form.upper - least) & ((np.abs(a) > least) | (form.tube == 0.0))
