@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from uuid import uuid4
 
 import numpy as np
 from distributed import Client, LocalCluster
@@ -25,6 +26,9 @@ from cutplane.distributed.question import FAN
 PASSES, QUESTIONS = 2, 6
 """An iteration of OCAS: predictions and a subgradient, and what a search along a line asks besides."""
 
+
+MESSAGES = 10
+"""Hops that a question to two workers takes in the model."""
 
 LINKS = {"1 Gbit/s": 1.25e8, "10 Gbit/s": 1.25e9, "100 Gbit/s": 1.25e10}
 
@@ -44,7 +48,7 @@ class Machines:
 def question(machines, workers, sent, returned, entries, rng):
     """Return when the client has the answer: bytes sent and returned, entries passed over by all workers."""
     inner = max(1, -(-(workers - 1) // FAN))
-    tasks = inner + workers * (machines.threads + (machines.threads > 1)) + up_tree(workers)
+    tasks = inner + workers + up_tree(workers)
     at = np.empty(workers)
     at[0] = machines.latency + machines.task * tasks + machines.latency + sent / machines.throughput
     for k in range(1, workers):
@@ -108,14 +112,19 @@ def measure(n, stored):
     risk.slopes(z)
     entry = best(lambda: risk.slopes(risk.image(w)), 5) / (2.0 * m * stored)
 
-    def answers(workers, threads):
-        with cluster(workers, threads) as client:
-            small = distribute(client, [partial(rows, k, 4, 8, 4) for k in range(workers * threads)])
-            return best(partial(asked, small), 40)
+    with cluster(2, 1) as client:
+        small = distribute(client, [partial(rows, k, 4, 8, 4) for k in range(2)])
+        few = best(partial(asked, small), 40)
+        task = (best(partial(many_tasks, client, 300), 10) - best(partial(many_tasks, client, 0), 10)) / 300
+    return Machines(max(0.0, few - 4.0 * task) / MESSAGES, np.inf, task, entry)
 
-    few, many = answers(1, 1), answers(1, 16)
-    task = (many - few) / 16.0
-    return Machines((few - 2.0 * task) / 5.0, np.inf, task, entry)
+
+def many_tasks(client, count):
+    """Wait for the sum of tasks without work."""
+    token = uuid4().hex
+    graph = {(f"one-{token}", k): (int, k) for k in range(count)}
+    graph[f"sum-{token}"] = (len, [*graph])
+    return client.get(graph, f"sum-{token}")
 
 
 @contextmanager

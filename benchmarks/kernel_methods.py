@@ -24,11 +24,7 @@ distances once, and each afresh.
 
 The files are read from $CUTPLANE_DATA/uci (default ../shared/data/uci); missing ones are left out.
 
-<<<<<<< HEAD
-Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy]
-=======
-Run: python benchmarks/kernel_methods.py [--path] [--newton] [--greedy] [--nu] [--widths]
->>>>>>> b1
+Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy] [--nu] [--widths]
 [--repeats 3]
 """
 

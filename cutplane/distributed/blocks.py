@@ -32,7 +32,8 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
         worker that holds the block, or is to compute it; for blocks without rows it is not.
     *data : dask.array.Array, or Dask dataframe or series
         At least one. Arrays that have several blocks of columns are rechunked, and arrays of known lengths
-        are rechunked as the first of them. Nothing is computed yet.
+        are rechunked as the first of them. Of several dataframes those after the first must be series.
+        Nothing is computed yet.
 
     Returns
     -------
@@ -66,6 +67,8 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     for each in data:
         if not dask.is_dask_collection(each) or not hasattr(each, "to_delayed"):
             raise InvalidInputError(f"data must be Dask arrays or dataframes, got {type(each).__name__}.")
+    if len(data) > 1 and not any(hasattr(each, "chunks") for each in data):
+        return _of_frames(make, *data)
     rows = next((each.chunks[0] for each in data if _known(each)), None)
     columns = [_parts(each, rows) for each in data]
     if not columns or len({len(column) for column in columns}) > 1:
@@ -80,6 +83,21 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
         Block(made(*parts), [future for part in parts for future in _held(part, futures)])
         for parts in zip(*columns, strict=True)
     ]
+
+
+def _of_frames(make: Callable[..., Any], first: Any, *series: Any) -> list[Block]:
+    """Return the partitions of one frame of all columns: files are read alike for all of them."""
+    if any(each.ndim != 1 for each in series):
+        raise InvalidInputError("After the first dataframe all data must be series, one column each.")
+    names = [f"cutplane_{k}" for k in range(len(series) + 1)]
+    whole = first.to_frame(name=names[0]) if first.ndim == 1 else first
+    whole = whole.assign(**dict(zip(names[1:], series, strict=True)))
+    return blocks(partial(_apart, make, names, first.ndim == 1), whole)
+
+
+def _apart(make: Callable[..., Any], names: Sequence[str], single: bool, part: Any) -> Any:
+    first = part[names[0]] if single else part.drop(columns=names[1:])
+    return make(first, *[part[name] for name in names[1:]])
 
 
 def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:

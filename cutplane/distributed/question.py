@@ -42,7 +42,7 @@ class Placed:
 
 
 class Question:
-    """One graph of tasks: the shares of each thread answer, each worker adds up, then a tree over workers.
+    """One graph of tasks: the shares on each worker answer, and a tree over the workers adds up.
 
     The request goes down a tree like that, from the client to one worker, and from worker to worker. Each
     task is tied to a worker. The client holds nothing but the root, so that it is sent one answer; of other
@@ -72,9 +72,7 @@ class Question:
             if k == 0 or FAN * k + 1 < len(bundles):  # others fetch it from here
                 ask = add("ask", home, hand_over, ask, bundle)
                 asks.append(ask)
-            count = min(threads[home], len(shares[home]))
-            own = [add("serve", home, serve, ask, bundle, i, count) for i in range(count)]
-            answers.append((home, ask, own[0] if count == 1 else add("total", home, total, ask, own)))
+            answers.append((home, ask, add("serve", home, serve, ask, bundle, threads[home])))
         while len(answers) > 1:
             parts = [answers[i : i + FAN] for i in range(0, len(answers), FAN)]
             firsts = [(home, ask) for (home, ask, _), *_ in parts]

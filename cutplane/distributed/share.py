@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -243,10 +244,18 @@ def hand_over(request: Request, _bundle: Bundle) -> Request:
     return request
 
 
-def serve(request: Request, bundle: Bundle, thread: int, threads: int) -> Answer:
-    """Answer a request on behalf of the shares of one thread."""
+def serve(request: Request, bundle: Bundle, threads: int) -> Answer:
+    """Answer a request on behalf of the shares on a worker, on its threads, in one task."""
+    groups = [bundle.shares[i::threads] for i in range(min(threads, len(bundle.shares)))]
+    if len(groups) == 1:
+        return _serve(request, groups[0])
+    with ThreadPoolExecutor(len(groups)) as pool:
+        return total(request, list(pool.map(partial(_serve, request), groups)))
+
+
+def _serve(request: Request, shares: Sequence[Share]) -> Answer:
     answers = []
-    for share in bundle.shares[thread::threads]:
+    for share in shares:
         with _Numbered(share.number):
             answers.append(share.answer(request))
     return total(request, answers)

@@ -44,7 +44,7 @@ class Examples:
                 "X is a Dask collection, but there is no Dask client; make a distributed.Client before."
             ) from error
         self.names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
-        self._data = [each.to_dask_array() if hasattr(each, "to_dask_array") else each for each in given]
+        self._data = given
         dims = [each.ndim for each in self._data]
         if dims != [2, 1, 1][: len(dims)]:
             raise InvalidInputError(
@@ -107,17 +107,24 @@ def _look_up(
 def _risk(
     encode: Encoder, loss: Any, intercept: bool, n_scores: int, X: Any, y: Array, weights: Array | None = None
 ) -> LinearRisk | MulticlassRisk:
-    target, weights = encode(y, weights)
+    X, (target, weights) = _as_arrays(X)[0], encode(*_as_arrays(y, weights))
     if is_joint(loss):
         return MulticlassRisk(X, target, loss, n_scores, weights, normalize=False, intercept=intercept)
     return LinearRisk(X, target, loss, weights, normalize=False, intercept=intercept)
 
 
 def _tally(y: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    y, weights = _as_arrays(y, weights)
     classes, labels = np.unique(y, return_inverse=True)
     return classes, np.bincount(labels, weights).astype(np.float64)
 
 
 def _moments(y: Array, weights: Array | None = None) -> Array:
+    y, weights = _as_arrays(y, weights)
     weights = np.ones(len(y)) if weights is None else weights
     return np.array([weights.sum(), weights @ y, weights @ np.square(y)])
+
+
+def _as_arrays(*parts: Any) -> list[Any]:
+    """Return blocks of dataframes as arrays, and those of arrays as they are."""
+    return [part.to_numpy() if hasattr(part, "to_numpy") else part for part in parts]
