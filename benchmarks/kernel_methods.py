@@ -24,8 +24,8 @@ distances once, and each afresh.
 
 The files are read from $CUTPLANE_DATA/uci (default ../shared/data/uci); missing ones are left out.
 
-Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy] [--nu] [--widths]
-[--repeats 3]
+Run: python benchmarks/kernel_methods.py [--path] [--svmpath] [--activeset] [--newton] [--greedy] [--nu]
+[--widths] [--repeats 3]
 """
 
 import argparse
