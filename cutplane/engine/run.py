@@ -85,8 +85,7 @@ class Run:
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
-        self.carried: Certificate | None = None
-        """Where the run was warm-started from."""
+        self.carried: Certificate | None = None  # where the run was warm-started from
         self.unconfirmed: dict[int, int] = {}
         """Rows of `carried`, by id, which this risk has not been asked for."""
         self.queries = 0
