@@ -30,7 +30,8 @@ def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
 def excesses(costs: PairCosts, labelling: Array) -> Array:
     """Return what the labelling costs above the least in the unary and in the pairs of each variable."""
     starts = costs.unary_starts[:-1]
-    total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)
+    with np.errstate(invalid="ignore"):  # of a variable without a state left, inf - inf
+        total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)
     rows, columns = labelling[costs.pairs].T
     places = costs.table_starts + rows * costs.cardinalities[costs.pairs[:, 1]] + columns
     beyond = costs.tables[places]
