@@ -86,8 +86,9 @@ class _FeatureSystem:
         if risk.intercept:
             H[n, :n] = H[:n, n]
             H[n, n] += weights.sum()
+        trace = np.trace(H)  # as large as any entry
         self._factor, failed = dpotrf(H, lower=1, overwrite_a=1)
-        if failed:
+        if failed or not np.isfinite(trace):
             raise linalg.LinAlgError("the matrix is not positive definite")
 
     def step(self, gradient: Array) -> Array:

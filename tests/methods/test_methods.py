@@ -96,10 +96,10 @@ def test_cuts_outlive_regularizer_and_set():
 def test_the_path_equals_cold_solves():
     problem, _ = formulation("hinge, L2")
     lams = np.logspace(0, -4, 9)
-    path = problem.path(lams, tol=1e-6)
-    cold = [cut.Problem(problem.risk, cut.L2(lam)).solve(tol=1e-6) for lam in lams]
+    path = problem.path(lams, method=cut.BMRM(), tol=1e-6)
+    cold = [cut.Problem(problem.risk, cut.L2(lam)).solve(cut.BMRM(), tol=1e-6) for lam in lams]
     assert path.objectives == pytest.approx([result.objective for result in cold], rel=2e-6)
-    assert path.oracle_calls <= sum(result.oracle_calls for result in cold)
+    assert path.oracle_calls <= 0.8 * sum(result.oracle_calls for result in cold)
     assert all(result.status is Status.OPTIMAL for result in path)
     assert path.coefficients.shape == (9, problem.dim)
 

@@ -119,7 +119,9 @@ def test_a_method_of_ones_own_and_one_that_is_no_method():
 def test_options_reach_the_solve_and_unknown_ones_are_refused():
     problem, _ = formulation("hinge, L2")
     assert compare(problem, tol=0.5, max_iter=2).rows[0].iterations <= 2
-    assert compare(problem, stop=cut.stopping.OracleCalls(4), tol=0.0).rows[0].status == "MAX_ITER"
+    assert (
+        compare(problem, [cut.BMRM()], stop=cut.stopping.OracleCalls(4), tol=0.0).rows[0].status == "MAX_ITER"
+    )
     assert compare(problem, time_limit=0.0, tol=0.0).rows[0].status == "TIME_LIMIT"
     with pytest.raises(TypeError, match="tolerance"):
         compare(problem, tolerance=1e-3)

@@ -130,7 +130,7 @@ def test_result_shows_status_bounds_and_reason(solved):
 
 
 def test_an_unfinished_result_says_what_to_do():
-    result = formulation("hinge, L2")[0].solve(max_iter=1)
+    result = formulation("hinge, L2")[0].solve(cut.BMRM(), max_iter=1)
     assert result.status.remedy in repr(result)
     assert result.status.remedy in html_of(result)
 
