@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +94,7 @@ class Descent:
             share = _INNER if moved else 0.1 * share
         self._steps += 1
         position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
-        self._add_cut(run, factor, r, None if gap <= goal else g)
+        self._add_cut(run, factor, r)
         if gap <= goal and not run.closed:
             self._aim *= 0.1
         stuck = share < _LEAST or self._aim < _LEAST
@@ -169,10 +168,9 @@ class Descent:
     def _columns(self, which: Array) -> Columns:
         return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
-    def _add_cut(self, run: Run, factor: float, r: Array, g: Array | None) -> None:
-        """Add the cut of the multipliers; without g, with the rounding of its slopes that `verify` finds."""
+    def _add_cut(self, run: Run, factor: float, r: Array) -> None:
+        """Add the cut of the multipliers, with slopes computed anew: their rounding is that of `verify`."""
         risk, u = self.risk, factor * self.examples.unweighted(r)
         present = risk.weights > 0.0
-        offset = -float(risk.weights[present] @ risk.loss.conjugate(u[present], risk.y[present]))
-        if math.isfinite(offset):
-            run.add_dual_cut(u, None if g is None else ((factor * g)[np.newaxis], np.array([offset])))
+        if np.isfinite(risk.loss.conjugate(u[present], risk.y[present])).all():
+            run.add_dual_cut(u)
