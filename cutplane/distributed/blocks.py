@@ -63,7 +63,9 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     """
     dask = require_extra("dask", "distributed")
     if not callable(make):
-        raise InvalidInputError(f"make must be a function of blocks that returns a risk, got {make!r}.")
+        raise InvalidInputError(
+            f"make must be a function of blocks that returns a risk, got {type(make).__name__}."
+        )
     for each in data:
         if not dask.is_dask_collection(each) or not hasattr(each, "to_delayed"):
             raise InvalidInputError(f"data must be Dask arrays or dataframes, got {type(each).__name__}.")

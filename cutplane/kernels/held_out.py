@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -11,6 +11,10 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.decomposition import form_of
 from cutplane.kernels.dual_form import DualForm
 from cutplane.pieces.validation import Array
+from cutplane.result import Result
+
+if TYPE_CHECKING:
+    from cutplane.kernels.risk import KernelRisk
 
 _SHIFT = 1e-12
 _ROUNDING = 1e-9
@@ -47,6 +51,8 @@ def leave_one_out(result: Any) -> Array:
     ------
     MissingCapabilityError
         If the problem has another form.
+    InvalidInputError
+        If it is no result.
 
     References
     ----------
@@ -64,7 +70,7 @@ def leave_one_out(result: Any) -> Array:
     >>> cut.kernels.leave_one_out(result).round(4).tolist()           # lines through the other three
     [0.0, 1.0, 2.0, 3.0]
     """
-    risk, form, _ = form_of(result.certificate.problem, "leave_one_out")
+    risk, form = _machine_of(result, "leave_one_out")
     a = result.x[: risk.gram.n]
     free, least = _inside(form, a), _ROUNDING * np.abs(a).max(initial=0.0)
     F, bound = np.flatnonzero(free), np.flatnonzero(~free & (np.abs(a) > least))
@@ -113,7 +119,7 @@ def xi_alpha(result: Any) -> Array:
     Raises
     ------
     InvalidInputError
-        If the loss is another one.
+        If the loss is another one, or it is no result.
 
     References
     ----------
@@ -131,7 +137,7 @@ def xi_alpha(result: Any) -> Array:
     >>> cut.kernels.xi_alpha(result).tolist()
     [False, True, True, False]
     """
-    risk, form, _ = form_of(result.certificate.problem, "xi_alpha")
+    risk, form = _machine_of(result, "xi_alpha")
     if form.curved or form.tube or risk.loss.variable != "margin":
         raise InvalidInputError(f"xi_alpha is about the loss Hinge(), got {risk.loss!r}.")
     gram, a = risk.gram, result.x[: risk.gram.n]
@@ -145,6 +151,15 @@ def xi_alpha(result: Any) -> Array:
         radius = gram.diagonal()
     xi = risk.loss.value(risk.image(result.x), risk.y)
     return radius * np.abs(a) + xi >= 1.0
+
+
+def _machine_of(result: Any, name: str) -> tuple[KernelRisk, DualForm]:
+    """Return the kernel machine that a result is of, or raise."""
+    if not isinstance(result, Result) or result.certificate.problem is None:
+        raise InvalidInputError(
+            f"{name} needs the Result of a solve; got {type(result).__name__}. Load a file with its problem."
+        )
+    return form_of(result.certificate.problem, name)[:2]
 
 
 def _inside(form: DualForm, a: Array) -> Array:

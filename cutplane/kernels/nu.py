@@ -128,6 +128,8 @@ class NuRisk(ImagedRisk):
         if self.task == "classification":
             shares = [np.where(y == sign, weights, 0.0) for sign in (1.0, -1.0)]
         least = min(float(share.sum()) for share in shares)
+        if least == 0.0:
+            raise InvalidInputError('y has one class only; give both, or use the task "novelty".')
         if self.total(nu) > least * (1.0 + _ROUNDING):
             raise InvalidInputError(
                 f"nu = {nu:g} is infeasible: the smaller class has the share {least:g} of the weights, so nu "

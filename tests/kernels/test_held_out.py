@@ -84,3 +84,5 @@ def test_degenerate_and_refused():
     logistic = KernelRisk(A, y, losses.Logistic(), Gaussian(1.0))
     with pytest.raises(MissingCapabilityError, match="leave_one_out"):
         leave_one_out(cut.Problem(logistic, logistic.squared_norm(0.1)).solve())
+    with pytest.raises(cut.InvalidInputError, match="leave_one_out needs the Result of a solve; got int"):
+        leave_one_out(3)

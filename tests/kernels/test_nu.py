@@ -118,6 +118,8 @@ def test_what_is_wrong_is_named():
     share = 2.0 * min((LABELS > 0).mean(), (LABELS < 0).mean())
     with pytest.raises(InvalidInputError, match=f"nu = 0.99 is infeasible.*at most {share:g}"):
         risk_of("classification", 0.99)
+    with pytest.raises(InvalidInputError, match="y has one class only"):
+        NuRisk(np.eye(3), np.ones(3), 0.3, Gaussian(1.0))
     for nu in (0.0, 1.5, np.nan):
         with pytest.raises(InvalidInputError, match="nu"):
             risk_of("regression", nu)
