@@ -72,6 +72,11 @@ class Declaration:
         """The regularizer, or `NoRegularizer` if its weight is zero."""
         return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
 
+    @cached_property
+    def suitable(self) -> dict[Any, bool]:
+        """Whether it has what a method needs, for the methods that have been asked."""
+        return {}
+
     def has_set_of(self, other: Declaration) -> bool:
         """Tell whether another problem has the same set, and a risk with the same domain."""
         same = len(self.separators) == len(other.separators)

@@ -107,6 +107,7 @@ class Driver(Generic[Answer]):
         self.stopping = stopping
         self.stop: Stop | None = None
         self._records: list[Record] = []
+        self._standing: Standing | None = None  # at the end of the last iteration
         self._began, self._compiled = clock(), compiled_seconds()
 
     def __iter__(self) -> Iterator[State]:
@@ -144,7 +145,7 @@ class Driver(Generic[Answer]):
         return self.result()
 
     def _step(self) -> State:
-        before, began = self.process.standing, clock()
+        before, began = self._standing or self.process.standing, clock()
         limit = limited_to(self._left) if self._records else nullcontext()
         with limit:
             turn = self._guarded(self.process.step) or Turn("stop")
@@ -198,7 +199,7 @@ class Driver(Generic[Answer]):
         return replace(state, record=self._records[-1])
 
     def _record(self, kind: str, before: Standing, seconds: float) -> State:
-        now = self.process.standing
+        now = self._standing = self.process.standing
         oracle = now.oracle_seconds - before.oracle_seconds
         master = now.master_seconds - before.master_seconds
         record = Record(

@@ -253,8 +253,8 @@ class Run:
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
-        cancelled = self.hidden + self.evaluator.cancelled(point)
-        cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
+        if np.ndim(cancelled := self.hidden + self.evaluator.cancelled(point)):
+            cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
 

@@ -27,8 +27,11 @@ MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDesce
 
 _NEAR, _FAR = 0.1, 0.3
 """Where OCAS cuts: as published, and with more features than examples, where its models are poor for long."""
-_TURN = 10
-"""Iterations of cuts before their rate is known: the gap of a bundle falls in steps."""
+_TURN, _MEMORY = 10, 0.5
+"""Iterations of cuts before their rate is measured, and what is kept of it: their gap falls in steps."""
+_LOOK = 0.25
+"""The first iteration is one of cuts where it costs less than this part of what the best move should take:
+with a strong regularizer a cut or two close the gap."""
 _USUAL_FALL, _USUAL_CUTS, _USUAL_IF_WIDE = math.log(1e3), 30, 300
 """Iterations of cuts for a gap of 1e-3, before the first turn; with more features than examples."""
 
@@ -160,6 +163,7 @@ class _Track:
     rate: float
     turn: int
     memory: float = 0.0
+    measured: bool = False
     state: Any = None
     began: tuple[float, float] = field(default=(0.0, math.inf))
 
@@ -172,7 +176,7 @@ class Schedule:
         self._openings = [move for move in moves if not _has_turns(move) and suits(move, run.problem)]
         self._moves: tuple[Any, ...] = tuple(move for move in moves if _has_turns(move))
         self._tracks: list[_Track] = []
-        self._cuts = _Track(cuts, math.inf, _TURN)
+        self._cuts = _Track(cuts, math.inf, _TURN, _MEMORY)
         self._current: _Track | None = None
         self._left = 0
 
@@ -249,20 +253,33 @@ class Schedule:
             self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
         elif predictor_of(problem) is not None and self._tracks:
             self._cuts.rate = 0.0
-        return self._begin(run, self._cuts, _TURN) if self._cuts.rate == math.inf else self._next(run)
+        if self._cuts.rate == math.inf:
+            return self._begin(run, self._cuts, _TURN)
+        best = min((self._to_go(run, track) for track in self._tracks), default=0.0)
+        looks = size is not None and (self._probing or cost_of_cut(size, run.n_cuts) < _LOOK * best)
+        return self._begin(run, self._cuts, 1) if looks else self._next(run)
 
     def _next(self, run: Run) -> _Track:
         track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
         return self._begin(run, track, track.turn)
 
     def _measure(self, run: Run, track: _Track) -> None:
-        """Take the rate of the turn, unless there was no gap before."""
+        """Take the rate of the turn, unless there was no gap before.
+
+        What is slower than usual shows that the problem is harder than usual, for all that had no turn yet.
+        """
         if track is self._cuts and self._probing:
             return
         cost, before = track.began
         fall = _fall(before, track.state.gap(run))
         if fall < math.inf and track.state.cost > cost:
-            track.rate = max(fall / (track.state.cost - cost), track.memory * track.rate)
+            usual, first, track.measured = track.rate, not track.measured, True
+            track.rate = fall / (track.state.cost - cost)
+            if 0.0 < usual < math.inf:
+                track.rate = max(track.rate, track.memory * usual)
+                for other in (self._cuts, *self._tracks):
+                    if first and not other.measured:
+                        other.rate *= min(1.0, track.rate / usual)
 
     def _to_go(self, run: Run, track: _Track) -> float:
         """Return what it is expected to cost until the gap is closed by one of the moves."""

@@ -24,7 +24,18 @@ def is_certifiable(problem: Declaration) -> bool:
 
 
 def suits(method: Method, problem: Declaration) -> bool:
-    """Tell whether the problem has the capabilities that a method needs."""
+    """Tell whether the problem has the capabilities that a method needs; each method is asked once."""
+    answers = problem.suitable
+    try:
+        return answers[method]
+    except KeyError:
+        answers[method] = suitable = _passes(method, problem)
+        return suitable
+    except TypeError:  # a method that has no hash
+        return _passes(method, problem)
+
+
+def _passes(method: Method, problem: Declaration) -> bool:
     try:
         method.check(problem)
     except MissingCapabilityError:
