@@ -373,8 +373,8 @@ def _drift(start: Point, end: Point, t: float, x: Array) -> float:
 
 def _as_own_floats(value: Any) -> Array | None:
     """Return a copy, since an oracle may use its array again; None if it does not hold real numbers."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64:
-        return value.copy()
+    if isinstance(value, np.ndarray | float) and (isinstance(value, float) or value.dtype == np.float64):
+        return np.array(value)
     try:
         return None if np.iscomplexobj(value) else np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -28,12 +28,17 @@ def compare(run: Run, check: Callable[[float], None], *points: Point) -> None:
     on it is charged to every cut.
     """
     try:
-        check(run.terms(*points))
+        check(0.0)
+        return
+    except Contradiction:
+        noise = run.terms(*points)
+    try:
+        check(noise)
     except Contradiction as error:
         if not run.problem.risk.black_box or error.origin is None:
             raise
         jump = _jump(run, error.origin, error.x)
-        hidden, terms = jump / EPS, run.terms(*points) - run.hidden
+        hidden, terms = jump / EPS, noise - run.hidden
         if not hidden > run.hidden or jump > _SHARE * terms > 0.0:
             raise
         check(terms + hidden)

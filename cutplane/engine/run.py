@@ -86,8 +86,7 @@ class Run:
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
         self.carried: Certificate | None = None  # where the run was warm-started from
-        self.unconfirmed: dict[int, int] = {}
-        """Rows of `carried`, by id, which this risk has not been asked for."""
+        self.unconfirmed: dict[int, int] = {}  # rows of `carried`, by id, that this risk was not asked for
         self.queries = 0
         self.moved = False
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
@@ -343,12 +342,13 @@ class Run:
     def terms(self, *points: Point) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
 
-        Of constants, as large as what the slopes are worth over the set and the way so far, last bits count.
+        Of constants as large as slopes are worth over the set and the way so far, last bits count.
         """
         reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
-        cancelled = sum(float(np.max(self.evaluator.cancelled(point))) for point in points)
-        steep = self.bundle.steepest * (reach + sum(point.extent for point in points))
-        return self.size + self.hidden + cancelled + steep
+        total, steepest = self.size + self.hidden, self.bundle.steepest
+        for point in points:
+            total += float(np.max(self.evaluator.cancelled(point))) + steepest * point.extent
+        return total + steepest * reach
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""

@@ -167,6 +167,9 @@ class _Track:
     state: Any = None
     began: tuple[float, float] = field(default=(0.0, math.inf))
 
+    def __post_init__(self) -> None:
+        self.usual = self.rate
+
 
 class Schedule:
     """Chooses what the next iteration does, by the cost and the gap of the last ones."""
@@ -250,7 +253,7 @@ class Schedule:
         self._cuts.state = _Cuts(self._cuts.method, run, size)
         if size is not None:
             usual = _USUAL_CUTS if size[0] >= size[1] else _USUAL_IF_WIDE
-            self._cuts.rate = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
+            self._cuts.rate = self._cuts.usual = _USUAL_FALL / (usual * cost_of_cut(size, run.n_cuts))
         elif predictor_of(problem) is not None and self._tracks:
             self._cuts.rate = 0.0
         if self._cuts.rate == math.inf:
@@ -273,13 +276,13 @@ class Schedule:
         cost, before = track.began
         fall = _fall(before, track.state.gap(run))
         if fall < math.inf and track.state.cost > cost:
-            usual, first, track.measured = track.rate, not track.measured, True
-            track.rate = fall / (track.state.cost - cost)
-            if 0.0 < usual < math.inf:
-                track.rate = max(track.rate, track.memory * usual)
+            known = track.memory * track.rate if track.rate < math.inf else 0.0
+            track.rate = max(fall / (track.state.cost - cost), known)
+            track.measured = True
+            if 0.0 < track.usual < math.inf:
                 for other in (self._cuts, *self._tracks):
-                    if first and not other.measured:
-                        other.rate *= min(1.0, track.rate / usual)
+                    if not other.measured:
+                        other.rate = other.usual * min(1.0, track.rate / track.usual)
 
     def _to_go(self, run: Run, track: _Track) -> float:
         """Return what it is expected to cost until the gap is closed by one of the moves."""
