@@ -122,7 +122,7 @@ class DualFunction:
         upper: float,
         set_multipliers: Array | None = None,
         reach: float = 0.0,
-        steepest: float = math.inf,
+        sizes: Array | None = None,
         noise: Array | None = None,
     ) -> DualValue:
         """Evaluate L.
@@ -140,8 +140,8 @@ class DualFunction:
         reach : float, default 0.0
             How far from zero the free coordinates of a solution may be. A residual slope there, of the size
             of the last bits of the slopes in use, is charged over this distance.
-        steepest : float, default inf
-            At least the largest entry of the slopes, if that is known.
+        sizes : ndarray of shape (K,), optional
+            The largest entry of each row of the slopes, if they are known.
         noise : ndarray of shape (K,), optional
             What rounding may have added to each offset.
         """
@@ -155,7 +155,7 @@ class DualFunction:
         if free.size:
             balanced = balance(weights, slopes, blocks, free)
         weights = balanced.weights
-        v = _combine(weights, slopes)
+        v = combine(weights, slopes)
         if balanced.distance is not None:
             v[free] = 0.0
         constant = float(weights @ offsets)
@@ -167,11 +167,16 @@ class DualFunction:
             error += float(weights @ noise)
         if math.isfinite(value):
             x = np.full(v.size, reach / REACH) if minimum.x is None else minimum.x
-            allowed = ROUNDING * abs(value) - error
-            error += _error_of_slopes(balanced, slopes, offsets, x, steepest, allowed)
+            error += _error_of_slopes(balanced, slopes, offsets, x, sizes)
         if error > ROUNDING * abs(value):
             value -= error
         return DualValue(value, weights, magnitude, minimum.x, error)
+
+    def is_finite(self, v: Array, upper: float, reach: float) -> bool | None:
+        """Tell whether an aggregate slope leaves a finite bound; None if that depends on its rows."""
+        if self.free.size or self._open is not None:
+            return None
+        return self._minimum(v, upper - self._infimum, None, reach / REACH).value > -math.inf
 
     def _minimum(self, v: Array, budget: float, set_multipliers: Array | None, extent: float) -> Minimum:
         problem = self.problem
@@ -204,7 +209,7 @@ class DualFunction:
         return self._inner(v, budget, extent)
 
 
-def _combine(weights: Array, slopes: Any) -> Array:
+def combine(weights: Array, slopes: Any) -> Array:
     """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
     support = np.flatnonzero(weights)
     if 3 * support.size < weights.size:
@@ -212,18 +217,12 @@ def _combine(weights: Array, slopes: Any) -> Array:
     return weights @ slopes
 
 
-def _error_of_slopes(
-    balanced: Balanced, slopes: Any, offsets: Array, x: Array, steepest: float, allowed: float
-) -> float:
-    """Return what the last bits of the aggregate slope, and of multipliers that balance, are worth at x.
-
-    Where that is certain to be below what is allowed, the first is not computed.
-    """
+def _error_of_slopes(balanced: Balanced, slopes: Any, offsets: Array, x: Array, sizes: Array | None) -> float:
+    """Return what the last bits of the aggregate slope, and of multipliers that balance, are worth at x."""
     weights, distance, _ = balanced
-    reach, error = EPS * float(np.abs(x).sum()), 0.0
-    if reach * steepest > allowed:
-        support = np.flatnonzero(weights)
-        error = reach * float(weights[support] @ row_sizes(slopes[support]))
+    support = np.flatnonzero(weights)
+    used = row_sizes(slopes[support]) if sizes is None else sizes[support]
+    error = EPS * float(np.abs(x).sum()) * float(weights[support] @ used)
     if distance is not None and distance.sum() > CANCELLED:
         rows = np.flatnonzero(distance)
         error += float(distance[rows] @ (np.abs(offsets[rows]) + abs(slopes[rows]) @ np.abs(x)))
@@ -286,7 +285,7 @@ def _nearly_flat(weights: Array, slopes: Any, below: Array, above: Array) -> Arr
     They are those that fall towards an open side, and with them all that are almost 0, unless one falls by
     more than a solver leaves: then there is no finite bound.
     """
-    v = _combine(weights, slopes)
+    v = combine(weights, slopes)
     falls = ((v > 0.0) & below) | ((v < 0.0) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)

@@ -29,7 +29,7 @@ class Retired(NamedTuple):
     noise: float
 
 
-_COLUMNS = "_offsets", "_noise", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
+_COLUMNS = "_offsets", "_sizes", "_noise", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 _SAME = 1e-14
@@ -61,6 +61,7 @@ class Bundle:
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
         self._offsets = np.empty(16)
+        self._sizes = np.empty(16)
         self._noise = np.empty(16)
         self._blocks = np.empty(16, dtype=np.int64)
         self._ids = np.empty(16, dtype=np.int64)
@@ -92,6 +93,11 @@ class Bundle:
     def offsets(self) -> Array:
         """Shape (K,)."""
         return self._offsets[: self._count]
+
+    @property
+    def sizes(self) -> Array:
+        """Shape (K,): the largest absolute entry of each slope."""
+        return self._sizes[: self._count]
 
     @property
     def highest(self) -> float:
@@ -197,7 +203,8 @@ class Bundle:
             self._grow()
         row = self._count
         self.has_half_spaces |= block == HALF_SPACE
-        self.steepest = max(self.steepest, largest_entry(slope))
+        self._sizes[row] = largest_entry(slope)
+        self.steepest = max(self.steepest, float(self._sizes[row]))
         self._slopes.append(slope)
         self._offsets[row] = offset
         self._noise[row] = 0.0 if block == HALF_SPACE or query == TRIVIAL else noise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.bound import DualFunction, DualValue
+from cutplane.engine.bound import DualFunction, DualValue, combine
 from cutplane.engine.bundle import Bundle
 from cutplane.masters.base import MasterStatus, Prox, ReducedProblem
 from cutplane.masters.select import Backend, candidates
@@ -60,7 +60,7 @@ class SafeDual:
     ) -> DualValue:
         """Return L(multipliers), or L of a nearby mixture if that is -inf."""
         rows = bundle.slopes, bundle.offsets, bundle.blocks
-        known = reach, bundle.steepest, bundle.noise
+        known = reach, bundle.sizes, bundle.noise
         exact = self.dual(*rows, multipliers, upper, set_multipliers, *known)
         if exact.value > -math.inf or not self.problem.regularizer.lam > 0.0:
             return exact
@@ -68,12 +68,16 @@ class SafeDual:
         if inside is None:
             return exact
 
+        outer, inner = (combine(weights, bundle.slopes) for weights in (exact.multipliers, inside))
+
         def mixture(share: float) -> DualValue:
             mixed = (1.0 - share) * exact.multipliers + share * inside
             return self.dual(*rows, mixed, upper, None, *known)
 
         def helps(trial: int) -> bool:
-            return mixture(_SHARES[trial]).value > -math.inf
+            share = _SHARES[trial]
+            finite = self.dual.is_finite((1.0 - share) * outer + share * inner, upper, reach)
+            return mixture(share).value > -math.inf if finite is None else finite
 
         least = self._least
         while least < len(_SHARES) and not helps(least):

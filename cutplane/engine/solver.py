@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.units import Unit
+from cutplane.engine.units import StatedRows, Unit
 from cutplane.exceptions import BackendError
 from cutplane.masters.base import (
     Level,
@@ -80,6 +80,7 @@ class ReducedSolver:
         self.idle = False
         """Whether the last iterations moved nothing: an inexact master is passed over then."""
         self._unit, self._stated = Unit(), reduced
+        self._rows = StatedRows(self._unit)
         self._refused: set[Unit] = set()
         self._first = {kind: first_candidate(reduced, kind, backend) for kind in kinds}
         self._candidates: dict[Kind, list[Candidate]] = {}
@@ -114,6 +115,7 @@ class ReducedSolver:
         if vanished or any(_names(found[kind]) != _names(self._found(kind)) for kind in self._first):
             return False
         self._unit, self._stated, self._candidates = unit, stated, found
+        self._rows = StatedRows(unit)
         self._masters.clear()
         return True
 
@@ -262,7 +264,7 @@ class ReducedSolver:
             if key not in self._masters:
                 self._masters[key] = candidate.build()
             master = self._masters[key]
-            rows = self._unit.of_rows(_readable(bundle, master))
+            rows = self._rows.of(_readable(bundle, master))
             accuracy /= self._unit.height
             solution = master.solve(rows, self._unit.of_stabilization(stabilization), accuracy)
             if isinstance(solution, MasterSolution) and isinstance(solution.status, MasterStatus):
@@ -287,7 +289,7 @@ class ReducedSolver:
         if solution.status is MasterStatus.INFEASIBLE and not candidate.exact:
             from cutplane.masters.conic.certificates import certify_infeasible
 
-            rows = self._unit.of_rows(bundle)
+            rows = self._rows.of(bundle)
             proven = certify_infeasible(rows, self._stated.simple_set, self.reduced.dim)
             return None if proven else "it calls the reduced problem infeasible, which could not be certified"
         if solution.status is MasterStatus.SOLVED:

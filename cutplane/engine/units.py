@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
+from cutplane.engine.slopes import DenseSlopes
 from cutplane.masters.base import (
     HALF_SPACE,
     Level,
@@ -17,8 +19,9 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.rows import scaled
+from cutplane.masters.rows import scaled, survivors
 from cutplane.masters.units import piece_in_unit
+from cutplane.pieces.validation import Array
 
 _LARGE, _SMALL = 1e6, 1e-3
 """Numbers, in their unit, for which it is changed. Tolerances of masters, 1e-9 of the unit, are below the
@@ -54,16 +57,6 @@ class Unit:
             reduced, regularizer=regularizer, simple_set=piece_in_unit(reduced.simple_set, self.size)
         )
 
-    def of_rows(self, rows: Rows) -> Rows:
-        """Return the rows in u and phi; half-spaces keep their slopes."""
-        if self == Unit():
-            return rows
-        half_spaces = rows.blocks == HALF_SPACE
-        slopes = scaled(rows.slopes, np.where(half_spaces, 1.0, self.size / self.height))
-        offsets = rows.offsets / np.where(half_spaces, self.size, self.height)
-        stated = SimpleNamespace(slopes=slopes, offsets=offsets, blocks=rows.blocks, ids=rows.ids)
-        return cast(Rows, stated)
-
     def of_stabilization(self, stabilization: Stabilization) -> Stabilization:
         """Return the prox term or the level in u and phi."""
         if stabilization is None or self == Unit():
@@ -84,3 +77,43 @@ class Unit:
             multipliers=np.where(rows.blocks == HALF_SPACE, rate, 1.0) * solution.multipliers,
             set_multipliers=None if own is None else own * rate,
         )
+
+
+class StatedRows:
+    """The rows of a growing bundle in a unit; half-spaces keep their slopes.
+
+    Those that it was given before are kept, since to state them all anew is a pass over the bundle.
+
+    Parameters
+    ----------
+    unit : Unit
+    """
+
+    def __init__(self, unit: Unit):
+        self.unit = unit
+        self._known = np.empty(0, dtype=np.int64)
+        self._slopes: DenseSlopes | None = None
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the rows in u and phi."""
+        if self.unit == Unit():
+            return rows
+        half_spaces = rows.blocks == HALF_SPACE
+        slopes = self._stated(rows, np.where(half_spaces, 1.0, self.unit.size / self.unit.height))
+        offsets = rows.offsets / np.where(half_spaces, self.unit.size, self.unit.height)
+        return cast(Rows, SimpleNamespace(slopes=slopes, offsets=offsets, blocks=rows.blocks, ids=rows.ids))
+
+    def _stated(self, rows: Rows, factors: Array) -> Any:
+        if sparse.issparse(rows.slopes):
+            return scaled(rows.slopes, factors)
+        if (factors == 1.0).all():
+            return rows.slopes
+        kept = survivors(self._known, rows.ids)
+        if self._slopes is None:
+            self._slopes = DenseSlopes(rows.slopes.shape[1])
+        elif not kept.all():
+            self._slopes.keep(kept)
+        for row in range(int(kept.sum()), rows.ids.size):
+            self._slopes.append(rows.slopes[row] * factors[row])
+        self._known = rows.ids.copy()
+        return self._slopes.matrix

@@ -225,6 +225,9 @@ class Recorded:
         self.calls.append(others)
         return DualValue(0.0 if multipliers[1] > 0.5 else -INF, multipliers, 1.0)
 
+    def is_finite(self, v, upper, reach):
+        return None
+
 
 @pytest.mark.parametrize("given, set_multipliers, reach", [({}, None, 0.0), ({"reach": 7.0}, None, 7.0)])
 def test_what_is_known_of_the_rows_reaches_the_dual_function(given, set_multipliers, reach):
@@ -232,8 +235,9 @@ def test_what_is_known_of_the_rows_reaches_the_dual_function(given, set_multipli
     dual.dual = Recorded()
     dual.evaluate(bundle, np.array([0.5, 0.5]), 11.0, **given)
     assert len(dual.dual.calls) == 3
-    for upper, sides, *known, noise in dual.dual.calls:
-        assert (upper, sides, known) == (11.0, set_multipliers, [reach, 3.0])
+    for upper, sides, *known, sizes, noise in dual.dual.calls:
+        assert (upper, sides, known) == (11.0, set_multipliers, [reach])
+        assert sizes.tolist() == [3.0, 1.0]
         assert noise.tolist() == bundle.noise.tolist()
 
 

@@ -10,7 +10,7 @@ from set_cases import SETS
 
 import cutplane as cut
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.units import Unit
+from cutplane.engine.units import StatedRows, Unit
 from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
@@ -104,13 +104,39 @@ def test_the_forms_of_a_users_piece_are_scaled(unit):
 def test_rows_in_a_unit(unit, height, matrix):
     rows = Rows()
     rows.slopes = matrix(Rows.slopes)
-    stated = Unit(unit, height).of_rows(rows)
+    stated = StatedRows(Unit(unit, height)).of(rows)
     x = np.array([0.3, -0.7])
     heights, wanted = stated.slopes @ (x / unit) + stated.offsets, Rows.slopes @ x + Rows.offsets
     wanted[:2] /= height
     wanted[2] /= unit
     assert heights == pytest.approx(wanted, rel=1e-12)
-    assert Unit().of_rows(rows) is rows
+    assert StatedRows(Unit()).of(rows) is rows
+
+
+class Some:
+    """The rows with these numbers."""
+
+    def __init__(self, *ids):
+        self.ids = np.array(ids, dtype=np.int64)
+        self.slopes, self.offsets, self.blocks = (
+            part[self.ids] for part in (Rows.slopes, Rows.offsets, Rows.blocks)
+        )
+
+
+def test_rows_that_come_and_go_are_stated_once():
+    unit = Unit(2.0**-10, 2.0)
+    stated = StatedRows(unit)
+    for ids in [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 2), (2,), ()]:
+        known, rows = stated.of(Some(*ids)), Some(*ids)
+        anew = StatedRows(unit).of(rows)
+        assert np.array_equal(known.slopes, anew.slopes) and np.array_equal(known.offsets, anew.offsets)
+        assert np.array_equal(known.ids, rows.ids) and np.array_equal(known.blocks, rows.blocks)
+
+
+def test_slopes_are_not_copied_where_their_unit_stays_one():
+    assert StatedRows(Unit(4.0, 4.0)).of(Some(0, 1)).slopes.tolist() == Rows.slopes[:2].tolist()
+    rows = Some(0, 1)
+    assert StatedRows(Unit(4.0, 4.0)).of(rows).slopes is rows.slopes
 
 
 @pytest.mark.parametrize("height", [2.0**-9, 1.0, 2.0**11])
@@ -130,7 +156,7 @@ def test_an_answer_in_a_unit(unit, height, master, regularizer, stabilization):
     wanted = master(reduced).solve(rows, stabilization)
     there = Unit(unit, height)
     solution = master(there.of_problem(reduced)).solve(
-        there.of_rows(rows), there.of_stabilization(stabilization)
+        StatedRows(there).of(rows), there.of_stabilization(stabilization)
     )
     found = there.back(solution, rows)
     assert found.x == pytest.approx(wanted.x, rel=1e-9, abs=1e-12)
