@@ -34,7 +34,7 @@ def problem(case, rows, dim):
 
     steepest = float(np.abs(A.T @ np.sign(b)).max()) / rows
     added = {
-        "box": (None, cut.Box(-1e-3, 1e-3)),
+        "box": (None, cut.Box(-2e-4, 2e-4)),
         "simplex": (None, cut.Simplex()),
         "l1": (cut.L1(0.1 * steepest), None),
         "l2": (cut.L2(1.0), None),

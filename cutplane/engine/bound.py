@@ -45,6 +45,8 @@ class DualValue(NamedTuple):
     """Where the inner minimum is attained; None if it is not."""
     error: float = 0.0
     """What rounding may have added to the sum."""
+    slope: Array | None = None
+    """The aggregate slope."""
 
 
 class DualFunction:
@@ -170,7 +172,7 @@ class DualFunction:
             error += _error_of_slopes(balanced, slopes, offsets, x, sizes)
         if error > ROUNDING * abs(value):
             value -= error
-        return DualValue(value, weights, magnitude, minimum.x, error)
+        return DualValue(value, weights, magnitude, minimum.x, error, v)
 
     def is_finite(self, v: Array, upper: float, reach: float) -> bool | None:
         """Tell whether an aggregate slope leaves a finite bound; None if that depends on its rows."""

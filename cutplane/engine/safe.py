@@ -41,6 +41,7 @@ class SafeDual:
         self.dual = DualFunction(problem)
         self._ids = np.empty(0, dtype=np.int64)
         self._weights = np.empty(0)
+        self._slope: Array | None = None  # that these give
         self._next_attempt = 0
         self._least = 0
         """Which share was the least that helped, the last time: where the next search begins."""
@@ -68,15 +69,18 @@ class SafeDual:
         if inside is None:
             return exact
 
-        outer, inner = (combine(weights, bundle.slopes) for weights in (exact.multipliers, inside))
+        if self._slope is None:
+            self._slope = combine(inside, bundle.slopes)
+        outer, inner = exact.slope, self._slope
 
         def mixture(share: float) -> DualValue:
             mixed = (1.0 - share) * exact.multipliers + share * inside
             return self.dual(*rows, mixed, upper, None, *known)
 
         def helps(trial: int) -> bool:
-            share = _SHARES[trial]
-            finite = self.dual.is_finite((1.0 - share) * outer + share * inner, upper, reach)
+            share, finite = _SHARES[trial], None
+            if outer is not None:
+                finite = self.dual.is_finite((1.0 - share) * outer + share * inner, upper, reach)
             return mixture(share).value > -math.inf if finite is None else finite
 
         least = self._least
@@ -96,6 +100,7 @@ class SafeDual:
                 return None
             self._next_attempt = len(bundle) + len(bundle) // 4
             self._ids, self._weights = self._solve_with_half_weight(bundle)
+            self._slope = None
         if not self._ids.size:
             return None
         inside = np.zeros(len(bundle))

@@ -49,6 +49,7 @@ class DualQP:
         self._n_free = 0
         self._sigma = 0.0
         self._moves = 0
+        self._last: tuple[Array, Array] | None = None  # weights of rows, and their combination
 
     @property
     def hessian(self) -> Array:
@@ -83,6 +84,7 @@ class DualQP:
         count, known = ids.shape[0], self.count
         deleted = known > 0 and (count < known or ids[known - 1] != self._ids[known - 1])
         if deleted:
+            self._last = None
             self._keep(survivors(self._ids[:known], ids))
         if deleted or count > known:
             self._extend(rows, self.count, count)
@@ -233,12 +235,20 @@ class DualQP:
         return step
 
     def aggregate(self, weights: Array, slopes: Array) -> Array:
-        """Return A'weights, for weights that vanish outside the support."""
+        """Return A'weights, for weights that vanish outside the support, to be read alone.
+
+        The last answer is kept, and is that of the same weights with zeros for new rows, too.
+        """
+        if self._last is not None:
+            known, total = self._last
+            if np.array_equal(weights[: known.size], known) and not weights[known.size :].any():
+                return total
         if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
             total = np.empty(slopes.shape[1])
             combine(slopes, weights, self._free, self._n_free, total)
         else:
             total = weights[self.support] @ slopes[self.support]
+        self._last = weights.copy(), total
         return total
 
     def in_metric(self, v: Array) -> Array:

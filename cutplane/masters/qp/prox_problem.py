@@ -266,20 +266,21 @@ class BoundedProblem(ProxProblem):
             answer = self._with_fixed(rows, target, piece, free, t, accuracy)
             if answer.x is None and answer.ray is None:
                 return answer
+            if answer.x is not None:
+                new = dual.aggregate(dual.multipliers, slopes)
+                reached = np.where(free, answer.x + middle - target, middle - scale * new)
+                x, new_piece = self._minimiser(reached, shift)
+                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(piece, new_piece)):
+                    return Answer(MasterStatus.SOLVED, x)
+                if guessed:
+                    a, v = dual.multipliers, new
+                    continue
             step = dual.multipliers - a if answer.ray is None else answer.ray
             dv = step @ slopes
             if answer.ray is not None:
                 dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
-            if answer.x is not None:
-                reached = np.where(free, answer.x + middle - target, middle - scale * (v + dv))
-                x, new_piece = self._minimiser(reached, shift)
-                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(piece, new_piece)):
-                    return Answer(MasterStatus.SOLVED, x)
-            limit = 1.0 if answer.ray is None else np.inf
-            length = 1.0
-            if not (guessed and answer.ray is None):
-                slope = float(step @ rows.offsets)
-                length = line_maximum(middle, scale, shift, v, dv, self._lower, self._upper, slope, limit)
+            slope, limit = float(step @ rows.offsets), 1.0 if answer.ray is None else np.inf
+            length = line_maximum(middle, scale, shift, v, dv, self._lower, self._upper, slope, limit)
             if length == np.inf:
                 return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
             if length == 0.0 and not guessed:
