@@ -205,9 +205,13 @@ class ExactPath:
             share = (lam - low) / (high - low) * (high / lam if known.reciprocal else 1.0)
         return (1.0 - share) * x + share * before
 
+    def bounds(self, lam: float) -> tuple[float, float]:
+        """Return a certified lower bound at a weight, and the objective of the solution there."""
+        return self._state.bounds(lam / self._end, self(lam))
+
     def gap(self, lam: float) -> float:
         """Return the relative certified gap of the solution at a weight."""
-        return self._gap(lam / self._end, self(lam))
+        return relative_gap(*self.bounds(lam))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with one row per knot (needs the extra ``tables``)."""
@@ -230,7 +234,10 @@ class ExactPath:
         )
 
     def _point(self, k: int) -> Array:
-        return self.points[[k]].toarray().ravel()
+        points: Any = self.points
+        x, stored = np.zeros(points.shape[1]), slice(*points.indptr[k : k + 2])
+        x[points.indices[stored]] = points.data[stored]
+        return x
 
     def _gap(self, weight: float, x: Array) -> float:
         return relative_gap(*self._state.bounds(weight, x))

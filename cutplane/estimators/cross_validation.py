@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.engine.gap import relative_gap
+from cutplane.engine.path import ExactPath
 from cutplane.estimators.base import CrossValidated, ascending, uninterrupted
 from cutplane.estimators.classification import AnyLossClassification
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import unit_weight
 from cutplane.estimators.linear import AnyPenalty
 from cutplane.estimators.regression import AnyLossRegression
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.linear.tracking import PathTracking
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
-from cutplane.result import Result
+from cutplane.status import Status
 
 _ALPHAS = np.logspace(0, -5, 11)[::-1]
 
@@ -77,13 +81,54 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
     def _weight(self, total: float) -> tuple[float, float]:
         return float(self.alphas_[0]), 1.0
 
-    def _follow(self, problem: Problem, alphas: Array | None = None) -> Iterator[Result]:
-        """Yield the results along the path; one weight at a time, for a whole path keeps the cuts of all."""
+    def _follow(self, problem: Problem, alphas: Array | None = None) -> Iterator[Any]:
+        """Yield the results along the path; one weight at a time, for a whole path keeps the cuts of all.
+
+        Where that costs less, the exact path is followed; it gives points with bounds, and one result.
+        """
+        lams = (self.alphas_ if alphas is None else alphas) * unit_weight(self.penalty)
+        if (exact := self._on_exact_path(problem, lams, alphas is not None)) is not None:
+            yield from exact
+            return
         result = None
-        for lam in (self.alphas_ if alphas is None else alphas) * unit_weight(self.penalty):
+        for lam in lams:
             start = {"x0": self._x0(problem)} if result is None else {"warm_start": result}
             result = uninterrupted(problem.path([lam], **start, **self._options)[0])
             yield result
+
+    def _on_exact_path(self, problem: Problem, lams: Array, last: bool) -> list[Any] | None:
+        """Return what the exact path gives, at the last weight or at all; None if it may not be followed,
+        costs more, is lost, or does not keep the tolerance.
+        """
+        own = self.method == "auto" and self.max_cuts is None and not self.verbose
+        if not own or not PathTracking().pays(problem, lams.size):
+            return None
+        limits = {"tol": self.tol, "time_limit": self.time_limit}
+        try:
+            path = problem.path(float(lams[-1]), exact=True, **limits)
+        except MissingCapabilityError:
+            return None
+        if uninterrupted(path.result).status is not Status.OPTIMAL:
+            return None
+        found = [path.result] if last else [_on(path, lam) for lam in lams]
+        return found if max(point.gap for point in found) <= self.tol else None
+
+
+@dataclass(frozen=True)
+class _OnPath:
+    """What the attributes of an estimator are made of, of a point on an exact path."""
+
+    x: Array
+    lower_bound: float
+    objective: float
+    gap: float
+    n_iter: int = 1
+    status: Status = Status.OPTIMAL
+
+
+def _on(path: ExactPath, lam: float) -> _OnPath:
+    lower, upper = path.bounds(lam)
+    return _OnPath(path(lam), lower, upper, relative_gap(lower, upper))
 
 
 @documented

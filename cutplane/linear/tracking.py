@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.linear.costs import OVERHEAD, PER_ENTRY, PER_EXAMPLE
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
+from cutplane.methods.requirements import suits
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 _TURN = 64
 """Events of one iteration."""
+_PER_EVENT = 3e5
+"""What an event costs outside the data, in the nanoseconds of `linear.costs`."""
+_SOLVE, _EPOCHS = 5.0, 20.0
+"""A solve from the last weight's solution: iterations, and passes over the data in them."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,21 @@ class PathTracking(Method):
                 f"{self.name} needs an l1 norm, such as L1(0.1), beside squares at most, and no feasible "
                 f"set; got {problem.regularizer!r} over {problem.feasible_set!r}. Use path(lams)."
             )
+
+    def pays(self, problem: Declaration, count: int) -> bool:
+        """Tell whether the whole path should cost less than so many solves along it.
+
+        Every coordinate joins and leaves once or so, and every example crosses each knot of its loss once.
+        """
+        terms, risk = terms_of(problem), predictor_of(problem)
+        if risk is None or terms is None or terms.weights.any() or not suits(self, problem):
+            return False
+        (m, n), entries = risk.X.shape, float(risk.X.size)
+        pieces = pieces_of(risk.loss)
+        crossings = 0 if pieces is None else pieces.knots.shape[0]
+        events = 2 * min(m, n) + m * crossings
+        along = 2.0 * PER_ENTRY * entries + PER_EXAMPLE * m + _PER_EVENT
+        return events * along < count * (_SOLVE * OVERHEAD + _EPOCHS * PER_ENTRY * entries)
 
     def start(self, run: Run) -> Tracker:
         """Go to the weight where the path begins."""

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import cutplane as cut
 from cutplane import estimators
 from cutplane.estimators import (
     KernelLogisticRegression,
@@ -38,7 +39,9 @@ from cutplane.estimators import (
     MeasureClassifier,
 )
 from cutplane.exceptions import InvalidInputError
+from cutplane.linear.tracking import PathTracking
 from cutplane.losses import Huber, Logistic, Quantile
+from cutplane.problem import Problem
 from cutplane.regularizers import L1, L2
 
 IRIS = load_iris()
@@ -200,6 +203,56 @@ def test_cross_validation_weighs_the_scores():
     odd = np.flatnonzero(half)
     alone = clone(weighted).set_params(cv=[(np.arange(50), np.arange(50, 75))]).fit(XR[odd], YR[odd])
     assert np.allclose(weighted.scores_, alone.scores_, atol=1e-2)
+
+
+LASSO = {"penalty": "l1", "alphas": [1.0, 0.1, 0.01, 1e-3], "cv": 3, "tol": 1e-6}
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "y"),
+    [
+        (LinearRegressorCV(**LASSO), XR, YR),
+        (LinearRegressorCV(**LASSO, regularize_intercept=True), XR, YR),
+        (LinearRegressorCV("huber", **LASSO), XR[:60], YR[:60]),
+        (LinearClassifierCV("squared_hinge", **LASSO), X3[:60], Y3[:60]),
+        (LinearClassifierCV("squared_hinge", **LASSO), X3, Y3),
+    ],
+)
+def test_exact_paths_score_as_solves_from_weight_to_weight(model, X, y, monkeypatch):
+    exact = clone(model).fit(X, y)
+    monkeypatch.setattr(PathTracking, "pays", lambda *_: False)
+    solved = clone(model).fit(X, y)
+    assert exact.scores_ == pytest.approx(solved.scores_, abs=1e-3)
+    assert exact.alpha_ == solved.alpha_
+    assert exact.objective_ == pytest.approx(solved.objective_, rel=1e-5)
+    assert exact.gap_ <= model.tol
+    assert all(result.certificate.verify() for result in exact.results_)
+
+
+def test_an_exact_path_that_is_lost_or_not_exact_enough_is_left(monkeypatch):
+    wanted = LinearRegressorCV(**LASSO).fit(XR, YR).scores_
+    ended, follow = [], Problem.path
+
+    def path(self, lams, exact=False, **options):
+        ended.append(exact)
+        return follow(self, lams, exact=exact, **options, **({"max_iter": 0} if exact else {}))
+
+    monkeypatch.setattr(Problem, "path", path)
+    assert LinearRegressorCV(**LASSO).fit(XR, YR).scores_ == pytest.approx(wanted, abs=1e-3)
+    assert ended[:5] == [True, False, False, False, False]
+
+
+def test_exact_paths_are_followed_where_they_cost_less():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 10)), rng.standard_normal(300)
+    tracking, lasso = PathTracking(), cut.Problem(cut.LinearRisk(X, y, cut.losses.Squared()), cut.L1(0.1))
+    assert tracking.pays(lasso, 25) and not tracking.pays(lasso, 1)
+    kinks = cut.Problem(cut.LinearRisk(X, y, cut.losses.Huber()), cut.L1(0.1))
+    assert not tracking.pays(kinks, 5)
+    for g in (cut.L2(0.1), cut.L1(0.1) + cut.L2(0.1)):
+        assert not tracking.pays(cut.Problem(lasso.risk, g), 25)
+    assert not tracking.pays(cut.Problem(lasso.risk, cut.L1(0.1), cut.Box(-1, 1)), 25)
+    assert not tracking.pays(cut.Problem(cut.OracleRisk(lambda x: (0.0, x), 2), cut.L1(0.1)), 25)
 
 
 @pytest.mark.parametrize(
