@@ -137,7 +137,7 @@ class LBFGS(Method):
             direction, slope = -state.gradient, -float(state.gradient @ state.gradient)
         found = _search(run, state.point, direction, slope)
         if found is None:
-            return Step("search", state, "no step along the gradient decreases the objective")
+            return self._from_model(run, state)
         point, gradient = found
         step, change = point.x - state.point.x, gradient - state.gradient
         if float(step @ change) > 0.0:
@@ -146,6 +146,16 @@ class LBFGS(Method):
         state.point, state.gradient = point, gradient
         minimise_cut(run, point)
         return Step("quasi-Newton", state)
+
+    def _from_model(self, run: Run, state: LBFGSState) -> Step:
+        """Take the bound of a point that no step improves, and begin anew where its cut is least, if lower."""
+        _, minimiser = minimise_cut(run, state.point)
+        if not run.closed:
+            point = run.visit(minimiser)
+            if not point.objective < state.point.objective:
+                return Step("search", state, "no step along the gradient decreases the objective")
+            state = LBFGSState(point, _gradient(run, point))
+        return Step("model", state)
 
 
 def _gradient(run: Run, point: Point) -> Array:
