@@ -227,3 +227,26 @@ def test_the_zeros_of_an_l1_norm_are_exact(dim: int, weight: float) -> None:
     )
     assert result.status == "OPTIMAL"
     assert np.array_equal(result.x != 0.0, np.abs(w.value) > 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "units"),
+    [
+        ((0.0, 0.0, 0.0), [1.0]),
+        ((5.0, 0.0, 0.0), [8.0, 1.0]),
+        ((5.0, 2.0, 400.0), [256.0, 1.0]),
+        ((500.0, 2.0, 40.0), [512.0, 1.0]),
+        ((1e-3, 2.0, 0.0), [2.0**-9, 1.0]),
+        ((0.75, 0.0, 0.0), [1.0]),
+        ((0.0, 0.5, 36.0), [16.0, 1.0]),
+    ],
+)
+def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, sizes, units):
+    """That of solutions, and that of offsets over slopes; the largest entry of the slope here is 3."""
+    tried = []
+    monkeypatch.setattr(
+        Conjugate, "_solve", lambda self, slope, unit, steepest: tried.append(unit) or -np.inf
+    )
+    slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
+    assert Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)(slope, *sizes) == -np.inf
+    assert tried == units
