@@ -398,3 +398,15 @@ def test_rows_keep_their_places_until_the_pool_grows(n_blocks):
         assert needed <= slots.per_block <= max(2 * needed - 1, first)
         assert most[0] <= slots.half_spaces <= (max(2 * most[0] - 1, 16) if most[0] else 0)
         assert slots.size == n_blocks * slots.per_block + slots.half_spaces
+
+
+def test_rows_leave_and_enter_the_dual_form(monkeypatch):
+    rng, reduced = np.random.default_rng(0), ReducedProblem(40, 1, cut.L2(0.5), cut.WholeSpace(40))
+    slopes, offsets = rng.normal(size=(20, 40)), rng.normal(size=20)
+    living = CvxpyMaster(reduced, "clarabel")
+    monkeypatch.setattr(living.primal, "solve", None)
+    for ids in ([0, 1, 2, 3], [1, 3], [1, 3, 4, 5], [3, 4], [0, 2, 6, 7, 8], [6, 8, 9]):
+        rows = SimpleNamespace(
+            slopes=slopes[ids], offsets=offsets[ids], blocks=np.zeros(len(ids), int), ids=np.array(ids)
+        )
+        assert living.solve(rows).x == pytest.approx(SimplexQP(reduced).solve(rows).x, abs=1e-6)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.engine.bound import DualFunction
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import ReducedProblem
+from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
 from cutplane.masters.conic.whole import Conjugate, image_form, solve_whole
 
@@ -250,3 +251,16 @@ def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, 
     slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
     assert Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)(slope, *sizes) == -np.inf
     assert tried == units
+
+
+@pytest.mark.parametrize(("upper", "most"), [(np.inf, 2e-7), (1.0, 2e-7), (-50.0, 5e-6), (100.0, 1e-5)])
+def test_a_least_value_found_elsewhere_is_taken_where_it_is_near_enough(upper, most):
+    """It is -2 at another slope, charged over a reach of 16; computed here it is -1/2."""
+    risk = cut.OracleRisk(lambda x: (0.0, np.zeros(2)), dim=2, infimum=0.0)
+    problem = cut.Problem(risk, cut.L2(1.0), cut.Polyhedron([[0.0, 1.0]], [1.0]))
+    dual, slope = DualFunction(problem), np.array([1.0, 0.0])
+    row = slope[np.newaxis], np.zeros(1), np.zeros(1, int), np.ones(1)
+    for share, wanted in ((0.9, -2.0 - 0.9 * most), (1.1, -0.5)):
+        dual.known = Least(slope + np.array([0.0, share * most / 16.0]), -2.0, 16.0)
+        assert dual(*row, upper).value == pytest.approx(wanted, abs=1e-8)
+        assert dual(*row, upper).value == pytest.approx(-0.5, abs=1e-8)
