@@ -319,8 +319,9 @@ def test_a_problem_is_stated_anew_only_where_the_solution_is_far_from_its_unit()
             stated.append(inner._everywhere)
             assert inner._unit == 2.0 ** np.ceil(np.log2(extent))
     assert len(stated) == 3
-    for size in (2.0**20, 2.0**-12):  # nothing but the first solution tells it
-        assert inner(np.full(2, -size * 0.75)).x == pytest.approx(np.full(2, min(0.75 * size, 0.5)), rel=1e-6)
+    for size in (2.0**20, 2.0**4):  # nothing but the first solution tells it
+        assert inner(np.full(2, 0.75 * size)).x == pytest.approx(np.full(2, -0.75 * size), rel=1e-7)
+        assert inner._unit == size
 
 
 def test_the_rows_of_every_cone_are_counted():

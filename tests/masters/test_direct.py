@@ -249,7 +249,8 @@ def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, 
         Conjugate, "_solve", lambda self, slope, unit, steepest: tried.append(unit) or -np.inf
     )
     slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
-    assert Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)(slope, *sizes) == -np.inf
+    conjugate = Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)
+    assert conjugate(slope, *sizes) == -np.inf and conjugate.doubt == 0.0
     assert tried == units
 
 
