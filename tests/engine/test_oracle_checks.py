@@ -183,7 +183,7 @@ def separate(share, extent=2.0):
     """<(3, -4), x> <= b cuts off (1, 0) by `share` of the size 14 + |b| of its terms; b = 3 - that."""
     offset = (3.0 - share * 14.0) / (1.0 + share)
     spaces = HalfSpaces(np.array([[1.0, 0.0], [3.0, -4.0]]), np.array([5.0, offset]))
-    check_separation(spaces, np.array([9.0, 8.0]), np.array([1.0, 0.0]), extent)
+    check_separation(spaces, np.array([9.0, 8.0]), np.array([1.0, 0.0]), extent, 0.0)
 
 
 @pytest.mark.parametrize("share", [-1e-2, 0.0, INSIDE])
@@ -200,7 +200,7 @@ def test_a_half_space_that_cuts_off_a_feasible_point_is_a_contradiction(share):
 def test_the_error_names_both_points_and_the_offset():
     with pytest.raises(OracleError) as error:
         check_separation(
-            HalfSpaces(np.array([[2.0]]), np.array([1.0])), np.array([9.0]), np.array([4.0]), 1.0
+            HalfSpaces(np.array([[2.0]]), np.array([1.0])), np.array([9.0]), np.array([4.0]), 1.0, 0.0
         )
     assert "at x = [9.] cuts off the point [4.]" in str(error.value)
     assert "<normal, point> = 8 > 1." in str(error.value)
@@ -233,7 +233,7 @@ def test_a_contradiction_tells_where_and_by_how_much():
 
 def test_a_half_space_through_the_only_point_known_is_no_contradiction():
     spaces = HalfSpaces(np.array([[1.0]]), np.array([0.0]))
-    check_separation(spaces, np.array([1.0]), np.array([0.0]), 0.0)
+    check_separation(spaces, np.array([1.0]), np.array([0.0]), 0.0, 0.0)
 
 
 def test_the_tolerance_of_an_oracle_may_be_that_of_the_size_of_the_set():
