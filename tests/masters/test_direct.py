@@ -1,5 +1,7 @@
 """The whole problem in one conic solve, against cvxpy's own answer."""
 
+from types import SimpleNamespace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from cutplane.engine.bound import DualFunction
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
-from cutplane.masters.conic.whole import Conjugate, image_form, solve_whole
+from cutplane.masters.conic.cone_programme import Solved
+from cutplane.masters.conic.whole import Conjugate, _split, image_form, solve_whole
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)
@@ -73,6 +76,46 @@ def test_the_dual_point_has_two_parts(name):
     assert whole.offset == pytest.approx(offset, rel=1e-7, abs=1e-7)
     assert whole.least.value == pytest.approx(InnerMinimum(norm, held, 8)(whole.least.slope).value, abs=1e-7)
     np.testing.assert_allclose(whole.multipliers, whole.least.slope, atol=1e-12)
+
+
+def test_of_a_backend_without_a_dual_point_the_multipliers_of_the_equation_are_known():
+    """Of lam / 2 ||x||^2 + f the subgradient of f at the solution is -lam x."""
+    risk = cut.CvxpyRisk(RISKS["hinge"], W)
+    whole = solve_whole(risk, ReducedProblem(8, 1, cut.L2(0.1), cut.WholeSpace(8)), "OSQP")
+    exact = solve_whole(risk, ReducedProblem(8, 1, cut.L2(0.1), cut.WholeSpace(8)), "CLARABEL")
+    np.testing.assert_allclose(whole.x, exact.x, atol=1e-5)
+    np.testing.assert_allclose(whole.multipliers, -0.1 * whole.x, atol=1e-5)
+    assert (whole.message, whole.offset, whole.least) == ("", -np.inf, None)
+
+
+@pytest.mark.parametrize("backend", ["OSQP", "CLARABEL"])
+def test_a_whole_problem_without_a_solution_says_so(backend):
+    empty = cut.Polyhedron(np.vstack([np.ones((1, 8)), -np.ones((1, 8))]), [-1.0, -1.0])
+    whole = solve_whole(cut.CvxpyRisk(RISKS["hinge"], W), ReducedProblem(8, 1, cut.L2(0.1), empty), backend)
+    assert whole.x is None and "infeasible" in whole.message
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
+    """A row of x_0 and z_0 beside those of z = x: one coordinate of x is enough."""
+    rows = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0], [float(linked), 0.0, 1.0, 0.0]])
+    x = np.zeros(2)
+    solution = SimpleNamespace(status=cp.OPTIMAL, primal_vars={1: x, 2: x})
+    answer = Solved(
+        A=rows,
+        b=np.zeros(3),
+        c=np.zeros(4),
+        P=None,
+        constant=0.0,
+        v=np.zeros(4),
+        y=np.zeros(3),
+        solution=solution,
+        n_equations=2,
+        cone_of=np.arange(3),
+        columns={1: 0, 2: 2},
+    )
+    found = _split(answer, "CLARABEL", 2, 1, cut.L2(1.0))
+    assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (0.0, False))
 
 
 def test_saved_and_loaded_certificates_still_hold(tmp_path):
