@@ -106,7 +106,7 @@ def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
         b=np.zeros(3),
         c=np.zeros(4),
         P=None,
-        constant=0.0,
+        constant=7.0,
         v=np.zeros(4),
         y=np.zeros(3),
         solution=solution,
@@ -115,7 +115,7 @@ def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
         columns={1: 0, 2: 2},
     )
     found = _split(answer, "CLARABEL", 2, 1, cut.L2(1.0))
-    assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (0.0, False))
+    assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (7.0, False))
 
 
 def test_saved_and_loaded_certificates_still_hold(tmp_path):
