@@ -350,6 +350,14 @@ def test_groups_may_be_given_by_a_label_of_each_coordinate():
     assert labelled.value(x) == listed.value(x)
 
 
+def test_regularizers_are_summed_from_zero_and_from_nothing_else():
+    x = np.array([1.0, -2.0])
+    assert sum([L1(0.5), L2(2.0)]).value(x) == 6.5
+    for other in (1, 0.0, None):
+        with pytest.raises(TypeError):
+            _ = other + L2(2.0)
+
+
 def test_weights_tell_the_dimension():
     assert L1(weights=[1.0, 0.0, 2.0]).dim == 3 and L1().dim is None
 
