@@ -337,9 +337,9 @@ def test_entropy_on_the_simplex_is_a_logsumexp():
 
 def test_an_entropy_over_a_box_that_ends_at_zero():
     box, v = Box([-1.0, 0.0], [0.0, 2.0]), np.array([-3.0, -1.0])
-    assert NegativeEntropy(1.0).conjugate_minimiser(v, box).x == pytest.approx([0.0, 1.0])
-    assert NegativeEntropy(1.0).conjugate_minimiser(v, box).value == pytest.approx(-1.0)
-    assert NegativeEntropy(1.0).conjugate_minimiser(v, Box([-2.0, 0.0], [-1.0, 2.0])) == (math.inf, None)
+    assert NegativeEntropy().conjugate_minimiser(v, box).x == pytest.approx([0.0, 1.0])
+    assert NegativeEntropy().conjugate_minimiser(v, box).value == pytest.approx(-1.0)
+    assert NegativeEntropy().conjugate_minimiser(v, Box([-2.0, 0.0], [-1.0, 2.0])) == (math.inf, None)
 
 
 def test_groups_may_be_given_by_a_label_of_each_coordinate():
