@@ -88,9 +88,7 @@ def check_model(
             raise contradiction(problem, origin, point.x, float(excess[row]))
 
 
-def check_separation(
-    half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float = 0.0
-) -> None:
+def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float) -> None:
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
 
     Its tolerance is relative to `extent`, the size of the points that it was asked about, or to `scale`, that

@@ -158,6 +158,15 @@ def test_between_two_points_lies_their_mixture():
     assert (half.x.tolist(), plain.calls) == ([0.5, -1.0], 3)
 
 
+def test_slopes_of_a_point_are_a_call_of_the_oracle_once():
+    found = imaged()
+    start, end = found.point(np.array([1.0, 0.0])), found.point(np.array([0.0, 1.0]))
+    asked = found.calls
+    for point, more in ((start, 1), (start, 1), (end, 2), (end, 2)):
+        found.slopes(point)
+        assert found.calls == asked + more
+
+
 def separating(answer):
     separator = SimpleNamespace(separate=lambda x: answer)
     return Evaluator(SimpleNamespace(risk=cut.OracleRisk(affine, dim=2), dim=2, separators=[separator]))

@@ -126,6 +126,20 @@ def test_terms_that_cancelled_widen_the_tolerance_of_an_earlier_cut():
         check(bundle_with(8.0 + excess), point([-1.0], 5.0), noise=0.99e9)
 
 
+def test_noise_of_an_offset_widens_the_tolerance_of_its_cut():
+    """What its risk said when it was made, beside the terms: 16 bits of 1e12."""
+    noise, at = 16.0 * 2.0**-52 * 1e12, point([-1.0], 5.0)
+    for share in (0.99, 1.01):
+        bundle = Bundle(1, 1)
+        offset = np.array([8.0 + INSIDE * 22.0 + share * noise])
+        bundle.add(4, np.array([-2.0]), np.array([[3.0]]), offset, [0], cancelled=1e12)
+        if share < 1.0:
+            check(bundle, at)
+        else:
+            with pytest.raises(OracleError):
+                check(bundle, at)
+
+
 def test_the_size_of_negative_terms_counts():
     """The value is -5, the cut -3 x - 8 at x = -1: the sizes are 5 + 8 + 3 + 6."""
     check(bundle_with(-8.0 + INSIDE * 22.0, slope=(-3.0,)), point([-1.0], -5.0))
@@ -169,7 +183,7 @@ def separate(share, extent=2.0):
     """<(3, -4), x> <= b cuts off (1, 0) by `share` of the size 14 + |b| of its terms; b = 3 - that."""
     offset = (3.0 - share * 14.0) / (1.0 + share)
     spaces = HalfSpaces(np.array([[1.0, 0.0], [3.0, -4.0]]), np.array([5.0, offset]))
-    check_separation(spaces, np.array([9.0, 8.0]), np.array([1.0, 0.0]), extent)
+    check_separation(spaces, np.array([9.0, 8.0]), np.array([1.0, 0.0]), extent, 0.0)
 
 
 @pytest.mark.parametrize("share", [-1e-2, 0.0, INSIDE])
@@ -186,7 +200,7 @@ def test_a_half_space_that_cuts_off_a_feasible_point_is_a_contradiction(share):
 def test_the_error_names_both_points_and_the_offset():
     with pytest.raises(OracleError) as error:
         check_separation(
-            HalfSpaces(np.array([[2.0]]), np.array([1.0])), np.array([9.0]), np.array([4.0]), 1.0
+            HalfSpaces(np.array([[2.0]]), np.array([1.0])), np.array([9.0]), np.array([4.0]), 1.0, 0.0
         )
     assert "at x = [9.] cuts off the point [4.]" in str(error.value)
     assert "<normal, point> = 8 > 1." in str(error.value)
@@ -219,7 +233,7 @@ def test_a_contradiction_tells_where_and_by_how_much():
 
 def test_a_half_space_through_the_only_point_known_is_no_contradiction():
     spaces = HalfSpaces(np.array([[1.0]]), np.array([0.0]))
-    check_separation(spaces, np.array([1.0]), np.array([0.0]), 0.0)
+    check_separation(spaces, np.array([1.0]), np.array([0.0]), 0.0, 0.0)
 
 
 def test_the_tolerance_of_an_oracle_may_be_that_of_the_size_of_the_set():

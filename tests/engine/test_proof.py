@@ -57,6 +57,16 @@ def test_a_proof_that_is_kept_survives_its_rows(kind):
     assert {query: dual[0] for query, dual in duals.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
 
 
+def test_the_newest_row_may_leave_a_proof_that_is_kept():
+    proof, bundle = Proof(np.array([0, 3]), np.array([0.25, 0.75])), bundle_of(4)
+    proof.keep(bundle)
+    bundle.drop(np.array([True, False, False, True]))
+    rows, (points, _, _) = proof.rows(bundle)
+    queries, weights = [1, 2, 0, 3], [0.0, 0.0, 0.25, 0.75]
+    assert listed(rows) == [[1.0, 2.0, 0.0, 3.0], [10.0, 20.0, 0.0, 30.0], [0] * 4, queries, weights]
+    assert set(points) == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
     bundle = bundle_of(4, max_cuts=4, kind=kind)

@@ -306,3 +306,35 @@ def test_offsets_of_values_that_cancel_may_differ_by_last_bits_of_the_terms():
     value = float(proof.offsets[0])
     for rise, valid in ((1e-9, True), (1e-8, False)):
         assert replace(proof, offsets=proof.offsets * 0.0 + value + rise).verify().valid == valid
+
+
+class Twins(Asked):
+    """Half-spaces whose slopes differ by last bits of 1e6, the size of a cut of the proof."""
+
+    def separate(self, x):
+        return cut.sets.HalfSpaces(np.array([[1.0 + 7e-7, 0.0], [1.0 + 2e-7, 0.0]]), np.array([0.0, -1e-9]))
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize(("error", "nearest"), [(0.0, 1), (8e-7, 0)])
+def test_of_answers_that_agree_but_for_last_bits_the_nearest_is_taken(error, nearest, kind):
+    rows = [([1.0 + error, 0.0], 0.0, HALF_SPACE, 5), ([1e6, 0.0], 0.0, 0, 5, 0.0)]
+    again = recomputed(rows, asked=Twins(), kind=kind)
+    assert again.complaint(0) is None
+    slopes, offsets = again.rows()
+    assert slopes[[0]].sum() == [1.0 + 7e-7, 1.0 + 2e-7][nearest]
+    assert slopes[[1]].sum() == 1e6
+    assert offsets.tolist() == [[0.0, 1e-9][nearest], 0.0]
+
+
+def test_a_solver_of_dual_cuts_is_told_the_sizes_of_solutions_slopes_and_offsets(monkeypatch):
+    told = []
+
+    def dual_cut(evaluator, multipliers, *sizes):
+        told.append(sizes)
+        return np.array([[1.0, -2.0]]), np.array([3.0])
+
+    monkeypatch.setattr(Evaluator, "dual_cut", dual_cut)
+    for x in (np.array([4.0, -5.0]), None):
+        assert dual_complaint(3.0, x=x) is None
+    assert told == [(5.0, 2.0, 3.0), (0.0, 2.0, 3.0)]

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
-from cutplane.masters.conic.cone_programme import BACKENDS, Outcome, into_dual_cone, solve_conic
+from cutplane.masters.conic.cone_programme import (
+    BACKENDS,
+    Outcome,
+    Solved,
+    _cones,
+    into_dual_cone,
+    solve_conic,
+)
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
@@ -295,3 +302,38 @@ def test_a_heavy_regularizer_has_its_own_unit(v):
     exact = lam * cp.Problem(objective, [normals @ x <= [-0.34375, 1.15625, 0.125]]).solve("CLARABEL")
     assert exact * (1.0 - 1e-7) <= found.value <= exact * (1.0 + 1e-7)
     assert heavy.doubt <= 1e-7 * exact
+
+
+def test_a_solution_that_proves_nothing_is_none(monkeypatch):
+    answer = Outcome(cp.OPTIMAL, np.ones(2), -1.0, -np.inf)
+    monkeypatch.setattr("cutplane.masters.conic.certificates.try_conic", lambda *_: answer)
+    assert InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)(np.ones(2)) == (-np.inf, None)
+
+
+def test_a_problem_is_stated_anew_only_where_the_solution_is_far_from_its_unit(monkeypatch):
+    inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
+    monkeypatch.setattr(inner, "_evaluate", lambda x, budget: Minimum(0.0, x))
+    stated = [inner._everywhere]
+    for extent in (0.0, 0.75, 3.0, 5e3, 6e3, 1e-2, 1.0):
+        inner(np.full(2, extent or 0.5), extent=extent)
+        if inner._everywhere is not stated[-1]:
+            stated.append(inner._everywhere)
+            assert inner._unit == 2.0 ** np.ceil(np.log2(extent))
+    assert len(stated) == 3
+    for size in (2.0**20, 2.0**4):  # nothing but the first solution tells it
+        inner(np.full(2, 0.75 * size))
+        assert inner._unit == size
+
+
+def test_the_rows_of_every_cone_are_counted():
+    product = dims(zero=2, nonneg=1, soc=[4, 2], psd=[3, 1], exp=2, p3d=[0.3], pnd=[[0.2, 0.3, 0.5]])
+    first, sizes = _cones(product)
+    assert sizes.tolist() == [1, 1, 1, 4, 2, 6, 1, 3, 3, 3, 4]
+    assert first.tolist() == [0, 1, 2, 3, 7, 9, 15, 16, 19, 22, 25]
+
+
+@pytest.mark.parametrize(("v", "b", "reach"), [(0.5, -0.25, 10.0), (-7.0, 3.0, 70.0), (2.0, -9.0, 90.0)])
+def test_the_box_of_a_bound_is_ten_times_larger_than_the_solution_and_the_sides(v, b, reach):
+    sides, point = np.array([0.0, b]), np.array([v, 0.0])
+    answer = Solved(None, sides, None, None, 0.0, point, sides, None, 0, sides, {})
+    assert answer.reach == reach

@@ -11,7 +11,9 @@ from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 
 import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.conic.call import call
 from cutplane.masters.conic.cvxpy import CvxpyMaster, _respects_half_spaces
+from cutplane.masters.conic.primal_form import Slots
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.runtime import deadline
@@ -175,6 +177,12 @@ def test_an_answer_that_comes_late_counts_and_a_failure_does_not(monkeypatch, en
             boxed("clarabel").solve(ROWS)
 
 
+def test_after_the_deadline_no_backend_is_asked(monkeypatch):
+    solved_by(monkeypatch, lambda problem, **options: pytest.fail("the time was up"))
+    with deadline.limited_to(0.0), pytest.raises(OutOfTime):
+        boxed("clarabel").solve(ROWS)
+
+
 @pytest.mark.parametrize(("backend", "attempts"), [("osqp", 2), ("clarabel", 1)])
 def test_osqp_at_its_limit_is_asked_again_with_a_looser_tolerance(monkeypatch, backend, attempts):
     told = []
@@ -301,6 +309,22 @@ def test_osqp_is_updated_without_a_false_answer():
         assert found.x == pytest.approx(wanted.x, abs=1e-5)
 
 
+def test_osqp_is_told_both_sides_of_the_constraints_when_one_of_them_changes(monkeypatch):
+    told, update = [], osqp.OSQP.update
+
+    def noted(solver, **sides):
+        told.append(sides)
+        return update(solver, **sides)
+
+    monkeypatch.setattr(osqp.OSQP, "update", noted)
+    x, side = cp.Variable(2), cp.Parameter()
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - 3.0)), [cp.sum(x) <= side, x[0] == 1.0])
+    for side.value in (1.0, 2.0):
+        assert call(problem, "OSQP", {})[0] is MasterStatus.SOLVED
+        assert x.value == pytest.approx([1.0, side.value - 1.0], abs=1e-6)
+    assert [{"l", "u"} <= sides.keys() for sides in told] == [True]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_osqp_keeps_the_equations_of_a_set_while_the_rows_change(seed):
     rng = np.random.default_rng(seed)
@@ -333,3 +357,56 @@ def test_a_half_space_that_is_active_is_respected_up_to_rounding_of_its_terms(si
     )
     assert _respects_half_spaces(rows, np.array([size * (1.0 + 1e-14), 0.0]))
     assert not _respects_half_spaces(rows, np.array([size * (1.0 + 1e-3), 0.0]))
+
+
+@pytest.mark.parametrize("offsets", [[0.0], [2.0, 2.0]])
+def test_flat_cuts_leave_the_centre_where_it_is(monkeypatch, offsets):
+    master = CvxpyMaster(ReducedProblem(5, 1, cut.L2(0.5, centre=CENTRE), cut.WholeSpace(5)), "clarabel")
+    monkeypatch.setattr(master.primal, "solve", None)
+    count = len(offsets)
+    rows = SimpleNamespace(
+        slopes=np.zeros((count, 5)),
+        offsets=np.array(offsets),
+        blocks=np.zeros(count, int),
+        ids=np.arange(count),
+    )
+    found = master.solve(rows)
+    assert found.x == pytest.approx(CENTRE) and found.multipliers.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 40])
+def test_rows_keep_their_places_until_the_pool_grows(n_blocks):
+    """Each block has places of its own, not many more than it ever needed; those that rows leave are free."""
+    rng, slots = np.random.default_rng(n_blocks), Slots(n_blocks)
+    ids, blocks, before, most = np.empty(0, int), np.empty(0, int), {}, np.zeros(n_blocks + 1, int)
+    for step in range(30):
+        kept, fresh = rng.random(ids.size) < 0.7, int(rng.integers(0, 9))
+        ids = np.append(ids[kept], 100 * step + np.arange(fresh))
+        blocks = np.append(blocks[kept], rng.integers(-1 if step > 5 else 0, n_blocks, fresh))
+        placement = slots.place(ids, blocks)
+        after = dict(zip(ids.tolist(), placement.places.tolist(), strict=True))
+        assert len(set(after.values())) == ids.size
+        assert np.array_equal(slots.blocks[placement.places], blocks)
+        stayed = {} if placement.grown else {row: before[row] for row in before.keys() & after.keys()}
+        assert stayed.items() <= after.items()
+        assert set(ids[placement.new].tolist()) == after.keys() - stayed.keys()
+        assert placement.grown or set(placement.vacated.tolist()) == set(before.values()) - set(
+            stayed.values()
+        )
+        before, most = after, np.maximum(most, np.bincount(blocks + 1, minlength=n_blocks + 1))
+        needed, first = max(int(most[1:].max()), 1), max(16 // n_blocks, 1)
+        assert needed <= slots.per_block <= max(2 * needed - 1, first)
+        assert most[0] <= slots.half_spaces <= (max(2 * most[0] - 1, 16) if most[0] else 0)
+        assert slots.size == n_blocks * slots.per_block + slots.half_spaces
+
+
+def test_rows_leave_and_enter_the_dual_form(monkeypatch):
+    rng, reduced = np.random.default_rng(0), ReducedProblem(40, 1, cut.L2(0.5), cut.WholeSpace(40))
+    slopes, offsets = rng.normal(size=(20, 40)), rng.normal(size=20)
+    living = CvxpyMaster(reduced, "clarabel")
+    monkeypatch.setattr(living.primal, "solve", None)
+    for ids in ([0, 1, 2, 3], [1, 3], [1, 3, 4, 5], [3, 4], [0, 2, 6, 7, 8], [6, 8, 9]):
+        rows = SimpleNamespace(
+            slopes=slopes[ids], offsets=offsets[ids], blocks=np.zeros(len(ids), int), ids=np.array(ids)
+        )
+        assert living.solve(rows).x == pytest.approx(SimplexQP(reduced).solve(rows).x, abs=1e-6)

@@ -1,14 +1,18 @@
 """The whole problem in one conic solve, against cvxpy's own answer."""
 
+from types import SimpleNamespace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.engine.bound import DualFunction
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import ReducedProblem
+from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
-from cutplane.masters.conic.whole import Conjugate, image_form, solve_whole
+from cutplane.masters.conic.cone_programme import Solved
+from cutplane.masters.conic.whole import Conjugate, _split, image_form, solve_whole
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)
@@ -72,6 +76,46 @@ def test_the_dual_point_has_two_parts(name):
     assert whole.offset == pytest.approx(offset, rel=1e-7, abs=1e-7)
     assert whole.least.value == pytest.approx(InnerMinimum(norm, held, 8)(whole.least.slope).value, abs=1e-7)
     np.testing.assert_allclose(whole.multipliers, whole.least.slope, atol=1e-12)
+
+
+def test_of_a_backend_without_a_dual_point_the_multipliers_of_the_equation_are_known():
+    """Of lam / 2 ||x||^2 + f the subgradient of f at the solution is -lam x."""
+    risk = cut.CvxpyRisk(RISKS["hinge"], W)
+    whole = solve_whole(risk, ReducedProblem(8, 1, cut.L2(0.1), cut.WholeSpace(8)), "OSQP")
+    exact = solve_whole(risk, ReducedProblem(8, 1, cut.L2(0.1), cut.WholeSpace(8)), "CLARABEL")
+    np.testing.assert_allclose(whole.x, exact.x, atol=1e-5)
+    np.testing.assert_allclose(whole.multipliers, -0.1 * whole.x, atol=1e-5)
+    assert (whole.message, whole.offset, whole.least) == ("", -np.inf, None)
+
+
+@pytest.mark.parametrize("backend", ["OSQP", "CLARABEL"])
+def test_a_whole_problem_without_a_solution_says_so(backend):
+    empty = cut.Polyhedron(np.vstack([np.ones((1, 8)), -np.ones((1, 8))]), [-1.0, -1.0])
+    whole = solve_whole(cut.CvxpyRisk(RISKS["hinge"], W), ReducedProblem(8, 1, cut.L2(0.1), empty), backend)
+    assert whole.x is None and "infeasible" in whole.message
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
+    """A row of x_0 and z_0 beside those of z = x: one coordinate of x is enough."""
+    rows = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0], [float(linked), 0.0, 1.0, 0.0]])
+    x = np.zeros(2)
+    solution = SimpleNamespace(status=cp.OPTIMAL, primal_vars={1: x, 2: x})
+    answer = Solved(
+        A=rows,
+        b=np.zeros(3),
+        c=np.zeros(4),
+        P=None,
+        constant=7.0,
+        v=np.zeros(4),
+        y=np.zeros(3),
+        solution=solution,
+        n_equations=2,
+        cone_of=np.arange(3),
+        columns={1: 0, 2: 2},
+    )
+    found = _split(answer, "CLARABEL", 2, 1, cut.L2(1.0))
+    assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (7.0, False))
 
 
 def test_saved_and_loaded_certificates_still_hold(tmp_path):
@@ -227,3 +271,40 @@ def test_the_zeros_of_an_l1_norm_are_exact(dim: int, weight: float) -> None:
     )
     assert result.status == "OPTIMAL"
     assert np.array_equal(result.x != 0.0, np.abs(w.value) > 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "units"),
+    [
+        ((0.0, 0.0, 0.0), [1.0]),
+        ((5.0, 0.0, 0.0), [8.0, 1.0]),
+        ((5.0, 2.0, 400.0), [256.0, 1.0]),
+        ((500.0, 2.0, 40.0), [512.0, 1.0]),
+        ((1e-3, 2.0, 0.0), [2.0**-9, 1.0]),
+        ((0.75, 0.0, 0.0), [1.0]),
+        ((0.0, 0.5, 36.0), [16.0, 1.0]),
+    ],
+)
+def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, sizes, units):
+    """That of solutions, and that of offsets over slopes; the largest entry of the slope here is 3."""
+    tried = []
+    monkeypatch.setattr(
+        Conjugate, "_solve", lambda self, slope, unit, steepest: tried.append(unit) or -np.inf
+    )
+    slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
+    conjugate = Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)
+    assert conjugate(slope, *sizes) == -np.inf and conjugate.doubt == 0.0
+    assert tried == units
+
+
+@pytest.mark.parametrize(("upper", "most"), [(np.inf, 2e-7), (1.0, 2e-7), (-50.0, 5e-6), (100.0, 1e-5)])
+def test_a_least_value_found_elsewhere_is_taken_where_it_is_near_enough(upper, most):
+    """It is -2 at another slope, charged over a reach of 16; computed here it is -1/2."""
+    risk = cut.OracleRisk(lambda x: (0.0, np.zeros(2)), dim=2, infimum=0.0)
+    problem = cut.Problem(risk, cut.L2(1.0), cut.Polyhedron([[0.0, 1.0]], [1.0]))
+    dual, slope = DualFunction(problem), np.array([1.0, 0.0])
+    row = slope[np.newaxis], np.zeros(1), np.zeros(1, int), np.ones(1)
+    for share, wanted in ((0.9, -2.0 - 0.9 * most), (1.1, -0.5)):
+        dual.known = Least(slope + np.array([0.0, share * most / 16.0]), -2.0, 16.0)
+        assert dual(*row, upper).value == pytest.approx(wanted, abs=1e-8)
+        assert dual(*row, upper).value == pytest.approx(-0.5, abs=1e-8)

@@ -110,3 +110,19 @@ def test_reduced_costs_within_the_tolerance_of_highs_are_not_charged(excess):
     minimum = LinearMinimum(programme)
     minimum(np.array([1.0, 0.0]))
     assert minimum(np.array([-0.5, -0.5 - excess])).value == pytest.approx(min(0.0, -2.0 * excess), abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("error", "side"), [(2.0**-50, -INF), (2.0**-50, 0.0), (-(2.0**-50), INF), (-(2.0**-50), 1.0)]
+)
+def test_what_rounding_leaves_of_a_slope_is_worth_the_reach_only_where_x_is_unbounded(error, side):
+    """The least of (1 + error) x_0 + x_1 subject to x_0 + x_1 >= 1, by the multiplier 1 of the row."""
+    lower, upper = (
+        np.array([side if side <= 0.0 else -INF, 0.0]),
+        np.array([side if side > 0.0 else INF, 1.0]),
+    )
+    row = sparse.csr_array(np.ones((1, 2)))
+    programme = LinearForm(np.zeros(2), lower, upper, row, np.ones(1), np.full(1, INF))
+    found = LinearMinimum(programme)(np.array([1.0 + error, 1.0]), np.ones(1), reach=64.0)
+    charge = 64.0 * 2.0**-50 if np.isinf(side) else max(0.0, -error * side)
+    assert found == (1.0 - charge, None)

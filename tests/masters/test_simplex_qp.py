@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from simplex_qp_checks import (
 )
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.qp.dual_qp import DualQP
 from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.regularizers import ElasticNet, NegativeEntropy
 from cutplane.regularizers.l1 import L1
@@ -399,3 +401,17 @@ def test_half_spaces_hold_to_their_own_last_digits_next_to_steep_cuts(seed):
     )
     x = master_for(L2(1.0), 6).solve(rows).x
     assert (normals @ x - 1.0 <= 2e-12 * (np.abs(normals) @ np.abs(x) + 1.0)).all()
+
+
+def test_the_only_row_may_be_replaced():
+    slopes = np.array([[1.0, 2.0, 0.0], [0.0, -3.0, 1.0], [2.0, 0.0, 5.0]])
+    living, fresh = master_for(L2(1.0), 3), master_for(L2(1.0), 3)
+    assert living.solve(make_rows(slopes[:1], [1.0])).x == pytest.approx(-slopes[0])
+    rows = replace(make_rows(slopes[1:], [1.0, 2.0]), ids=np.array([1, 2]))
+    assert living.solve(rows).multipliers == pytest.approx(fresh.solve(rows).multipliers)
+
+
+def test_the_length_of_a_step_is_that_of_the_coordinates_in_the_metric():
+    step = np.array([2.0, 0.0, 4.0])
+    assert DualQP(1, np.array([1.0, 0.0, 4.0]), None).length(step) == pytest.approx(np.sqrt(8.0))
+    assert DualQP(1, None, None).length(step) == pytest.approx(np.sqrt(20.0))

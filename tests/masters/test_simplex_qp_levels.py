@@ -43,10 +43,19 @@ def test_projection_on_a_level_set(regularizer, n_blocks, half_spaces):
 
 
 @pytest.mark.parametrize("n_blocks", [1, 3])
-@pytest.mark.parametrize("costs", [[0.4] * 6, [0.0, 0.1, 0.5, 1.0, 0.4, 0.0]])
-def test_projection_on_a_level_set_of_a_model_and_an_l1_norm(costs, n_blocks):
+@pytest.mark.parametrize(
+    "regularizer",
+    [
+        L1(1.0, weights=[0.4] * 6),
+        L1(1.0, weights=[0.0, 0.1, 0.5, 1.0, 0.4, 0.0]),
+        L2(0.3, centre=CENTRE) + L2(0.4),
+        L1(0.2) + L2(0.3, centre=CENTRE) + L2(0.4),
+    ],
+    ids=["equal costs", "costs", "two centres", "two centres and costs"],
+)
+def test_projection_on_a_level_set_of_a_model_and_other_norms(regularizer, n_blocks):
+    """Of two quadratics with different centres a constant is left, which the level includes."""
     rng = np.random.default_rng(14)
-    regularizer = L1(1.0, weights=costs)
     master = master_for(regularizer, 6, n_blocks)
     rows = random_rows(rng, 40, 6, n_blocks, 0)
     low = master.solve(rows, Prox(np.zeros(6), 1e-3)).x

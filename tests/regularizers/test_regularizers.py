@@ -335,6 +335,33 @@ def test_entropy_on_the_simplex_is_a_logsumexp():
     assert value == pytest.approx(-1e5 - 0.5 * np.log1p(np.exp(-4.0)), abs=1e-10)
 
 
+def test_an_entropy_over_a_box_that_ends_at_zero():
+    box, v = Box([-1.0, 0.0], [0.0, 2.0]), np.array([-3.0, -1.0])
+    assert NegativeEntropy().conjugate_minimiser(v, box).x == pytest.approx([0.0, 1.0])
+    assert NegativeEntropy().conjugate_minimiser(v, box).value == pytest.approx(-1.0)
+    assert NegativeEntropy().conjugate_minimiser(v, Box([-2.0, 0.0], [-1.0, 2.0])) == (math.inf, None)
+
+
+def test_groups_may_be_given_by_a_label_of_each_coordinate():
+    labels = np.array([7, 2, 2, 7, 5])
+    x = np.array([1.0, -2.0, 3.0, 0.5, -1.0])
+    labelled, listed = SquaredGroupNorm(labels, 0.6), SquaredGroupNorm([[1, 2], [4], [0, 3]], 0.6)
+    assert [group.tolist() for group in labelled.groups] == [[1, 2], [4], [0, 3]]
+    assert labelled.value(x) == listed.value(x)
+
+
+def test_regularizers_are_summed_from_zero_and_from_nothing_else():
+    x = np.array([1.0, -2.0])
+    assert sum([L1(0.5), L2(2.0)]).value(x) == 6.5
+    for other in (1, 0.0, None):
+        with pytest.raises(TypeError):
+            _ = other + L2(2.0)
+
+
+def test_weights_tell_the_dimension():
+    assert L1(weights=[1.0, 0.0, 2.0]).dim == 3 and L1().dim is None
+
+
 def test_entropy_of_a_singular_weight_overflows_to_a_valid_bound():
     assert NegativeEntropy(1e-320).conjugate_minimiser(np.ones(2), Simplex(), math.inf).value == -math.inf
 
@@ -429,6 +456,7 @@ ERRORS = {
     "l1 weights": (lambda: L1(weights=np.ones((2, 2))), "one dimension"),
     "dim of centre": (lambda: L2(centre=[1, 2]).check_dim(3), "L2.centre has shape"),
     "dim of weights": (lambda: L1(weights=[1, 2]).check_dim(3), "L1.weights has shape"),
+    "lam of a net": (lambda: ElasticNet(-1.0), "lam must be in"),
     "ratio": (lambda: ElasticNet(1.0, 1.5), "l1_ratio must be in"),
     "reference": (lambda: RelativeEntropy([1, 0]), r"reference\[1\] is 0"),
     "scalar reference": (lambda: RelativeEntropy(0), "reference must be in"),

@@ -168,12 +168,12 @@ class Conjugate:
         """
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
         size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
-        units = dict.fromkeys((unit_of(size) if size > 0.0 else 1.0, 1.0))  # offsets may be rounding alone
+        units = dict.fromkeys((unit_of(size), 1.0))  # offsets may be rounding alone
         found = (self._solve(slope, unit, steepest) for unit in units)
         return next((offset for offset in found if offset > -math.inf), -math.inf)
 
     def _solve(self, slope: Array, unit: float, steepest: float) -> float:
-        height = unit_of(steepest * unit) if steepest > 0.0 else 1.0
+        height = unit_of(steepest * unit)
         problem = self._problem(unit, height)
         self._slope.value = slope * (unit / height)
         best = -math.inf
