@@ -148,7 +148,7 @@ class LBFGS(Method):
         return Step("quasi-Newton", state)
 
     def _from_model(self, run: Run, state: LBFGSState) -> Step:
-        """Take the bound of a point that no step improves, and begin anew where its cut is least, if lower."""
+        """Take the bound of a point that no step improves, and begin anew where its cut leads lower."""
         _, minimiser = minimise_cut(run, state.point)
         if not run.closed:
             point = run.visit(minimiser)
