@@ -72,7 +72,8 @@ def main():
         status, gap, count, cpu, clock, calls, peak = here.recv()
         process.join()
         print(
-            f"| {case} | {status}, {gap:.0e} | {count} | {cpu:.1f} | {clock:.1f} | {calls:.1f} | {peak:.0f} |",
+            f"| {case} | {status}, {gap:.0e} | {count} | {cpu:.1f} | {clock:.1f} | {calls:.1f} | "
+            f"{peak:.0f} |",
             flush=True,
         )
 

@@ -104,8 +104,9 @@ class CoordinateAscent(Method):
         bend = risk.loss.smoothness
         share = float(form.quadratic.weights[0]) / max(steep * (bend if math.isfinite(bend) else 1.0), 1e-300)
         epoch = _cost_of_epoch(form)
-        epochs = _USUAL_FALL / max(math.log1p(share), 1e-300)
-        iterations = max(1.0, epochs / max(_FIRST, OVERHEAD / epoch))
+        first = max(_FIRST, OVERHEAD / epoch)
+        epochs = max(_USUAL_FALL / max(math.log1p(share), 1e-300), first)
+        iterations = epochs / first
         return _USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
