@@ -41,13 +41,18 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     weights = np.zeros(len(run.bundle))
     for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
         row = run.bundle.find(slope, float(offset), block)
-        assert row is not None
-        weights[row] = 1.0
+        weights[_highest(run, point, block) if row is None else row] = 1.0
     minimiser = _certified(run, weights)
     if minimiser is None:
         raise OracleError(f"minimise_linear of {run.problem.simple_set!r} returned infs or nans.")
     run.mark("vertex", point.x, minimiser)
     return slopes.sum(axis=0), minimiser
+
+
+def _highest(run: Run, point: Point, block: int) -> int:
+    """Return the row of a block that is highest at the point: of several pieces other bits may be kept."""
+    bundle = run.bundle
+    return int(np.where(bundle.blocks == block, bundle.slopes @ point.x + bundle.offsets, -np.inf).argmax())
 
 
 def _certified(run: Run, weights: Array) -> Array | None:
