@@ -40,8 +40,7 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     run.add_cut(replace(point, slopes=slopes))
     weights = np.zeros(len(run.bundle))
     for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
-        row = run.bundle.find(slope, float(offset), block)
-        weights[_highest(run, point, block) if row is None else row] = 1.0
+        weights[_row(run, point, slope, float(offset), block)] = 1.0
     minimiser = _certified(run, weights)
     if minimiser is None:
         raise OracleError(f"minimise_linear of {run.problem.simple_set!r} returned infs or nans.")
@@ -49,9 +48,12 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     return slopes.sum(axis=0), minimiser
 
 
-def _highest(run: Run, point: Point, block: int) -> int:
-    """Return the row of a block that is highest at the point: of several pieces other bits may be kept."""
+def _row(run: Run, point: Point, slope: Array, offset: float, block: int) -> int:
+    """Return the row of a cut; where a risk of several pieces gave it other bits, the highest at the point."""
     bundle = run.bundle
+    row = bundle.find(slope, offset, block)
+    if row is not None:
+        return row
     return int(np.where(bundle.blocks == block, bundle.slopes @ point.x + bundle.offsets, -np.inf).argmax())
 
 
@@ -88,8 +90,7 @@ class WeightedCuts:
         """Add the cut at an evaluated point, which the bundle holds."""
         slopes, offsets = run.evaluator.cut(point)
         for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
-            row = run.bundle.find(slope, float(offset), block)
-            assert row is not None
+            row = _row(run, point, slope, float(offset), block)
             self._ids.append(int(run.bundle.ids[row]))
             self._weights.append(weight)
         self.total += weight
