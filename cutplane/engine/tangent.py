@@ -49,7 +49,7 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
 
 
 def _row(run: Run, point: Point, slope: Array, offset: float, block: int) -> int:
-    """Return the row of a cut; where a risk of several pieces gave it other bits, the highest at the point."""
+    """Return the row of a cut; where a risk with several pieces gave other bits, the highest there."""
     bundle = run.bundle
     row = bundle.find(slope, offset, block)
     if row is not None:
