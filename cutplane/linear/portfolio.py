@@ -31,7 +31,8 @@ _TURN, _MEMORY = 10, 0.5
 """Iterations of cuts before their rate is measured, and what is kept of it: their gap falls in steps."""
 _LOOK = 0.25
 """The first iteration is one of cuts where it costs less than this part of what the best move should take:
-with a strong regularizer a cut or two close the gap."""
+with a strong regularizer a cut or two close the gap. It counts by its gap relative to the objective, which
+any first step lowers."""
 _USUAL_FALL, _USUAL_CUTS, _USUAL_IF_WIDE = math.log(1e3), 30, 300
 """Iterations of cuts for a gap of 1e-3, before the first turn; with more features than examples."""
 
@@ -165,7 +166,7 @@ class _Track:
     memory: float = 0.0
     measured: bool = False
     state: Any = None
-    began: tuple[float, float] = field(default=(0.0, math.inf))
+    began: tuple[float, float, float] = field(default=(0.0, math.inf, 0.0))
 
     def __post_init__(self) -> None:
         self.usual = self.rate
@@ -182,6 +183,7 @@ class Schedule:
         self._cuts = _Track(cuts, math.inf, _TURN, _MEMORY)
         self._current: _Track | None = None
         self._left = 0
+        self._looks = False
 
     def step(self, run: Run) -> Step:
         """Do an iteration; a move that finds that it cannot go on is left out from then on."""
@@ -233,7 +235,7 @@ class Schedule:
         if track.state is None:
             track.state = track.method.start(run)
         self._current, self._left = track, turn
-        track.began = track.state.cost, track.state.gap(run)
+        track.began = track.state.cost, track.state.gap(run), run.tolerance(run.upper)
         return track
 
     def _first(self, run: Run) -> _Track:
@@ -259,8 +261,8 @@ class Schedule:
         if self._cuts.rate == math.inf:
             return self._begin(run, self._cuts, _TURN)
         best = min((self._to_go(run, track) for track in self._tracks), default=0.0)
-        looks = size is not None and (self._probing or cost_of_cut(size, run.n_cuts) < _LOOK * best)
-        return self._begin(run, self._cuts, 1) if looks else self._next(run)
+        self._looks = size is not None and (self._probing or cost_of_cut(size, run.n_cuts) < _LOOK * best)
+        return self._begin(run, self._cuts, 1) if self._looks else self._next(run)
 
     def _next(self, run: Run) -> _Track:
         track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
@@ -271,10 +273,13 @@ class Schedule:
 
         What is slower than usual shows that the problem is harder than usual, for all that had no turn yet.
         """
+        looked, self._looks = self._looks, False
         if track is self._cuts and self._probing:
             return
-        cost, before = track.began
+        cost, before, allowed = track.began
         fall = _fall(before, track.state.gap(run))
+        if looked:
+            fall -= _fall(allowed, run.tolerance(run.upper))
         if fall < math.inf and track.state.cost > cost:
             known = track.memory * track.rate if track.rate < math.inf else 0.0
             track.rate = max(fall / (track.state.cost - cost), known)
