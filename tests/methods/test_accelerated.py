@@ -189,3 +189,22 @@ def test_what_it_needs(problem, message):
         problem(instance("box", "squared")[0].risk).solve(AcceleratedGradient())
     with pytest.raises(InvalidInputError, match="lipschitz"):
         AcceleratedGradient(lipschitz=0.0)
+
+
+@pytest.mark.parametrize("seed", [5, 43])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_cuts_of_several_pieces_are_found_by_their_height(seed, layout):
+    # A piece's slope in a product with all the others has other bits than alone.
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((5, 4))
+    data = [(rng.standard_normal((8, 5)), rng.standard_normal(8)) for _ in range(3)]
+    pieces = [cut.LinearRisk(X, y, cut.losses.Squared()) for X, y in data]
+    problem = cut.Problem(cut.maximum(*pieces) @ layout(B), feasible_set=cut.Simplex())
+    result = problem.solve(AcceleratedGradient(), tol=1e-4, max_iter=60)
+    w = cp.Variable(4, nonneg=True)
+    losses = [cp.sum_squares(X @ (B @ w) - y) / 16 for X, y in data]
+    optimum = float(cp.Problem(cp.Minimize(cp.max(cp.hstack(losses))), [cp.sum(w) == 1]).solve(cp.CLARABEL))
+    assert result.status is Status.OPTIMAL
+    assert result.lower_bound <= optimum * (1 + 1e-7)
+    assert result.objective == pytest.approx(optimum, rel=2e-4)
+    assert result.certificate.verify().valid
