@@ -119,8 +119,11 @@ def main():
         for cell in cells(part):
             for worker in workers:
                 worker.ask(cell)
-            took = [[worker.ask(cell) for worker in workers] for _ in range(args.repeats)]
-            old, new = (min(turn[side] for turn in took) for side in (0, 1))
+            took = [[], []]
+            for turn in range(args.repeats):
+                for side in (turn % 2, 1 - turn % 2):
+                    took[side].append(workers[side].ask(cell))
+            old, new = map(min, took)
             ratio = new[0] / old[0]
             ratios.setdefault(cell[2], []).append(ratio)
             print(f"{cell[1]} {cell[2]}: {1e3 * new[0]:.1f} / {1e3 * old[0]:.1f} ms = {ratio:.2f}", end="; ")
