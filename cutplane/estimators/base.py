@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -254,12 +254,30 @@ class CrossValidated(CertifiedEstimator):
         known, held_out = ((_safe_indexing(X, part), _safe_indexing(y, part)) for part in (train, test))
         weigh = [{} if weights is None else {"sample_weight": weights[part]} for part in (train, test)]
         problems = model._declare(*known, **weigh[0])
+        at_once = _AT_ONCE.get(type(model).score) if self.scoring is None else None
         scorer: Any = check_scoring(model, scoring=self.scoring)
-        scores = []
+        found = []
         for results in zip(*map(model._follow, problems), strict=True):
             model._store(results)
-            scores.append(float(scorer(model, *held_out, **weigh[1])))
-        return scores
+            found.append(
+                scorer(model, *held_out, **weigh[1]) if at_once is None else model.predict(held_out[0])
+            )
+        if at_once is not None:
+            found = at_once(np.ravel(held_out[1]), np.column_stack(found), **weigh[1])
+        return [float(score) for score in found]
+
+
+def _accuracies(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
+    return np.average(predictions == y[:, np.newaxis], axis=0, weights=sample_weight)
+
+
+def _determinations(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
+    targets = np.broadcast_to(y[:, np.newaxis], predictions.shape)
+    return r2_score(targets, predictions, sample_weight=sample_weight, multioutput="raw_values")
+
+
+_AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}
+"""What scikit-learn's `score` is for each of several columns of predictions: it checks them one by one."""
 
 
 def ascending(name: str, values: Any, default: Array) -> Array:

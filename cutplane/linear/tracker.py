@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from cutplane.linear.descent import Descent
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.linear.tracking_passes import CROSSES, JOINS, LEAVES, NONE, next_event
+from cutplane.linear.working_set import Position
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -116,7 +118,8 @@ class Tracker:
 
     def bounds(self, weight: float, x: Array) -> tuple[float, float]:
         """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
-        descent = Descent(self.problem, x, self.predictions(x))
+        descent = copy(self.ending)
+        descent.position = Position(x, self.predictions(x))
         descent.terms = replace(self.terms, costs=weight * self.terms.costs)
         upper = descent.objective
         return upper - descent.outlook()[-1], upper

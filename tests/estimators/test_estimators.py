@@ -196,6 +196,20 @@ def test_cross_validation_is_a_grid_search_along_paths():
     assert log_loss(Y3, model.predict_proba(X3)) < 0.3
 
 
+@pytest.mark.parametrize(
+    ("model", "X", "y", "scoring"),
+    [
+        (LinearClassifierCV("squared_hinge", alphas=[1.0, 1e-2], cv=3), X3, Y3, "accuracy"),
+        (LinearRegressorCV("huber", alphas=[1.0, 1e-2], cv=3), XR, YR, "r2"),
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_default_scores_are_those_of_the_scorer(model, X, y, scoring, weighted):
+    weights = np.random.default_rng(0).uniform(0.1, 2.0, len(y)) if weighted else None
+    wanted = clone(model).set_params(scoring=scoring).fit(X, y, sample_weight=weights).scores_
+    np.testing.assert_allclose(clone(model).fit(X, y, sample_weight=weights).scores_, wanted, rtol=1e-12)
+
+
 def test_cross_validation_weighs_the_scores():
     half = np.arange(150) % 2
     weighted = LinearRegressorCV(alphas=[1.0, 0.1], cv=[(np.arange(100), np.arange(100, 150))])
