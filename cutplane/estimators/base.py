@@ -273,7 +273,8 @@ def _accuracies(y: Array, predictions: Array, sample_weight: Array | None = None
 
 def _determinations(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
     targets = np.broadcast_to(y[:, np.newaxis], predictions.shape)
-    return r2_score(targets, predictions, sample_weight=sample_weight, multioutput="raw_values")
+    found = r2_score(targets, predictions, sample_weight=sample_weight, multioutput="raw_values")
+    return np.asarray(found)
 
 
 _AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}

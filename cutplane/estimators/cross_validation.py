@@ -84,7 +84,8 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
     def _follow(self, problem: Problem, alphas: Array | None = None) -> Iterator[Any]:
         """Yield the results along the path; one weight at a time, for a whole path keeps the cuts of all.
 
-        Where that costs less, the exact path is followed; it gives points with bounds, and one result.
+        The exact path is followed first, if there is one, for as long as it may cost less; it gives points
+        with bounds, and one result.
         """
         lams = (self.alphas_ if alphas is None else alphas) * unit_weight(self.penalty)
         if (exact := self._on_exact_path(problem, lams, alphas is not None)) is not None:
@@ -98,12 +99,13 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
 
     def _on_exact_path(self, problem: Problem, lams: Array, last: bool) -> list[Any] | None:
         """Return what the exact path gives, at the last weight or at all; None if it may not be followed,
-        costs more, is lost, or does not keep the tolerance.
+        has cost as much as solves should, is lost, or does not keep the tolerance.
         """
         own = self.method == "auto" and self.max_cuts is None and not self.verbose
-        if not own or not PathTracking().pays(problem, lams.size):
+        turns = PathTracking().turns(problem, lams.size) if own else 0
+        if not turns:
             return None
-        limits = {"tol": self.tol, "time_limit": self.time_limit}
+        limits = {"tol": self.tol, "time_limit": self.time_limit, "max_iter": turns}
         try:
             path = problem.path(float(lams[-1]), exact=True, **limits)
         except MissingCapabilityError:

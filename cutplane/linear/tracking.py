@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import OVERHEAD, PER_ENTRY, PER_EXAMPLE
+from cutplane.linear.costs import OVERHEAD, PER_ENTRY
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 _TURN = 64
 """Events of one iteration."""
-_PER_EVENT = 3e5
+_PER_EVENT = 6e4
 """What an event costs outside the data, in the nanoseconds of `linear.costs`."""
-_SOLVE, _EPOCHS = 5.0, 20.0
+_SOLVE, _EPOCHS = 9.0, 20.0
 """A solve from the last weight's solution: iterations, and passes over the data in them."""
 
 
@@ -83,20 +84,18 @@ class PathTracking(Method):
                 f"set; got {problem.regularizer!r} over {problem.feasible_set!r}. Use path(lams)."
             )
 
-    def pays(self, problem: Declaration, count: int) -> bool:
-        """Tell whether the whole path should cost less than so many solves along it.
+    def turns(self, problem: Declaration, count: int) -> int:
+        """Return the iterations that should cost as much as so many solves along the path.
 
-        Every coordinate joins and leaves once or so, and every example crosses each knot of its loss once.
+        How many events a path has is not known before. Left after so many, it costs no more than the solves
+        that follow. 0 if there is no path, or squares beside the norm, whose weight it would leave as it is.
         """
         terms, risk = terms_of(problem), predictor_of(problem)
         if risk is None or terms is None or terms.weights.any() or not suits(self, problem):
-            return False
-        (m, n), entries = risk.X.shape, float(risk.X.size)
-        pieces = pieces_of(risk.loss)
-        crossings = 0 if pieces is None else pieces.knots.shape[0]
-        events = 2 * min(m, n) + m * crossings
-        along = 2.0 * PER_ENTRY * entries + PER_EXAMPLE * m + _PER_EVENT
-        return events * along < count * (_SOLVE * OVERHEAD + _EPOCHS * PER_ENTRY * entries)
+            return 0
+        entries = float(risk.X.size)
+        solve = _SOLVE * OVERHEAD + _EPOCHS * PER_ENTRY * entries
+        return math.ceil(count * solve / (_TURN * (_PER_EVENT + PER_ENTRY * entries)))
 
     def start(self, run: Run) -> Tracker:
         """Go to the weight where the path begins."""

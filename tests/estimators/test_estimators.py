@@ -227,14 +227,14 @@ LASSO = {"penalty": "l1", "alphas": [1.0, 0.1, 0.01, 1e-3], "cv": 3, "tol": 1e-6
     [
         (LinearRegressorCV(**LASSO), XR, YR),
         (LinearRegressorCV(**LASSO, regularize_intercept=True), XR, YR),
-        (LinearRegressorCV("huber", **LASSO), XR[:60], YR[:60]),
+        (LinearRegressorCV("huber", **LASSO), XR[:60], YR[:60] / 50.0),
         (LinearClassifierCV("squared_hinge", **LASSO), X3[:60], Y3[:60]),
         (LinearClassifierCV("squared_hinge", **LASSO), X3, Y3),
     ],
 )
 def test_exact_paths_score_as_solves_from_weight_to_weight(model, X, y, monkeypatch):
     exact = clone(model).fit(X, y)
-    monkeypatch.setattr(PathTracking, "pays", lambda *_: False)
+    monkeypatch.setattr(PathTracking, "turns", lambda *_: 0)
     solved = clone(model).fit(X, y)
     assert exact.scores_ == pytest.approx(solved.scores_, abs=1e-3)
     assert exact.alpha_ == solved.alpha_
@@ -249,24 +249,26 @@ def test_an_exact_path_that_is_lost_or_not_exact_enough_is_left(monkeypatch):
 
     def path(self, lams, exact=False, **options):
         ended.append(exact)
-        return follow(self, lams, exact=exact, **options, **({"max_iter": 0} if exact else {}))
+        return follow(self, lams, exact=exact, **options | ({"max_iter": 0} if exact else {}))
 
     monkeypatch.setattr(Problem, "path", path)
     assert LinearRegressorCV(**LASSO).fit(XR, YR).scores_ == pytest.approx(wanted, abs=1e-3)
     assert ended[:5] == [True, False, False, False, False]
 
 
-def test_exact_paths_are_followed_where_they_cost_less():
+def test_exact_paths_are_left_after_what_solves_should_cost(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 10)), rng.standard_normal(300)
     tracking, lasso = PathTracking(), cut.Problem(cut.LinearRisk(X, y, cut.losses.Squared()), cut.L1(0.1))
-    assert tracking.pays(lasso, 25) and not tracking.pays(lasso, 1)
-    kinks = cut.Problem(cut.LinearRisk(X, y, cut.losses.Huber()), cut.L1(0.1))
-    assert not tracking.pays(kinks, 5)
+    assert 0 < tracking.turns(lasso, 5) < tracking.turns(lasso, 25)
     for g in (cut.L2(0.1), cut.L1(0.1) + cut.L2(0.1)):
-        assert not tracking.pays(cut.Problem(lasso.risk, g), 25)
-    assert not tracking.pays(cut.Problem(lasso.risk, cut.L1(0.1), cut.Box(-1, 1)), 25)
-    assert not tracking.pays(cut.Problem(cut.OracleRisk(lambda x: (0.0, x), 2), cut.L1(0.1)), 25)
+        assert not tracking.turns(cut.Problem(lasso.risk, g), 25)
+    assert not tracking.turns(cut.Problem(lasso.risk, cut.L1(0.1), cut.Box(-1, 1)), 25)
+    assert not tracking.turns(cut.Problem(cut.OracleRisk(lambda x: (0.0, x), 2), cut.L1(0.1)), 25)
+    many = LinearRegressorCV("huber", penalty="l1", alphas=[1.0, 1e-3], cv=2)
+    wanted = clone(many).fit(X, 10.0 * y)
+    monkeypatch.setattr(PathTracking, "turns", lambda *_: 1)
+    assert clone(many).fit(X, 10.0 * y).scores_ == pytest.approx(wanted.scores_, abs=1e-3)
 
 
 @pytest.mark.parametrize(
