@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -121,9 +121,19 @@ class GraphRisk(PairwiseRisk):
         self.Z = _edge_features(edge_features, counts)
         self.dim = S * self.X.shape[1] + S * S * self.Z.shape[1]
         self._set(graphs, loss, decoder, sample_weight, normalize)
-        by_node, by_edge = graphs.over_nodes(0, len(graphs), self.weights)
-        sizes_of_edges = by_edge @ np.broadcast_to(np.abs(self.Z).sum(axis=1), len(graphs.edges))
+
+    def _follow(self) -> None:
+        super()._follow()
+        by_node, by_edge = self.graphs.over_nodes(0, len(self.graphs), self.weights)
+        sizes_of_edges = by_edge @ np.broadcast_to(np.abs(self.Z).sum(axis=1), by_edge.size)
         self._sizes = float(by_node @ np.asarray(abs(self.X).sum(axis=1)).ravel()), float(sizes_of_edges)
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the graphs low <= i < high."""
+        part = super().part(low, high)
+        part.X, part.Z = self.X[self.graphs.nodes_of(low, high)], self._features_of_edges(low, high)
+        part._follow()
+        return part
 
     def __repr__(self) -> str:
         graphs, decoder = self.graphs, "" if self.decoder == "exact" else f", {self.decoder} decoder"

@@ -119,14 +119,10 @@ class Sequences:
     def __len__(self) -> int:
         return self.starts.size - 1
 
-    def parts(self, count: int) -> list[tuple[slice, Sequences]]:
-        """Return at most `count` contiguous parts that take about as long to decode, and where they are."""
-        found = []
-        for low, high in balanced_ranges(self._costs, count):
-            rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
-            part = Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
-            found.append((slice(low, high), part))
-        return found
+    def part(self, low: int, high: int) -> Sequences:
+        """Return the sequences low <= i < high."""
+        rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
+        return Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
 
     @property
     def longest(self) -> int:
@@ -139,7 +135,7 @@ class Sequences:
         return as_rows(self.X)
 
     @cached_property
-    def _costs(self) -> Array:
+    def work(self) -> Array:
         """Nanoseconds that it takes to decode all before each sequence, shape (m + 1,)."""
         entries = (
             self.X.indptr if sparse.issparse(self.X) else np.arange(self.X.shape[0] + 1) * self.n_features
@@ -150,7 +146,7 @@ class Sequences:
     @property
     def cost(self) -> float:
         """Nanoseconds, roughly, that it takes to decode all."""
-        return float(self._costs[-1])
+        return float(self.work[-1])
 
     @property
     def row_entries(self) -> float:
@@ -160,12 +156,12 @@ class Sequences:
     @cached_property
     def chunks(self) -> Ranges:
         """Ranges of sequences, each worth a thread."""
-        return balanced_ranges(self._costs, count_chunks(self._costs[-1]))
+        return balanced_ranges(self.work, count_chunks(self.work[-1]))
 
     @cached_property
     def sums(self) -> Segments:
         """Ranges of sequences with a vector of sums each."""
-        return segments(np.array([0, len(self)]), self._costs / self.n_states, self.dim)
+        return segments(np.array([0, len(self)]), self.work / self.n_states, self.dim)
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Return the emission weights, features x states, and the transition weights, of a vector."""
