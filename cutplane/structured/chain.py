@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
-from cutplane.structured.chain_ascent import ChainAscent
+from cutplane.structured.forest_ascent import ForestAscent
 from cutplane.structured.mixture import unpack
 from cutplane.structured.sequence_risk import SequenceRisk
 from cutplane.structured.sequences import LabelLoss, as_costs
@@ -102,9 +102,9 @@ class ChainRisk(SequenceRisk):
         value, found = self.sequences.decode(x, self.costs, self.weights)
         return value, self.sequences.differences([(found, self.weights)])
 
-    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ChainAscent:
+    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ForestAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
-        return ChainAscent(self, quadratic, multipliers)
+        return ForestAscent(self, self.sequences.forests, quadratic, multipliers)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.examples import describe
 from cutplane.structured.graphs import Graphs, as_edges
@@ -120,10 +121,16 @@ class MultilabelRisk(PairwiseRisk):
     def _follow(self) -> None:
         super()._follow()
         L = self.shape[0]
-        self._compares = self.decoder == "exact" and not self.together and 2**L <= _MOST
-        self.together |= self._compares
+        whole = bool(self.graphs.forests.all())
+        self._compares = self.decoder == "exact" and not whole and 2**L <= _MOST
+        self._together = whole or self._compares
         rows = np.asarray(abs(self.X).sum(axis=1)).ravel() + self.intercept
         self._size = L * float(self.weights @ rows), len(self.pairs) * float(self.weights.sum())
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Block steps, too, if a query decodes all examples in a fraction of the time of one by one."""
+        return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
 
     def part(self, low: int, high: int) -> Self:
         """Return the sum over the examples low <= i < high."""

@@ -57,9 +57,9 @@ class PairwiseRisk(Shares, ExampleSum):
 
     def _follow(self) -> None:
         """Set what follows from the graphs and the decoder."""
-        self.together = bool(self.graphs.forests.all())
-        self.exact = self.decoder != "inner" or self.together
-        self.relaxed = self.decoder == "outer" and not self.together
+        whole = bool(self.graphs.forests.all())
+        self.exact = self.decoder != "inner" or whole
+        self.relaxed = self.decoder == "outer" and not whole
         self._marginals: dict[Any, BestMarginals] = {}
 
     @property
@@ -89,13 +89,8 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps, if a query decodes all graphs together, in a fraction of the time of one by one.
-
-        Their cuts, too, if marginals take the place of labellings.
-        """
-        if self.relaxed:
-            return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
-        return (Capability.BLOCK_ASCENT,) if self.together else ()
+        """Block steps and their cuts, if marginals take the place of labellings."""
+        return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
     @property
     def infima(self) -> Array:
@@ -157,10 +152,9 @@ class PairwiseRisk(Shares, ExampleSum):
             ))  # fmt: skip
             found[nodes] = self._mapped(unaries[nodes], _tables(pairs, edges), i)
         if loose.size < high - low:
-            choices = np.empty(unaries.shape, dtype=np.int32)
             best_labellings(
                 graphs.starts, graphs.edges_of(low, high).start, graphs.edges, *graphs.walk, graphs.forests,
-                low, high, unaries, pairs, choices, found,
+                low, high, unaries, pairs, np.empty(graphs.n_states), found,
             )  # fmt: skip
         return found
 

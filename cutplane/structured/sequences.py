@@ -17,10 +17,11 @@ from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunk
 from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, unsigned
 from cutplane.runtime.threads import run_chunks
+from cutplane.structured.forest_ascent import CHAINS, Forests
 
 LabelLoss = Literal["hamming", "share"]
 
-_PER_STATE = 0.25
+PER_STATE = 0.25
 """Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
 
 _ROWS = 4096
@@ -141,7 +142,7 @@ class Sequences:
             self.X.indptr if sparse.issparse(self.X) else np.arange(self.X.shape[0] + 1) * self.n_features
         )
         before = entries[self.starts] + self.starts * float(self.n_states)
-        return _PER_STATE * self.n_states * before
+        return PER_STATE * self.n_states * before
 
     @property
     def cost(self) -> float:
@@ -152,6 +153,14 @@ class Sequences:
     def row_entries(self) -> float:
         """Stored entries of a row, on average."""
         return self.X.nnz / self.X.shape[0] if sparse.issparse(self.X) else float(self.n_features)
+
+    @property
+    def forests(self) -> Forests:
+        """The sequences, as compiled block steps read them."""
+        return Forests(
+            self.rows, read_only(np.ones((1, 1))), self.starts, CHAINS, self.labels, self.n_states,
+            self.row_entries, self.cost,
+        )  # fmt: skip
 
     @cached_property
     def chunks(self) -> Ranges:

@@ -9,6 +9,7 @@ from structured_risks import RISKS, M
 import cutplane as cut
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.structured import ExampleSum, Factors
+from cutplane.structured.example_ascent import ExampleAscent
 
 
 @pytest.mark.parametrize("name", RISKS)
@@ -29,14 +30,30 @@ def test_shares_add_up_to_the_whole(name):
         if not offers(whole, Capability.IMAGE) and np.isfinite(whole.infima).all():
             sizes = [part.cancelled(w) for part in parts]
             assert sum(sizes) >= whole.cancelled(w) * (1.0 - 1e-9) - 1e-12
-        if offers(whole, Capability.BLOCK_ASCENT):
+        if isinstance(whole, ExampleSum) and offers(whole, Capability.BLOCK_ASCENT):
             quadratic = cut.L2(0.1).quadratic(whole.dim)
-            cuts, expected = (
-                [risk.dual_cut(risk.block_ascent(quadratic).multipliers) for risk in risks]
-                for risks in (parts, [whole])
-            )
-            for found, (total,) in zip(zip(*cuts, strict=True), zip(*expected, strict=True), strict=True):
+            u, *shares = (ExampleAscent(risk, quadratic).multipliers for risk in (whole, *parts))
+            cuts = [part.dual_cut(share) for part, share in zip(parts, shares, strict=True)]
+            for found, total in zip(zip(*cuts, strict=True), whole.dual_cut(u), strict=True):
+                assert np.abs(total).max() > 0.0
                 np.testing.assert_allclose(sum(found), total, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["chains", "trees"])
+def test_cuts_of_shares_add_up_to_that_of_the_whole(name):
+    whole, rng = RISKS[name](), np.random.default_rng(2)
+    slope, offset, place = 0.0, 0.0, 0
+    u = whole.block_ascent(cut.L2(0.1).quadratic(whole.dim)).multipliers
+    u[3 * M :] = rng.integers(3, size=u.size - 3 * M)  # any labelling of each example
+    for part in whole.split(5):
+        share = part.block_ascent(cut.L2(0.1).quadratic(whole.dim)).multipliers
+        size = share.size - 3 * part.n_examples
+        share[-size:] = u[3 * M :][place : place + size]
+        (more,), (higher,) = part.dual_cut(share)
+        slope, offset, place = slope + more, offset + higher, place + size
+    (expected,), (height,) = whole.dual_cut(u)
+    assert offset == pytest.approx(height, rel=1e-12) and height > 0.0
+    np.testing.assert_allclose(slope, expected, atol=1e-11)
 
 
 def test_the_parts_are_balanced():
