@@ -7,7 +7,8 @@ Machine Learning 77, 2009, doi:10.1007/s10994-009-5108-8), written anew here, wi
 our objective. Beside `LBFGS`: cuts. The letters are those of ``ocr/letters.data.gz`` in the folder that
 CUTPLANE_DATA names.
 
-Run as ``python benchmarks/structured.py [number of words ...]``.
+Run as ``python benchmarks/structured.py [number of words ...]``, or, for trees in the place of chains, whose
+compiled steps are compared with those of any `ExampleSum`, as ``... trees [number of words ...]``.
 """
 
 import gzip
@@ -20,7 +21,7 @@ import numpy as np
 from numba import njit
 
 import cutplane as cut
-from cutplane.structured import ChainLogLikelihood, ChainRisk
+from cutplane.structured import ChainLogLikelihood, ChainRisk, ExampleSum, GraphRisk
 
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FILE = FOLDER / "ocr" / "letters.data.gz"
@@ -167,12 +168,49 @@ def report(words, name, passes, seconds, objective, gap, status=""):
     )
 
 
+class General(GraphRisk):
+    """Trees that are known one by one, by their decoder and their pieces."""
+
+    def block_ascent(self, quadratic, multipliers=None):
+        """Return the steps of any sum over examples."""
+        return ExampleSum.block_ascent(self, quadratic, multipliers)
+
+
+def trees(counts):
+    """Compare block steps of trees: each letter of a word is joined to a random one before it."""
+    X, y, lengths = load()
+    rng = np.random.default_rng(0)
+    for words in counts:
+        parts = [np.split(part[: lengths[:words].sum()], np.cumsum(lengths[:words])[:-1]) for part in (X, y)]
+        edges = [
+            np.stack([rng.integers(0, np.arange(1, n)), np.arange(1, n)], axis=1) for n in lengths[:words]
+        ]
+        for kind in (GraphRisk, General):
+            problem = cut.Problem(kind(*parts, edges, n_states=26), cut.L2(LAM))
+            problem.solve(cut.BlockFrankWolfe(), tol=TOL, max_iter=2)
+            began = time.process_time()
+            result = problem.solve(cut.BlockFrankWolfe(), tol=TOL, time_limit=240)
+            seconds = time.process_time() - began
+            report(
+                words,
+                kind.__name__,
+                result.oracle_calls,
+                seconds,
+                result.objective,
+                result.gap,
+                result.status,
+            )
+
+
 def main():
     if not FILE.exists():
         print(f"no file {FILE}; set CUTPLANE_DATA to the folder that holds ocr/letters.data.gz")
         return
-    X, y, lengths = load()
     print(f"{'words':>6} {'':<28} {'passes':>6} {'CPU s':>8} {'objective':>10} {'gap':>9}")
+    if sys.argv[1:2] == ["trees"]:
+        trees(map(int, sys.argv[2:] or ("300",)))
+        return
+    X, y, lengths = load()
     for words in map(int, sys.argv[1:] or ("600", "5500")):
         size = int(lengths[:words].sum())
         parts = X[:size], y[:size], lengths[:words]

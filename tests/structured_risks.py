@@ -1,5 +1,7 @@
 """Structured risks of a few ragged examples, of all kinds, each of which can be split."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -69,7 +71,7 @@ def hierarchy():
     return cut.MulticlassRisk(X, y, loss, sample_weight=WEIGHTS) @ tree.spread(2)
 
 
-RISKS = {
+RISKS: dict[str, Any] = {
     "chains": lambda: chains(ChainRisk),
     "likelihood": lambda: chains(ChainLogLikelihood),
     "trees": graphs,

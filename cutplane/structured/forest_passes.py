@@ -27,11 +27,17 @@ def range_of(starts, edge_starts, i):
 
 
 @routine
-def pair_of(labels, k, ends, e, n_states):
-    """Return the number of the pair of states of an edge in slot k."""
+def ends_of(ends, e):
+    """Return the two nodes of an edge."""
     if ends.shape[0] == 0:
-        return np.int64(labels[k, e - 1]) * n_states + labels[k, e]
-    return np.int64(labels[k, ends[e, 0]]) * n_states + labels[k, ends[e, 1]]
+        return e - 1, e
+    return ends[e, 0], ends[e, 1]
+
+
+@routine
+def pair_of(labels, k, u, v, n_states):
+    """Return the number of the pair of states of two nodes in slot k."""
+    return np.int64(labels[k, u]) * n_states + labels[k, v]
 
 
 @routine
@@ -132,20 +138,23 @@ def move_state(rows, t, s, step, late, change, weights, early):
 
 @routine
 def heights_of(
-    rows, links, starts, edges, i, labels, count, truth, cost, emissions, transitions, values, out
+    rows, links, starts, edges, i, labels, count, truth, cost, emissions, transitions, values, mixed, out
 ):  # fmt: skip
     """Set out[k] to the loss and the score of the labelling in slot k, less those of slot 0.
 
-    Where all labellings agree, nothing is computed. Return how many rows were read for one state.
+    Where all labellings agree, nothing is computed. `mixed`, as long as the example, is set to where they do
+    not. Return how many rows were read for one state.
     """
     reads, n_states = 0, emissions.shape[1]
     for k in range(count):
         out[k] = 0.0
-    for t in range(starts[i], starts[i + 1]):
+    start = starts[i]
+    for t in range(start, starts[i + 1]):
         own = labels[0, t]
         differs = False
         for k in range(1, count):
             differs = differs or labels[k, t] != own
+        mixed[t - start] = differs
         if differs:
             values[0] = state_score(rows, t, own, emissions)
             reads += 1
@@ -165,9 +174,12 @@ def heights_of(
     ends = edges[1]
     low, high = range_of(starts, edges[0], i)
     for e in range(low, high):
-        own = pair_of(labels, 0, ends, e, n_states)
+        u, v = ends_of(ends, e)
+        if mixed[u - start] == 0.0 and mixed[v - start] == 0.0:
+            continue
+        own = pair_of(labels, 0, u, v, n_states)
         for k in range(1, count):
-            pair = pair_of(labels, k, ends, e, n_states)
+            pair = pair_of(labels, k, u, v, n_states)
             if pair != own:
                 out[k] += pair_score(links, e, pair, transitions) - pair_score(links, e, own, transitions)
     return reads
@@ -198,8 +210,9 @@ def move(
             add_state(rows, t, -1.0, a, change)
             reads += 6
     for e in range(low, high):
-        p, q = pair_of(labels, worst, ends, e, n_states), pair_of(labels, best, ends, e, n_states)
-        if p != q:
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
             add_pair(links, e, 1.0, q, pairs)
             add_pair(links, e, -1.0, p, pairs)
     square = 0.0
@@ -208,8 +221,9 @@ def move(
         if a != b:
             square += state_score(rows, t, b, change) - state_score(rows, t, a, change)
     for e in range(low, high):
-        p, q = pair_of(labels, worst, ends, e, n_states), pair_of(labels, best, ends, e, n_states)
-        if p != q:
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
             square += pair_score(links, e, q, pairs) - pair_score(links, e, p, pairs)
     far = most
     if square * scale * most > lam * height:
@@ -221,8 +235,9 @@ def move(
             move_state(rows, t, a, step, late, change, emissions, early_emissions)
             move_state(rows, t, b, step, late, change, emissions, early_emissions)
     for e in range(low, high):
-        p, q = pair_of(labels, worst, ends, e, n_states), pair_of(labels, best, ends, e, n_states)
-        if p != q:
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
             move_pair(links, p, step, late, pairs, transitions, early_transitions)
             move_pair(links, q, step, late, pairs, transitions, early_transitions)
     return far, step * (lam * height - 0.5 * step * lam * square), reads
@@ -289,20 +304,9 @@ def epoch(
         visits += 1
         if count > 1:
             work += heights_of(
-                rows,
-                links,
-                starts,
-                edges,
-                i,
-                labels,
-                count,
-                truth,
-                costs[i],
-                emissions,
-                transitions,
-                values,
-                heights,
-            )
+                rows, links, starts, edges, i, labels, count, truth, costs[i], emissions, transitions,
+                values, reach[:, 0], heights,
+            )  # fmt: skip
             best, worst, mean = 0, -1, 0.0
             for k in range(count):
                 if heights[k] > heights[best]:

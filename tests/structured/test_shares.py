@@ -30,7 +30,7 @@ def test_shares_add_up_to_the_whole(name):
         if not offers(whole, Capability.IMAGE) and np.isfinite(whole.infima).all():
             sizes = [part.cancelled(w) for part in parts]
             assert sum(sizes) >= whole.cancelled(w) * (1.0 - 1e-9) - 1e-12
-        if isinstance(whole, ExampleSum) and offers(whole, Capability.BLOCK_ASCENT):
+        if hasattr(whole, "piece") and offers(whole, Capability.BLOCK_ASCENT):
             quadratic = cut.L2(0.1).quadratic(whole.dim)
             u, *shares = (ExampleAscent(risk, quadratic).multipliers for risk in (whole, *parts))
             cuts = [part.dual_cut(share) for part, share in zip(parts, shares, strict=True)]
