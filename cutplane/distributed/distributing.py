@@ -33,7 +33,8 @@ def distribute(
         called on a worker, reads its part of the data and returns a risk, or None if there are no examples;
         or a ``Future`` of one. `blocks` makes such a list from Dask arrays and dataframes. Or a list of risks
         in local memory. Or one risk in local memory that is a sum over examples and can `split` it, such as
-        `LinearRisk`, `ChainRisk` or `StructuredRisk`.
+        `LinearRisk`, `StructuredRisk` and those of chains, graphs, sets of labels and alignments, or is a sum
+        or a linear image of such risks.
     n_parts : int, optional
         Most partitions of one risk in local memory, at least 1; default: four for each thread of the cluster.
     weights : float, or sequence of float, optional

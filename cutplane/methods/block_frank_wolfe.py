@@ -123,7 +123,10 @@ class BlockFrankWolfe(Method):
 
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a sum over examples with equal weights of a square."""
-        remedy = "Use ProximalBundle(), or make your risk a cutplane.structured.ExampleSum."
+        remedy = (
+            "Use ProximalBundle(), which takes risks on workers, too, or make your risk a "
+            "cutplane.structured.ExampleSum: each step needs the examples, and the point after the last."
+        )
         for capability in (Capability.BLOCK_ASCENT, Capability.DUAL_CUT):
             require(problem.risk, capability, self.name, remedy)
         if _quadratic_of(problem) is None:

@@ -20,6 +20,7 @@ _PASSED_ON = (
     Capability.IMAGE_FORM,
     Capability.CURVATURE,
     Capability.PIECES,
+    Capability.SPLIT,
 )
 
 
@@ -130,6 +131,10 @@ class AffineRisk(Risk):
         """Return the cut, slopes and offsets, that multipliers of the examples give."""
         slopes, offsets = self._inner.dual_cut(u)
         return self.map.transposed(slopes), offsets if self.offset is None else offsets + slopes @ self.offset
+
+    def split(self, n_parts: int) -> list[AffineRisk]:
+        """Return at most `n_parts` risks of shares of h, whose sum is the risk."""
+        return [self.of(share, self.map, self.offset) for share in self._inner.split(n_parts)]
 
     def curvature_bound(self, x: Array, direction: Array) -> float:
         """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for all t."""

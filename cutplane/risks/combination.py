@@ -116,11 +116,13 @@ class WeightedSum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form if a term has none; pieces if no term has, or several would have to be combined."""
+        """The cvxpy form if a term has none; what no term has; pieces if several would be combined."""
         missing = [] if all(offers(r, Capability.CVXPY) for _, r in self.terms) else [Capability.CVXPY]
         several = [r.n_blocks for _, r in self.terms if offers(r, Capability.PIECES)]
         if not several or (not self.separate and several != [1]):
             missing.append(Capability.PIECES)
+        if not any(offers(r, Capability.SPLIT) for _, r in self.terms):
+            missing.append(Capability.SPLIT)
         return tuple(missing)
 
     @property
@@ -211,6 +213,12 @@ class WeightedSum(Risk):
             return found[0] if len(found) == 1 else tuple(found)
         each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
         return [solution for blocks in each for solution in blocks]
+
+    def split(self, n_parts: int) -> list[WeightedSum]:
+        """Return at most `n_parts` sums of shares of the terms; one that has none is in the first."""
+        shares = [(c, ask(r, Capability.SPLIT, n_parts) or [r]) for c, r in self.terms]
+        count = max(len(found) for _, found in shares)
+        return [self.of(*((c, found[k]) for c, found in shares if k < len(found))) for k in range(count)]
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""

@@ -14,9 +14,10 @@ from cutplane.risks.examples import as_weights
 from cutplane.structured.example_sum import ExampleSum
 from cutplane.structured.features import Factors
 from cutplane.structured.sequences import LabelLoss, as_costs
+from cutplane.structured.shares import Shares
 
 
-class AlignmentRisk(ExampleSum):
+class AlignmentRisk(Shares, ExampleSum):
     """The mean over m pairs of sequences of the largest violation of a margin, for global alignments.
 
     An alignment s matches some positions of a sequence a, in order, with positions of a sequence b. Between
@@ -75,6 +76,7 @@ class AlignmentRisk(ExampleSum):
     """
 
     black_box = False
+    per_example = "A", "B", "y", "weights", "costs", "_true"
 
     def __init__(
         self,
@@ -111,6 +113,11 @@ class AlignmentRisk(ExampleSum):
 
     def __repr__(self) -> str:
         return f"AlignmentRisk({self.n_examples} pairs, {self.n_symbols} symbols)"
+
+    @property
+    def work(self) -> Array:
+        """What it takes to align all pairs before each, shape (m + 1,)."""
+        return np.cumsum([0, *(a.size * b.size for a, b in zip(self.A, self.B, strict=True))])
 
     @property
     def infima(self) -> Array:

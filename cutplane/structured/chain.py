@@ -9,10 +9,10 @@ import numpy as np
 from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
-from cutplane.structured.chain_ascent import ChainAscent
+from cutplane.structured.forest_ascent import ForestAscent
 from cutplane.structured.mixture import unpack
 from cutplane.structured.sequence_risk import SequenceRisk
-from cutplane.structured.sequences import LabelLoss, Sequences, as_costs
+from cutplane.structured.sequences import LabelLoss, as_costs
 
 
 class ChainRisk(SequenceRisk):
@@ -82,6 +82,8 @@ class ChainRisk(SequenceRisk):
     0.05 [array([0, 1, 0]), array([1, 1])]
     """
 
+    per_example = "weights", "costs"
+
     def __init__(
         self,
         X: Any,
@@ -95,19 +97,14 @@ class ChainRisk(SequenceRisk):
         super().__init__(X, y, lengths, n_states, sample_weight, normalize)
         self.loss, self.costs = loss, as_costs(loss, np.diff(self.sequences.starts))
 
-    def _part(self, where: slice, sequences: Sequences) -> ChainRisk:
-        part = super()._part(where, sequences)
-        part.costs = self.costs[where]
-        return part
-
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`: all sequences are decoded."""
         value, found = self.sequences.decode(x, self.costs, self.weights)
         return value, self.sequences.differences([(found, self.weights)])
 
-    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ChainAscent:
+    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ForestAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
-        return ChainAscent(self, quadratic, multipliers)
+        return ForestAscent(self, self.sequences.forests, quadratic, multipliers)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.examples import as_labels, describe
 from cutplane.risks.matrix import as_matrix
+from cutplane.structured.example_ascent import ExampleAscent
+from cutplane.structured.forest_ascent import ForestAscent, Forests
 from cutplane.structured.graphs import Graphs, as_edges
 from cutplane.structured.pairwise import PairwiseRisk
 from cutplane.structured.risk import Decoder
-from cutplane.structured.sequences import LabelLoss, as_csr_or_dense, stack
+from cutplane.structured.sequences import PER_STATE, LabelLoss, as_csr_or_dense, as_rows, stack
 
 
 class GraphRisk(PairwiseRisk):
@@ -74,8 +79,8 @@ class GraphRisk(PairwiseRisk):
     Notes
     -----
     A query of forests takes O(N S n + E S^2) operations, on several threads. Linear programmes of graphs with
-    the same edges start from one feasible basis. `BlockFrankWolfe` takes graphs with cycles, whose decoders
-    are what takes the time; forests are decoded together.
+    the same edges start from one feasible basis. The steps of `BlockFrankWolfe` are compiled if no graph has
+    a cycle; else the decoders are what takes the time.
 
     References
     ----------
@@ -121,9 +126,19 @@ class GraphRisk(PairwiseRisk):
         self.Z = _edge_features(edge_features, counts)
         self.dim = S * self.X.shape[1] + S * S * self.Z.shape[1]
         self._set(graphs, loss, decoder, sample_weight, normalize)
-        by_node, by_edge = graphs.over_nodes(0, len(graphs), self.weights)
-        sizes_of_edges = by_edge @ np.broadcast_to(np.abs(self.Z).sum(axis=1), len(graphs.edges))
+
+    def _follow(self) -> None:
+        super()._follow()
+        by_node, by_edge = self.graphs.over_nodes(0, len(self.graphs), self.weights)
+        sizes_of_edges = by_edge @ np.broadcast_to(np.abs(self.Z).sum(axis=1), by_edge.size)
         self._sizes = float(by_node @ np.asarray(abs(self.X).sum(axis=1)).ravel()), float(sizes_of_edges)
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the graphs low <= i < high."""
+        part = super().part(low, high)
+        part.X, part.Z = self.X[self.graphs.nodes_of(low, high)], self._features_of_edges(low, high)
+        part._follow()
+        return part
 
     def __repr__(self) -> str:
         graphs, decoder = self.graphs, "" if self.decoder == "exact" else f", {self.decoder} decoder"
@@ -153,6 +168,22 @@ class GraphRisk(PairwiseRisk):
         Z = np.broadcast_to(Z, (len(edges), Z.shape[1]))
         of_edges = edges.reshape(len(edges), self.graphs.n_states**2).T @ Z
         return np.concatenate([of_nodes.ravel(), of_edges.ravel()])
+
+    def block_ascent(
+        self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
+    ) -> ForestAscent | ExampleAscent:
+        """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it; compiled for forests."""
+        graphs, S = self.graphs, self.graphs.n_states
+        if not graphs.forests.all():
+            return super().block_ascent(quadratic, multipliers)
+        entries, k = self.X.nnz if sparse.issparse(self.X) else self.X.size, self.Z.shape[1]
+        work = PER_STATE * S * (entries + S * (1.0 + k) * len(graphs.edges))
+        data = Forests(
+            as_rows(self.X), read_only(self.Z), graphs.starts,
+            (graphs.edge_starts, graphs.edges, *graphs.walk, graphs.forests),
+            graphs.labels.astype(np.min_scalar_type(S - 1)), S, entries / graphs.labels.size + k, work,
+        )  # fmt: skip
+        return ForestAscent(self, data, quadratic, multipliers)
 
     def predict(self, w: Array, X: Sequence[Any], edges: Any, edge_features: Any = None) -> list[Array]:
         """Return the labellings of largest score of other graphs, as this decoder finds them.

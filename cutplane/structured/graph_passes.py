@@ -9,7 +9,7 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 @routine(fastmath=NUMBERS)
 def best_labellings(
-    starts, first_edge, edges, order, parents, links, forests, low, high, unaries, pairs, choices, found
+    starts, first_edge, edges, order, parents, links, forests, low, high, unaries, pairs, message, found
 ):  # fmt: skip
     """Fill `found` with labellings of largest score of those graphs low <= i < high that are forests.
 
@@ -26,12 +26,13 @@ def best_labellings(
         The parent of each node, -1 of a root, and the edge to it.
     forests : ndarray of bool, shape (m,)
     unaries : ndarray of shape (n, S)
-        The scores of the states of these nodes; overwritten.
+        The scores of the states of these nodes; set to the largest of what is below each of them.
     pairs : ndarray of shape (k, S, S)
         The scores of an edge, its first node by rows; edges take turns with the k tables.
-    choices : ndarray of shape (n, S)
+    message : ndarray of shape (S,)
         Room.
     found : ndarray of shape (n,)
+        Of ties the first states, the nodes from the roots down.
     """
     first, n_states = starts[low], unaries.shape[1]
     for i in range(low, high):
@@ -42,25 +43,33 @@ def best_labellings(
             p = parents[u]
             if p < 0:
                 continue
-            forward = edges[links[u], 0] == u
-            table = (links[u] - first_edge) % pairs.shape[0]
-            for above in range(n_states):
-                best, state = -np.inf, 0
+            table = pairs[(links[u] - first_edge) % pairs.shape[0]]
+            if edges[links[u], 0] == u:
+                for above in range(n_states):
+                    message[above] = -np.inf
                 for s in range(n_states):
-                    value = unaries[u - first, s]
-                    value += pairs[table, s, above] if forward else pairs[table, above, s]
-                    if value > best:
-                        best, state = value, s
-                unaries[p - first, above] += best
-                choices[u - first, above] = state
+                    known = unaries[u - first, s]
+                    for above in range(n_states):
+                        value = known + table[s, above]
+                        message[above] = value if value > message[above] else message[above]
+            else:
+                for above in range(n_states):
+                    best = -np.inf
+                    for s in range(n_states):
+                        value = unaries[u - first, s] + table[above, s]
+                        best = value if value > best else best
+                    message[above] = best
+            for above in range(n_states):
+                unaries[p - first, above] += message[above]
         for k in range(starts[i], starts[i + 1]):
             u = order[k]
             p = parents[u]
-            if p >= 0:
-                found[u - first] = choices[u - first, found[p - first]]
-                continue
-            state = 0
-            for s in range(1, n_states):
-                if unaries[u - first, s] > unaries[u - first, state]:
-                    state = s
+            best, state = -np.inf, 0
+            for s in range(n_states):
+                value = unaries[u - first, s]
+                if p >= 0:
+                    e, t = (links[u] - first_edge) % pairs.shape[0], found[p - first]
+                    value += pairs[e, s, t] if edges[links[u], 0] == u else pairs[e, t, s]
+                if value > best:
+                    best, state = value, s
             found[u - first] = state

@@ -42,6 +42,17 @@ class Graphs:
     def __len__(self) -> int:
         return self.starts.size - 1
 
+    def part(self, low: int, high: int) -> Graphs:
+        """Return the graphs low <= i < high."""
+        starts, edge_starts = (each[low : high + 1] for each in (self.starts, self.edge_starts))
+        labels, edges = self.labels[self.nodes_of(low, high)], self.ends(low, high)
+        return Graphs(labels, starts - starts[0], edges, edge_starts - edge_starts[0], self.n_states)
+
+    @property
+    def work(self) -> Array:
+        """How many scores all graphs before each have, shape (m + 1,)."""
+        return self.starts * self.n_states + self.edge_starts * self.n_states**2
+
     def nodes_of(self, low: int, high: int) -> slice:
         """Return where the nodes of the graphs low <= i < high are."""
         return slice(int(self.starts[low]), int(self.starts[high]))
@@ -90,8 +101,7 @@ class Graphs:
         return list(self._chunks())
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
-        before = self.starts * self.n_states + self.edge_starts * self.n_states**2
-        low = 0
+        before, low = self.work, 0
         while low < len(self):
             high = max(low + 1, int(np.searchsorted(before, before[low] + _ROOM, side="right")) - 1)
             yield low, high

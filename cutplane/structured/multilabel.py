@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.examples import describe
 from cutplane.structured.graphs import Graphs, as_edges
@@ -84,6 +86,8 @@ class MultilabelRisk(PairwiseRisk):
     0.3222 [[1, 0], [0, 1], [1, 0]]
     """
 
+    per_example = "X", "weights", "costs"
+
     def __init__(
         self,
         X: Any,
@@ -113,11 +117,26 @@ class MultilabelRisk(PairwiseRisk):
         starts = L * np.arange(m + 1), len(self.pairs) * np.arange(m + 1)
         graphs = Graphs(Y.astype(np.int64).ravel(), starts[0], edges, starts[1], 2)
         self._set(graphs, loss, decoder, sample_weight, normalize)
-        compared = decoder == "exact" and not graphs.forests.all() and 2**L <= _MOST
-        self._sets = _all_sets(L) if compared else None
-        self.together |= compared
+
+    def _follow(self) -> None:
+        super()._follow()
+        L = self.shape[0]
+        whole = bool(self.graphs.forests.all())
+        self._compares = self.decoder == "exact" and not whole and 2**L <= _MOST
+        self._together = whole or self._compares
         rows = np.asarray(abs(self.X).sum(axis=1)).ravel() + self.intercept
         self._size = L * float(self.weights @ rows), len(self.pairs) * float(self.weights.sum())
+
+    @property
+    def withheld(self) -> tuple[Capability, ...]:
+        """Block steps, too, if a query decodes all examples in a fraction of the time of one by one."""
+        return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the examples low <= i < high."""
+        part = super().part(low, high)
+        part._follow()
+        return part
 
     def __repr__(self) -> str:
         decoder = "" if self.decoder == "exact" else f", {self.decoder} decoder"
@@ -149,12 +168,12 @@ class MultilabelRisk(PairwiseRisk):
 
     def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
         """Return sets of largest score; where few, all are compared."""
-        if self._sets is None:
+        if not self._compares:
             return super().labellings(unaries, pairs, low, high)
         return self._compared(unaries, pairs)
 
     def _compared(self, unaries: Array, pairs: Array) -> Array:
-        sets: Any = self._sets
+        sets = _all_sets(self.shape[0])
         own = (unaries[:, 1] - unaries[:, 0]).reshape(-1, self.shape[0])
         together = np.zeros((self.shape[0], self.shape[0]))
         together[tuple(np.sort(self.pairs, axis=1).T)] = pairs[:, 1, 1]
@@ -216,6 +235,7 @@ def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", inter
     return np.concatenate(parts).reshape(m, -1)
 
 
+@lru_cache(2)
 def _all_sets(n_labels: int) -> Array:
     """Return all vectors of zeros and ones, shape (2^L, L)."""
     return ((np.arange(2**n_labels)[:, np.newaxis] >> np.arange(n_labels)) & 1).astype(np.float64)

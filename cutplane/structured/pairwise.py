@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from cutplane.structured.graphs import Graphs
 from cutplane.structured.mixture import unpack
 from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
+from cutplane.structured.shares import Shares
 
 if TYPE_CHECKING:
     from cutplane.structured.relaxation import BestMarginals
@@ -28,7 +29,7 @@ _CLOSED = 1e-9
 """The gap of an exact labelling, relative to its energy: what `map` can prove."""
 
 
-class PairwiseRisk(ExampleSum):
+class PairwiseRisk(Shares, ExampleSum):
     """f(w) = sum_i c_i max_y [D(y_i, y) + F_w(i, y) - F_w(i, y_i)] over labellings y of graphs.
 
     F_w adds up scores of nodes and edges, which are linear in w. A subclass gives these scores, and the sum
@@ -41,6 +42,7 @@ class PairwiseRisk(ExampleSum):
     """
 
     black_box = False
+    per_example = "weights", "costs"
     graphs: Graphs
 
     def _set(self, graphs: Graphs, loss: Any, decoder: Any, sample_weight: Any, normalize: bool) -> None:
@@ -51,11 +53,25 @@ class PairwiseRisk(ExampleSum):
         self.n_examples = len(graphs)
         self.weights = as_weights(sample_weight, len(graphs), normalize)
         self.costs = as_costs(loss, np.diff(graphs.starts))
-        whole = graphs.forests.all()
-        self.exact = bool(decoder != "inner" or whole)
-        self.relaxed = bool(decoder == "outer" and not whole)
-        self.together = bool(whole)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Set what follows from the graphs and the decoder."""
+        whole = bool(self.graphs.forests.all())
+        self.exact = self.decoder != "inner" or whole
+        self.relaxed = self.decoder == "outer" and not whole
         self._marginals: dict[Any, BestMarginals] = {}
+
+    @property
+    def work(self) -> Array:
+        """How many scores all graphs before each have, shape (m + 1,)."""
+        return self.graphs.work
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the graphs low <= i < high."""
+        part = super().part(low, high)
+        part.graphs = self.graphs.part(low, high)
+        return part
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_marginals": {}}  # living models of HiGHS are no data
@@ -73,13 +89,8 @@ class PairwiseRisk(ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps, if a query decodes all graphs together, in a fraction of the time of one by one.
-
-        Their cuts, too, if marginals take the place of labellings.
-        """
-        if self.relaxed:
-            return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
-        return (Capability.BLOCK_ASCENT,) if self.together else ()
+        """Block steps and their cuts, if marginals take the place of labellings."""
+        return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
     @property
     def infima(self) -> Array:
@@ -141,10 +152,9 @@ class PairwiseRisk(ExampleSum):
             ))  # fmt: skip
             found[nodes] = self._mapped(unaries[nodes], _tables(pairs, edges), i)
         if loose.size < high - low:
-            choices = np.empty(unaries.shape, dtype=np.int32)
             best_labellings(
                 graphs.starts, graphs.edges_of(low, high).start, graphs.edges, *graphs.walk, graphs.forests,
-                low, high, unaries, pairs, choices, found,
+                low, high, unaries, pairs, np.empty(graphs.n_states), found,
             )  # fmt: skip
         return found
 

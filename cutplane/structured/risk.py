@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_count
-from cutplane.risks.examples import as_weights, ranges_of
+from cutplane.risks.examples import as_weights
 from cutplane.structured.example_sum import ExampleSum
 from cutplane.structured.features import Factors, as_factors, dimension_of
+from cutplane.structured.shares import Shares
 
 Rescaling = Literal["margin", "slack"]
 Decoder = Literal["exact", "outer", "inner"]
@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 """How far below the score of the true labelling, relative to its terms, rounding may put a maximum."""
 
 
-class StructuredRisk(ExampleSum):
+class StructuredRisk(Shares, ExampleSum):
     """The mean over m examples of how much the worst labelling violates its margin.
 
     With ``psi_i(y) = joint_feature(x_i, y) - joint_feature(x_i, y_i)`` it is [1]_
@@ -96,6 +96,8 @@ class StructuredRisk(ExampleSum):
     0.0667
     """
 
+    per_example = "X", "Y", "weights"
+
     def __init__(
         self,
         X: Sequence[Any],
@@ -164,16 +166,6 @@ class StructuredRisk(ExampleSum):
     def infima(self) -> Array:
         """0, the score of the true labellings; shape (1,)."""
         return np.zeros(1)
-
-    def split(self, n_parts: int) -> list[StructuredRisk]:
-        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
-        parts = []
-        for low, high in ranges_of(self.n_examples, n_parts):
-            part = copy(self)
-            part.X, part.Y, part.weights = self.X[low:high], self.Y[low:high], self.weights[low:high]
-            part.n_examples = high - low
-            parts.append(part)
-        return parts
 
     def decode(self, w: Array, i: int) -> Any:
         """Return what `loss_augmented_inference` returns for example i."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,9 +10,10 @@ from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
 from cutplane.risks.examples import as_weights, describe
 from cutplane.structured.sequences import Sequences
+from cutplane.structured.shares import Shares
 
 
-class SequenceRisk(Risk):
+class SequenceRisk(Shares, Risk):
     """A mean over sequences of a function of the scores of their labellings; see `ChainRisk`."""
 
     black_box = False
@@ -28,20 +28,23 @@ class SequenceRisk(Risk):
         normalize: bool = True,
     ):
         self.sequences = Sequences.of(X, y, lengths, n_states)
-        self.weights = as_weights(sample_weight, len(self.sequences), normalize)
+        self.n_examples = len(self.sequences)
+        self.weights = as_weights(sample_weight, self.n_examples, normalize)
         self.dim = self.sequences.dim
 
     def __repr__(self) -> str:
         data = self.sequences
         return f"{type(self).__name__}({len(data)} sequences, {describe(data.X)}, {data.n_states} states)"
 
-    def split(self, n_parts: int) -> list[Any]:
-        """Return at most `n_parts` risks of some of the sequences each, whose sum is the risk."""
-        return [self._part(where, sequences) for where, sequences in self.sequences.parts(n_parts)]
+    @property
+    def work(self) -> Array:
+        """What it takes to decode all sequences before each, shape (m + 1,)."""
+        return self.sequences.work
 
-    def _part(self, where: slice, sequences: Sequences) -> Any:
-        part = copy(self)
-        part.sequences, part.weights = sequences, self.weights[where]
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the sequences low <= i < high."""
+        part = super().part(low, high)
+        part.sequences = self.sequences.part(low, high)
         return part
 
     @property

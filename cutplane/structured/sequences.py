@@ -17,10 +17,11 @@ from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunk
 from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, unsigned
 from cutplane.runtime.threads import run_chunks
+from cutplane.structured.forest_ascent import CHAINS, Forests
 
 LabelLoss = Literal["hamming", "share"]
 
-_PER_STATE = 0.25
+PER_STATE = 0.25
 """Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
 
 _ROWS = 4096
@@ -119,14 +120,10 @@ class Sequences:
     def __len__(self) -> int:
         return self.starts.size - 1
 
-    def parts(self, count: int) -> list[tuple[slice, Sequences]]:
-        """Return at most `count` contiguous parts that take about as long to decode, and where they are."""
-        found = []
-        for low, high in balanced_ranges(self._costs, count):
-            rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
-            part = Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
-            found.append((slice(low, high), part))
-        return found
+    def part(self, low: int, high: int) -> Sequences:
+        """Return the sequences low <= i < high."""
+        rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
+        return Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
 
     @property
     def longest(self) -> int:
@@ -139,33 +136,41 @@ class Sequences:
         return as_rows(self.X)
 
     @cached_property
-    def _costs(self) -> Array:
+    def work(self) -> Array:
         """Nanoseconds that it takes to decode all before each sequence, shape (m + 1,)."""
         entries = (
             self.X.indptr if sparse.issparse(self.X) else np.arange(self.X.shape[0] + 1) * self.n_features
         )
         before = entries[self.starts] + self.starts * float(self.n_states)
-        return _PER_STATE * self.n_states * before
+        return PER_STATE * self.n_states * before
 
     @property
     def cost(self) -> float:
         """Nanoseconds, roughly, that it takes to decode all."""
-        return float(self._costs[-1])
+        return float(self.work[-1])
 
     @property
     def row_entries(self) -> float:
         """Stored entries of a row, on average."""
         return self.X.nnz / self.X.shape[0] if sparse.issparse(self.X) else float(self.n_features)
 
+    @property
+    def forests(self) -> Forests:
+        """The sequences, as compiled block steps read them."""
+        return Forests(
+            self.rows, read_only(np.ones((1, 1))), self.starts, CHAINS, self.labels, self.n_states,
+            self.row_entries, self.cost,
+        )  # fmt: skip
+
     @cached_property
     def chunks(self) -> Ranges:
         """Ranges of sequences, each worth a thread."""
-        return balanced_ranges(self._costs, count_chunks(self._costs[-1]))
+        return balanced_ranges(self.work, count_chunks(self.work[-1]))
 
     @cached_property
     def sums(self) -> Segments:
         """Ranges of sequences with a vector of sums each."""
-        return segments(np.array([0, len(self)]), self._costs / self.n_states, self.dim)
+        return segments(np.array([0, len(self)]), self.work / self.n_states, self.dim)
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Return the emission weights, features x states, and the transition weights, of a vector."""

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from covering import covering
 from scipy import sparse
+from structured_risks import RISKS
 
 import cutplane as cut
 from cutplane.distributed import DistributedRisk, distribute
 from cutplane.distributed.share import build
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.losses import Hinge, Logistic, Quantile, SquaredHinge
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.base import ImagedRisk
@@ -546,6 +547,10 @@ SUMS = {
     "inner": lambda: of_digits("inner"),
     "levels": lambda: cut.OrdinalRisk(instance(Hinge())[0], np.arange(M) % 3),
     "user's": lambda: Sums(np.random.default_rng(5).standard_normal((40, 3)) * 2.0),
+    **{
+        name: RISKS[name]
+        for name in ("trees", "graphs", "labels, compared", "alignments", "hierarchy", "sum")
+    },
 }
 
 
@@ -571,12 +576,18 @@ def test_sums_over_examples(client, name):
             assert remote.cancelled(w) == pytest.approx(local.cancelled(w), rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["chains", "likelihood", "user's"])
+@pytest.mark.parametrize("name", ["chains", "likelihood", "user's", "trees", "sum"])
 def test_sums_are_solved_with_the_same_certificate(client, name):
     local = SUMS[name]()
     results = [cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-3) for risk in (local, distribute(client, local))]
     assert results[1].status is cut.Status.OPTIMAL and results[1].certificate.verify().valid
     assert abs(results[0].objective - results[1].objective) <= 2e-3 * results[0].objective
+
+
+def test_block_steps_stay_with_the_client(client):
+    remote = cut.Problem(distribute(client, SUMS["chains"]()), cut.L2(0.1))
+    with pytest.raises(MissingCapabilityError, match=r"Use ProximalBundle\(\), which takes risks on workers"):
+        remote.solve(cut.BlockFrankWolfe())
 
 
 def test_uneven_shares_of_sequences(client):

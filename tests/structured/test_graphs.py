@@ -11,6 +11,7 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.structured import ChainRisk, GraphRisk, MultilabelRisk, best_sets
+from cutplane.structured.example_ascent import ExampleAscent
 from cutplane.testing import check_risk
 
 S, N, K, L = 3, 2, 2, 3
@@ -118,7 +119,12 @@ def test_values_are_the_best_of_all(case):
 
 
 @pytest.mark.parametrize(
-    ("case", "method"), [*((case, "auto") for case in CASES.values()), (MIXED_CASE, "blockfrankwolfe")]
+    ("case", "method"),
+    [
+        *((case, "auto") for case in CASES.values()),
+        (TREE_CASE, "blockfrankwolfe"),
+        (MIXED_CASE, "blockfrankwolfe"),
+    ],
 )
 def test_the_optimum_is_that_of_the_n_slack_problem(case, method):
     build, structure = case
@@ -180,10 +186,45 @@ def test_a_relaxation_can_be_loose():
 
 def test_trees_have_no_outer_and_no_inner_decoder():
     risk, _ = graphs(TREE_CASE[1], decoder="inner")
-    problem = cut.Problem(risk, cut.L2(0.1))
-    assert problem.solve(tol=1e-4).status == "OPTIMAL"
+    assert cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-4).status == "OPTIMAL"
+    chains_of_labels, _ = sets([[0, 1], [2, 1]])
     with pytest.raises(MissingCapabilityError, match="block ascent"):  # to decode all together is faster
-        problem.solve(cut.BlockFrankWolfe())
+        cut.Problem(chains_of_labels, cut.L2(0.1)).solve(cut.BlockFrankWolfe())
+
+
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("loss", ["hamming", "share"])
+def test_block_steps_of_trees_find_the_best_of_all(integer, loss):
+    for seed in range(8):
+        risk, everything = graphs(TREE_CASE[1], seed, integer, loss=loss, sample_weight=[1, 2, 0, 1, 1])
+        w = draw(np.random.default_rng(seed), risk.dim, integer=integer)
+        ascent = risk.block_ascent(cut.L2(1e12, centre=w).quadratic(risk.dim))  # steps do not move w
+        gap = ascent.epoch(exact=True).gap
+        assert gap == pytest.approx(value_of(risk, everything, w), abs=1e-6)
+        assert ascent.epoch(exact=False).gap == pytest.approx(0.0, abs=1e-6)  # the best have all shares
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, np.float32])
+def test_compiled_steps_are_those_of_any_sum(kind):
+    rng = np.random.default_rng(4)
+    sizes = [*rng.integers(1, 9, 20), 40]
+    edges = [np.stack([np.arange(1, n), rng.integers(0, np.arange(1, n))], axis=1) for n in sizes]
+    X, y = [kind(rng.standard_normal((n, N))) for n in sizes], [rng.integers(S, size=n) for n in sizes]
+    for Z in (None, [rng.standard_normal((len(part), K)) for part in edges]):
+        risk = GraphRisk(X, y, edges, Z, n_states=S)
+        quadratic = cut.L2(0.05, centre=np.full(risk.dim, 0.1)).quadratic(risk.dim)
+        ascent, bounds = risk.block_ascent(quadratic), []
+        for _ in range(40):
+            assert ascent.advance() >= 0.0
+            (slope,), (offset,) = risk.dual_cut(ascent.multipliers)
+            bounds.append(offset + 0.1 * slope.sum() - 10.0 * slope @ slope)
+            np.testing.assert_allclose(ascent.x, 0.1 - 20.0 * slope, atol=1e-5)
+        assert np.diff(bounds).min() >= -1e-12
+        general = ExampleAscent(risk, quadratic, ascent.multipliers)
+        np.testing.assert_allclose(general.x, ascent.x, atol=1e-5)
+        assert general.advance() <= 1e-2 * bounds[-1]
+        again = risk.block_ascent(quadratic, general.multipliers)
+        np.testing.assert_allclose(again.x, general.x, atol=1e-5)
 
 
 def test_paths_are_chains():

@@ -1,8 +1,9 @@
-"""Block-coordinate ascent for linear chains, compiled; see `chain_ascent`.
+"""Block-coordinate ascent for linear chains and forests, compiled; see `forest_ascent`.
 
-Each sequence has a convex combination of labellings: slot k holds labels[k, start:end] with the share
-shares[k, i], and counts[i] slots are in use. The weights, `emissions` of shape (n, S) and `transitions`,
-follow from these. A visit moves share from one labelling to a better one.
+Each example has a convex combination of labellings: slot k holds labels[k, start:end] with the share
+shares[k, i], and counts[i] slots are in use. The weights follow from these: `emissions`, shape (n, S), is
+for the states of nodes, whose features are `rows`, and `transitions`, shape (k, S S), for the pairs of states
+of edges, whose features are `links`. A visit moves share from one labelling to a better one.
 """
 
 from __future__ import annotations
@@ -10,10 +11,82 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.runtime.compiling import SUMS, routine
-from cutplane.structured.chain_passes import decode
+from cutplane.structured.chain_passes import decode, row_scores
+from cutplane.structured.graph_passes import best_labellings
 
 _KEPT = 10
 """Epochs for which a labelling without a share is kept, as published."""
+
+
+@routine
+def range_of(starts, edge_starts, i):
+    """Return where the edges of an example begin and end; those of chains are known by their second node."""
+    if edge_starts.shape[0] == 0:
+        return starts[i] + 1, starts[i + 1]
+    return edge_starts[i], edge_starts[i + 1]
+
+
+@routine
+def ends_of(ends, e):
+    """Return the two nodes of an edge."""
+    if ends.shape[0] == 0:
+        return e - 1, e
+    return ends[e, 0], ends[e, 1]
+
+
+@routine
+def pair_of(labels, k, u, v, n_states):
+    """Return the number of the pair of states of two nodes in slot k."""
+    return np.int64(labels[k, u]) * n_states + labels[k, v]
+
+
+@routine
+def pair_score(links, e, pair, transitions):
+    """Return the score of a pair of states of an edge."""
+    row, total = e if links.shape[0] > 1 else 0, 0.0
+    for j in range(links.shape[1]):
+        total += links[row, j] * transitions[j, pair]
+    return total
+
+
+@routine
+def add_pair(links, e, factor, pair, out):
+    """Add a multiple of the features of an edge to those of a pair of states."""
+    row = e if links.shape[0] > 1 else 0
+    for j in range(links.shape[1]):
+        out[j, pair] += factor * links[row, j]
+
+
+@routine
+def move_pair(links, pair, step, late, change, weights, early):
+    """Move the weights of a pair of states by a step along `change`, which is cleared."""
+    for j in range(links.shape[1]):
+        amount = step * change[j, pair]
+        weights[j, pair] -= amount
+        early[j, pair] -= late * amount
+        change[j, pair] = 0.0
+
+
+@routine
+def decode_forest(
+    rows, links, starts, edges, i, emissions, transitions, truth, cost, table, pairs, message, found
+):  # fmt: skip
+    """Fill `found` with the best labelling of a forest, the loss added."""
+    edge_starts, ends, order, parents, above, forests = edges
+    start, end, first = starts[i], starts[i + 1], edge_starts[i]
+    for t in range(start, end):
+        row_scores(rows, t, emissions, table[t - start])
+        for s in range(table.shape[1]):
+            if s != truth[t]:
+                table[t - start, s] += cost
+    count = min(edge_starts[i + 1] - first, links.shape[0])
+    for k in range(count):
+        for pair in range(pairs.shape[1]):
+            pairs[k, pair] = pair_score(links, first + k, pair, transitions)
+    tables = pairs[:count].reshape(count, table.shape[1], table.shape[1])
+    best_labellings(
+        starts, first, ends, order, parents, above, forests, i, i + 1, table, tables, message, found
+    )
 
 
 @routine(fastmath=SUMS)
@@ -64,19 +137,24 @@ def move_state(rows, t, s, step, late, change, weights, early):
 
 
 @routine
-def heights_of(rows, start, end, labels, count, truth, cost, emissions, transitions, values, out):
+def heights_of(
+    rows, links, starts, edges, i, labels, count, truth, cost, emissions, transitions, values, mixed, out
+):  # fmt: skip
     """Set out[k] to the loss and the score of the labelling in slot k, less those of slot 0.
 
-    Where all labellings agree, nothing is computed. Return how many rows were read for one state.
+    Where all labellings agree, nothing is computed. `mixed`, as long as the example, is set to where they do
+    not. Return how many rows were read for one state.
     """
-    reads = 0
+    reads, n_states = 0, emissions.shape[1]
     for k in range(count):
         out[k] = 0.0
-    for t in range(start, end):
+    start = starts[i]
+    for t in range(start, starts[i + 1]):
         own = labels[0, t]
         differs = False
         for k in range(1, count):
             differs = differs or labels[k, t] != own
+        mixed[t - start] = differs
         if differs:
             values[0] = state_score(rows, t, own, emissions)
             reads += 1
@@ -93,22 +171,28 @@ def heights_of(rows, start, end, labels, count, truth, cost, emissions, transiti
                 out[k] += values[k] - values[0]
                 if s != own:
                     out[k] += cost * (np.float64(s != truth[t]) - np.float64(own != truth[t]))
-        if t > start:
-            for k in range(1, count):
-                if labels[k, t] != own or labels[k, t - 1] != labels[0, t - 1]:
-                    known = transitions[labels[0, t - 1], own]
-                    out[k] += transitions[labels[k, t - 1], labels[k, t]] - known
+    ends = edges[1]
+    low, high = range_of(starts, edges[0], i)
+    for e in range(low, high):
+        u, v = ends_of(ends, e)
+        if mixed[u - start] == 0.0 and mixed[v - start] == 0.0:
+            continue
+        own = pair_of(labels, 0, u, v, n_states)
+        for k in range(1, count):
+            pair = pair_of(labels, k, u, v, n_states)
+            if pair != own:
+                out[k] += pair_score(links, e, pair, transitions) - pair_score(links, e, own, transitions)
     return reads
 
 
 @routine
 def move(
-    rows, start, end, labels, best, worst, height, most, scale, lam, late,
+    rows, links, starts, edges, i, labels, best, worst, height, most, scale, lam, late,
     emissions, transitions, early_emissions, early_transitions, change, pairs,
 ):  # fmt: skip
     """Move share from the slot `worst` to the slot `best`, as much as is best, at most `most`.
 
-    `height` is by what the score of the best is higher; `scale` the weight of the sequence. `change` and
+    `height` is by what the score of the best is higher; `scale` the weight of the example. `change` and
     `pairs`, of the shapes of the weights, are zero before and after.
 
     Returns
@@ -116,23 +200,31 @@ def move(
     far, rise, work
         The share moved, by what the lower bound rose, and how many rows were read for one state.
     """
-    reads = 0
+    reads, n_states = 0, emissions.shape[1]
+    start, end, ends = starts[i], starts[i + 1], edges[1]
+    low, high = range_of(starts, edges[0], i)
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
             add_state(rows, t, 1.0, b, change)
             add_state(rows, t, -1.0, a, change)
             reads += 6
-        if t > start and (a != b or labels[worst, t - 1] != labels[best, t - 1]):
-            pairs[labels[best, t - 1], b] += 1.0
-            pairs[labels[worst, t - 1], a] -= 1.0
+    for e in range(low, high):
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            add_pair(links, e, 1.0, q, pairs)
+            add_pair(links, e, -1.0, p, pairs)
     square = 0.0
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
             square += state_score(rows, t, b, change) - state_score(rows, t, a, change)
-        if t > start and (a != b or labels[worst, t - 1] != labels[best, t - 1]):
-            square += pairs[labels[best, t - 1], b] - pairs[labels[worst, t - 1], a]
+    for e in range(low, high):
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            square += pair_score(links, e, q, pairs) - pair_score(links, e, p, pairs)
     far = most
     if square * scale * most > lam * height:
         far = lam * height / (square * scale)
@@ -142,28 +234,22 @@ def move(
         if a != b:
             move_state(rows, t, a, step, late, change, emissions, early_emissions)
             move_state(rows, t, b, step, late, change, emissions, early_emissions)
-        if t > start and (a != b or labels[worst, t - 1] != labels[best, t - 1]):
-            move_pair(labels[worst, t - 1], a, step, late, pairs, transitions, early_transitions)
-            move_pair(labels[best, t - 1], b, step, late, pairs, transitions, early_transitions)
+    for e in range(low, high):
+        u, v = ends_of(ends, e)
+        if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
+            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            move_pair(links, p, step, late, pairs, transitions, early_transitions)
+            move_pair(links, q, step, late, pairs, transitions, early_transitions)
     return far, step * (lam * height - 0.5 * step * lam * square), reads
 
 
 @routine
-def move_pair(a, b, step, late, pairs, transitions, early):
-    """Move the weight of a pair of states along `pairs`, which is cleared there."""
-    amount = step * pairs[a, b]
-    transitions[a, b] -= amount
-    early[a, b] -= late * amount
-    pairs[a, b] = 0.0
-
-
-@routine
 def epoch(
-    rows, starts, order, truth, costs, weights, lam, exact, now,
+    rows, links, starts, edges, order, truth, costs, weights, lam, exact, now,
     emissions, transitions, early_emissions, early_transitions, visits, late,
-    labels, shares, used, counts, change, pairs, table, reach, room,
+    labels, shares, used, counts, change, pairs, table, reach, tables, room,
 ):  # fmt: skip
-    """Visit the sequences in a given order.
+    """Visit the examples in a given order.
 
     With `exact`, each is decoded, and the labelling found is kept in a slot, of which there must be one free;
     else the best of those kept is taken. A labelling without a share that was the best in none of the last
@@ -181,6 +267,8 @@ def epoch(
     used : ndarray of shape (K, m)
         The last epoch in which a labelling was the best.
     table, reach : ndarray of shape (longest, S)
+    tables : ndarray of shape (most edges, or 1 if their features are alike, S S)
+        Of no use for chains.
     room : ndarray of shape (2, K)
 
     Returns
@@ -197,7 +285,14 @@ def epoch(
             continue
         if exact:
             found = labels[counts[i]]
-            decode(rows, starts, i, i + 1, emissions, transitions, truth, costs, weights, table, reach, found)
+            if edges[0].shape[0] == 0:
+                square = transitions.reshape(table.shape[1], table.shape[1])
+                decode(rows, starts, i, i + 1, emissions, square, truth, costs, weights, table, reach, found)
+            else:
+                decode_forest(
+                    rows, links, starts, edges, i, emissions, transitions, truth, costs[i],
+                    table, tables, reach[0], found[start:end],
+                )  # fmt: skip
             slot = 0
             while not _equal(labels, slot, counts[i], start, end):
                 slot += 1
@@ -209,8 +304,9 @@ def epoch(
         visits += 1
         if count > 1:
             work += heights_of(
-                rows, start, end, labels, count, truth, costs[i], emissions, transitions, values, heights
-            )
+                rows, links, starts, edges, i, labels, count, truth, costs[i], emissions, transitions,
+                values, reach[:, 0], heights,
+            )  # fmt: skip
             best, worst, mean = 0, -1, 0.0
             for k in range(count):
                 if heights[k] > heights[best]:
@@ -223,9 +319,9 @@ def epoch(
             total += weights[i] * max(0.0, heights[best] - mean)
             if heights[best] > heights[worst]:
                 far, more, reads = move(
-                    rows, start, end, labels, best, worst, heights[best] - heights[worst], shares[worst, i],
-                    weights[i], lam, late, emissions, transitions, early_emissions, early_transitions,
-                    change, pairs,
+                    rows, links, starts, edges, i, labels, best, worst, heights[best] - heights[worst],
+                    shares[worst, i], weights[i], lam, late, emissions, transitions,
+                    early_emissions, early_transitions, change, pairs,
                 )  # fmt: skip
                 rise += more
                 work += reads
