@@ -101,6 +101,7 @@ def test_knots_of_the_lasso_are_those_of_lars():
     assert any(event.startswith("leaves") for event in path.events)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", [Squared(), SquaredHinge(), Huber(0.5), ModifiedHuber()], ids=repr)
 def test_ties_and_dependent_columns(loss, intercept):

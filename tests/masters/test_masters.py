@@ -203,6 +203,7 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
     assert solution.status is MasterStatus.UNBOUNDED, solution
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("label", [label for label in MASTERS if label != "a user's"])
 @pytest.mark.parametrize("entry", [np.nan, np.inf, 1e200])
 def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):

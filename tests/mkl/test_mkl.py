@@ -96,6 +96,7 @@ def agrees(result, optimum, tol=1e-5):
     assert result.objective == pytest.approx(optimum, rel=tol)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("method", "intercept", "C"), covering(SIMPLEX_METHODS, [True, False], [0.1, 10.0]), ids=str
 )

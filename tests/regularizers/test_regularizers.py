@@ -142,6 +142,7 @@ def test_conjugate_minimiser_is_the_minimum(name, set_name):
         assert attained == pytest.approx(minimum.value, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("name", "set_name"), PAIRS)
 def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name):
     """No feasible point is below the value, whatever the size of v."""

@@ -128,6 +128,7 @@ def examples(loss, m, rng):
     return z, y, rng.random(m) * (rng.random(m) < 0.9)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("loss", "m", "blocks"), covering([*PIECEWISE, *SMOOTH], [7, 1000, 100_000], [1, 3]), ids=str
 )

@@ -344,6 +344,7 @@ def test_solutions_agree_with_cvxpy(loss, method, regularizer):
     assert result.objective - optimum <= 2e-6 * abs(optimum)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize(
     ("X", "y"),
