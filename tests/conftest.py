@@ -26,7 +26,7 @@ from numba.core import event
 os.environ.setdefault("CUTPLANE_COMPILE", "always")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-settings.register_profile("repeatable", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("repeatable", derandomize=True, max_examples=25, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("repeatable")
 

@@ -23,9 +23,17 @@ BASIS = {
 }
 
 
+ESTIMATORS = [GraphSVC(n_neighbors=3), KernelOrdinalClassifier()]
+
+
+@parametrize_with_checks(ESTIMATORS, legacy=False)
+def test_scikit_learn_interface(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
-    [GraphSVC(n_neighbors=3), KernelOrdinalClassifier()],
-    expected_failed_checks=lambda model: FAILURES if isinstance(model, GraphSVC) else BASIS,
+    ESTIMATORS, expected_failed_checks=lambda model: FAILURES if isinstance(model, GraphSVC) else BASIS
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

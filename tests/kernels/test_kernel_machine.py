@@ -181,7 +181,7 @@ def test_support_vector_machines_of_scikit_learn(C):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.booleans(), st.floats(-3.0, 3.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_bounds_hold_at_any_accuracy_and_from_any_start(seed, loss, intercept, exponent):
     rng = np.random.default_rng(seed)
     m, rank = int(rng.integers(1, 25)), int(rng.integers(1, 6))
@@ -263,7 +263,7 @@ def leave_out_often(patch, choose=active_coordinates):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.booleans(), st.floats(-2.0, 3.0), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_leaving_coordinates_out_changes_no_answer(seed, loss, intercept, exponent, computed):
     m = 20 + seed % 60
     K, y = instance(loss, m=m, seed=seed)

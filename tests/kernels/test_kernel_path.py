@@ -50,10 +50,10 @@ def test_every_knot_is_exact_and_the_path_between(loss, intercept):
             assert path.gap(lam) < 1e-10
 
 
-def test_agrees_with_200_cold_solves():
+def test_agrees_with_cold_solves_all_along():
     problem = machine(Hinge(), m=40)
     path = problem.path(exact=True)
-    for lam in np.geomspace(2.0 * path.knots[0], path.knots[-1], 200):
+    for lam in np.geomspace(2.0 * path.knots[0], path.knots[-1], 40):
         at, mine = value(problem, lam, path(lam))
         cold = at.solve(Decomposition(), tol=1e-10, probes=False)
         assert mine == pytest.approx(cold.objective, rel=2e-10)
@@ -75,7 +75,7 @@ def test_each_knot_is_one():
 SMALL = st.tuples(st.integers(0, 10_000), st.sampled_from(LOSSES), st.integers(1, 10), st.booleans())
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SMALL, st.sampled_from(["normal", "ties", "zero", "one class"]))
 def test_ties_duplicates_and_one_class(small, kind):
     seed, loss, m, intercept = small

@@ -243,7 +243,7 @@ def test_a_master_that_always_lies_in_one_way(kind, method, monkeypatch):
     check_the_run(problem, method, optimum)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     name=st.sampled_from(sorted(PROBLEMS)),

@@ -369,7 +369,7 @@ def test_highs_chooses_columns_for_few_variables():
     assert HighsMaster(few).orientation == "columns" and HighsMaster(many).orientation == "rows"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     n_blocks=st.integers(1, 4),
     steps=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2**30)), min_size=1, max_size=12),

@@ -87,7 +87,7 @@ def dual_prox(loss, s, q, start=None):
 
 
 @each_univariate
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     s=st.one_of(st.floats(-30, 30), st.integers(-4, 4).map(lambda k: k / 4.0)),
     q=st.one_of(st.floats(-8, 8).map(lambda e: 10.0**e), st.sampled_from([0.0, 0.5, 1.0, 2.0])),
@@ -144,7 +144,7 @@ def test_compiled_sums_are_those_of_the_loss(loss, m, blocks):
     np.testing.assert_array_equal(fast.values(strided), fast.values(z))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=25)
 @given(outlines(), st.sampled_from(["margin", "residual"]), st.integers(0, 10**6))
 def test_passes_over_any_pieces(case, variable, seed):
     """Values, both derivatives, and both along a line, of loops and of numpy."""

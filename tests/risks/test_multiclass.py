@@ -371,7 +371,7 @@ def test_one_class_costs_nothing(loss):
     assert Problem(f, L2(1.0)).solve(tol=1e-6).objective == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     m=st.integers(2, 9),

@@ -159,7 +159,7 @@ def test_degenerate_data(X, nu):
     assert result.objective == pytest.approx(whole_optimum(f, g), rel=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     m=st.integers(2, 9),

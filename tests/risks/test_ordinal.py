@@ -237,7 +237,7 @@ def test_all_weights_zero_is_the_zero_function_if_not_normalized():
     assert f.line(np.zeros(3), np.ones(3))(1.0) == (0.0, 0.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     m=st.integers(2, 9),
