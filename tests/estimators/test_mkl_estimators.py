@@ -257,7 +257,7 @@ def test_cross_validation_is_a_grid_search_along_paths(kind):
         X, y = X3[::3], Y3[::3]
         model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLClassifier(KERNELS, tol=1e-3)
     else:
-        X, y = XR[::3], YR[::3]
+        X, y = XR[::2], YR[::2]
         model, single = MKLRegressorCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLRegressor(KERNELS, tol=1e-3)
     model.fit(X, y)
     search = GridSearchCV(single, {"C": sorted(Cs)}, cv=3).fit(X, y)

@@ -142,7 +142,6 @@ def test_conjugate_minimiser_is_the_minimum(name, set_name):
         assert attained == pytest.approx(minimum.value, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.every
 @pytest.mark.parametrize(("name", "set_name"), PAIRS)
 def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name):
     """No feasible point is below the value, whatever the size of v."""
@@ -156,6 +155,11 @@ def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name):
             y = feasible_set.project(rng.choice([0.1, 1.0, 10.0]) * rng.standard_normal(DIM) - direction)
             other = regularizer.value(y) + v @ y
             assert value <= other + 1e-13 * (1 + abs(other) + np.abs(v) @ np.abs(y))
+
+
+def test_a_minimum_that_overflows_is_none():
+    minimum = NegativeEntropy(1.0).conjugate_minimiser(np.full(2, -1e6), NonnegativeOrthant(), math.inf)
+    assert minimum.value == -math.inf and minimum.x is None
 
 
 def test_pairs_without_a_closed_form_say_so():
