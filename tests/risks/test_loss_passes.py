@@ -19,37 +19,18 @@ from own_losses import outlines
 from cutplane import BMRM, L2, OCAS, LinearRisk, Problem, ProximalBundle
 from cutplane.losses import (
     Absolute,
-    EpsilonInsensitive,
     Exponential,
     Hinge,
-    Huber,
     Logistic,
-    ModifiedHuber,
     Poisson,
-    Quantile,
     ScalarLoss,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
     compiling,
 )
 from cutplane.losses.inlined import exp, log1p
 from cutplane.risks.compiled_loss import CompiledLoss
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 
-PIECEWISE = [
-    Hinge(),
-    SquaredHinge(),
-    ModifiedHuber(),
-    Squared(),
-    Absolute(),
-    Quantile(0.9),
-    EpsilonInsensitive(0.25),
-    EpsilonInsensitive(0.0),
-    SquaredEpsilonInsensitive(0.25),
-    Huber(0.25),
-    *own_losses.PIECEWISE,
-]
+PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
 UNIVARIATE = [loss for loss in (*PIECEWISE, *SMOOTH) if not isinstance(loss, Poisson)]
 each_univariate = pytest.mark.parametrize("loss", UNIVARIATE, ids=str)
