@@ -6,22 +6,27 @@ before. The processes of a run compile in turn: each loads from numba's cache wh
 The processes share the cores: with several threads of BLAS in each, most of their time would pass in waiting.
 
 A process that a shell started in the background ignores Ctrl-C, and so would the tests of it.
+
+Of the combinations of a test's parameters, a usual run has those in which some value of a parameter is new;
+the others are `slow`, but where a test is marked `every`.
 """
 
 import atexit
 import os
 import signal
 import threading
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from numba.core import event
 
 os.environ.setdefault("CUTPLANE_COMPILE", "always")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-settings.register_profile("repeatable", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("repeatable", derandomize=True, max_examples=25, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("repeatable")
 
@@ -56,3 +61,22 @@ with suppress(ImportError):  # Windows has no such locks
     import cutplane.runtime.compiling  # its clock stops before a process waits  # noqa: F401
 
     event.register("numba:compiler_lock", InTurn(fcntl))
+
+
+def identity(value):
+    """What two parameters have in common that are the same value."""
+    return (type(value), value) if isinstance(value, str | float | int) else id(value)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    known = defaultdict(set)
+    for item in items:
+        parameters = getattr(item, "callspec", None) and item.callspec.params
+        if not parameters or any(item.get_closest_marker(name) for name in ("every", "slow")):
+            continue
+        values = {(name, identity(value)) for name, value in parameters.items()}
+        seen = known[item.nodeid.partition("[")[0]]
+        if len(values) > 1 and values <= seen:
+            item.add_marker(pytest.mark.slow)
+        seen |= values

@@ -1,4 +1,4 @@
-"""Losses as a user writes them: by their pieces, or by value and derivative."""
+"""Losses as a user writes them, by pieces or by value and derivative, and the built-in ones of pieces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ import cvxpy as cp
 import numpy as np
 from hypothesis import strategies as st
 
-from cutplane.losses import Hinge, Pieces, ScalarLoss
+from cutplane.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    ModifiedHuber,
+    Pieces,
+    Quantile,
+    ScalarLoss,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
 from cutplane.losses.elementary import x_log_x
 
 
@@ -104,6 +116,10 @@ class Opaque(ScalarLoss):
         return {"four": 4.0}["four"] * (t - y) ** 3
 
 
+BUILT_IN = [
+    Hinge(), SquaredHinge(), ModifiedHuber(), Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.25),
+    EpsilonInsensitive(0.0), SquaredEpsilonInsensitive(0.25), Huber(0.5),
+]  # fmt: skip
 PIECEWISE = [SubHinge(), CopiedHinge(), Asymmetric(), ThreeKnots(), Lopsided()]
 SMOOTH = [LogCosh(), LogCosh(0.5)]
 

@@ -131,6 +131,7 @@ def test_stumps_certify_the_optimum_over_all_stumps():
     assert result.soft_margin == pytest.approx(optimum, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_weak_duality_proves_it_for_thirty_thousand_stumps():
     X, y = load_breast_cancer(return_X_y=True)
     y = 2.0 * y - 1.0
@@ -148,7 +149,7 @@ def test_weak_duality_proves_it_for_thirty_thousand_stumps():
 
 
 @given(st.integers(0, 10**6), st.floats(1.0, 30.0), st.floats(0.01, 10.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_smoothed_margin_has_the_gradient_of_its_values(seed, nu, lam):
     rng = np.random.default_rng(seed)
     risk = SmoothedMargin(30, nu, lam)

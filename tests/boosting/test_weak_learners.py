@@ -88,7 +88,7 @@ def small_examples(draw):
 
 
 @given(small_examples())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_best_of_all_stumps_in_every_layout(examples):
     X, y, d = examples
     stumps = list(all_stumps(X))

@@ -150,7 +150,7 @@ def test_lines_are_searched_on_sums_and_multiples(client):
 
 @pytest.mark.parametrize(
     ("loss", "m"),
-    [(Hinge(), M), (Quantile(0.7), 60_000), (Logistic(), 60_000)],
+    [(Hinge(), M), (Quantile(0.7), 60_000)],
     ids=repr,
 )
 def test_few_round_trips(client, loss, m):

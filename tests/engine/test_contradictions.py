@@ -18,6 +18,8 @@ from cutplane.engine.run import Run
 from cutplane.engine.tolerances import ORACLE, ROUNDING
 from cutplane.masters.select import Backend
 
+pytestmark = pytest.mark.every
+
 
 def at(objective):
     return Point(np.zeros(1), objective, np.array([objective]))

@@ -256,7 +256,7 @@ def test_a_curvature_is_a_number_that_is_not_negative(bound, fine):
             found.curvature(X, X)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e6, 1e12])
+@pytest.mark.parametrize("size", [1.0, 1e12])
 def test_a_value_whose_subgradient_overflows_is_infinite(size):
     """exp(700) is a number, but times the data they are not: a zero slope would be a lie."""
     X = size * np.array([[1.0], [2.0], [-0.5]])
@@ -268,7 +268,7 @@ def test_a_value_whose_subgradient_overflows_is_infinite(size):
         if np.isfinite(point.objective):
             assert (evaluator.slopes(point) != 0.0).all()
     result = cut.Problem(risk, cut.L1(size)).solve(
-        cut.ProximalBundle(), x0=np.array([300.0 / size]), max_iter=10
+        cut.ProximalBundle(), x0=np.array([300.0 / size]), max_iter=4
     )
     assert result.status in ("MAX_ITER", "STALLED", "OPTIMAL")
 

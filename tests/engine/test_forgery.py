@@ -12,6 +12,8 @@ import pytest
 import cutplane as cut
 from cutplane.engine.bound import DualFunction
 
+pytestmark = pytest.mark.every
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 5))
 y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0.0, 1.0, -1.0)

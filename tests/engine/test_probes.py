@@ -96,6 +96,7 @@ def least(problem, function):
 STARTS = {"zero": None, "inside": np.full(5, 0.2), "at the minimum": CENTRE}
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("mistake", "name", "start"), covering(MISTAKES, METHODS, STARTS))
 def test_a_mistake_is_named_or_does_no_harm(mistake, name, start):
     function = MISTAKES[mistake]()

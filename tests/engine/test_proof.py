@@ -8,6 +8,8 @@ from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
 from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.tolerances import CANCELLED
 
+pytestmark = pytest.mark.every
+
 
 def bundle_of(count, max_cuts=None, kind=np.array):
     bundle = Bundle(2, 1, max_cuts)

@@ -13,6 +13,8 @@ from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.recomputed import Recomputed
 from cutplane.masters.base import HALF_SPACE
 
+pytestmark = pytest.mark.every
+
 INSIDE, OUTSIDE = 0.9e-9, 1.1e-9
 POINT = np.array([1.0, -2.0])
 

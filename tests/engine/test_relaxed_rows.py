@@ -16,6 +16,8 @@ from cutplane.masters.qp.simplex_qp import StackedRows
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
 from cutplane.sets import Box, L2Ball, Polyhedron
 
+pytestmark = pytest.mark.every
+
 DIM = 5
 RNG = np.random.default_rng(3)
 ROWS, SIDES = RNG.standard_normal((4, DIM)), RNG.uniform(0.1, 1.0, 4)

@@ -9,6 +9,8 @@ from cutplane.masters.base import MasterSolution, MasterStatus
 from cutplane.masters.select import Backend
 from cutplane.status import Status
 
+pytestmark = pytest.mark.every
+
 DIM = 3
 
 

@@ -10,6 +10,8 @@ from cutplane.engine.bundle import Bundle
 from cutplane.engine.safe import SafeDual
 from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus
 
+pytestmark = pytest.mark.every
+
 INF = float("inf")
 
 

@@ -10,6 +10,8 @@ from covering import covering
 import cutplane as cut
 from cutplane.engine.evaluator import Evaluator
 
+pytestmark = pytest.mark.every
+
 TARGETS = {
     "years": (1990.0, 15.0),
     "temperatures": (290.0, 10.0),

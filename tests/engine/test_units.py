@@ -18,6 +18,8 @@ from cutplane.masters.select import Backend
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers
 
+pytestmark = pytest.mark.every
+
 UNITS = [2.0**-40, 0.5, 2.0**33]
 
 

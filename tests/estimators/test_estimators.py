@@ -229,7 +229,7 @@ LASSO = {"penalty": "l1", "alphas": [1.0, 0.1, 0.01, 1e-3], "cv": 3, "tol": 1e-6
         (LinearRegressorCV(**LASSO, regularize_intercept=True), XR, YR),
         (LinearRegressorCV("huber", **LASSO), XR[:60], YR[:60] / 50.0),
         (LinearClassifierCV("squared_hinge", **LASSO), X3[:60], Y3[:60]),
-        (LinearClassifierCV("squared_hinge", **LASSO), X3, Y3),
+        pytest.param(LinearClassifierCV("squared_hinge", **LASSO), X3, Y3, marks=pytest.mark.slow),
     ],
 )
 def test_exact_paths_score_as_solves_from_weight_to_weight(model, X, y, monkeypatch):

@@ -23,12 +23,30 @@ BASIS = {
 }
 
 
+ESTIMATORS = [GraphSVC(n_neighbors=3), KernelOrdinalClassifier()]
+
+
+@parametrize_with_checks(ESTIMATORS, legacy=False)
+def test_scikit_learn_interface(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
-    [GraphSVC(n_neighbors=3), KernelOrdinalClassifier()],
-    expected_failed_checks=lambda model: FAILURES if isinstance(model, GraphSVC) else BASIS,
+    ESTIMATORS, expected_failed_checks=lambda model: FAILURES if isinstance(model, GraphSVC) else BASIS
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_two_classes_sparse_data_and_weights_of_one_class():
+    X, y, _ = moons()
+    model = KernelOrdinalClassifier().fit(X, y)
+    assert model.decision_function(X).shape == (60,)
+    again = KernelOrdinalClassifier().fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-2)
+    with pytest.raises(InvalidInputError, match="all classes but one have weight 0"):
+        KernelSVC().fit(X, y, sample_weight=1.0 * (y == 0))
 
 
 def moons():

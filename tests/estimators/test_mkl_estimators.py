@@ -254,7 +254,7 @@ def test_grid_search_in_a_pipeline():
 def test_cross_validation_is_a_grid_search_along_paths(kind):
     Cs = [10.0, 0.01, 1.0]
     if kind == "classifier":
-        X, y = X3[::2], Y3[::2]
+        X, y = X3[::3], Y3[::3]
         model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLClassifier(KERNELS, tol=1e-3)
     else:
         X, y = XR[::2], YR[::2]

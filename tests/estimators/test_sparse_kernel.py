@@ -16,10 +16,16 @@ REASON = "The candidates are drawn from the examples: another list of them gives
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
 
 
-@parametrize_with_checks(
-    [SparseKernelClassifier(n_basis=5, random_state=0), SparseKernelRegressor(n_basis=5, random_state=0)],
-    expected_failed_checks=lambda estimator: EQUIVALENCE,
-)
+ESTIMATORS = [kind(n_basis=5, random_state=0) for kind in (SparseKernelClassifier, SparseKernelRegressor)]
+
+
+@parametrize_with_checks(ESTIMATORS, legacy=False)
+def test_scikit_learn_interface(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EQUIVALENCE)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

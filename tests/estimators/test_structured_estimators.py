@@ -72,7 +72,7 @@ def test_three_functions():
         return int(np.argmax(w.reshape(3, -1) @ x))
 
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 2))
+    X = rng.standard_normal((40, 2))
     Y = (X @ rng.standard_normal((2, 3))).argmax(axis=1).tolist()
     functions = {
         "joint_feature": features,
@@ -85,7 +85,7 @@ def test_three_functions():
     direct = cut.Problem(cut.MulticlassRisk(X, Y), cut.L2(1e-2)).solve()
     assert model.objective_ == pytest.approx(direct.objective, rel=2e-3)
     assert model.score(list(X), Y) > -0.1
-    search = GridSearchCV(model, {"alpha": [1e-2, 10.0]}, cv=3).fit(list(X), Y)
+    search = GridSearchCV(model, {"alpha": [1e-2, 10.0]}, cv=2).fit(list(X), Y)
     assert search.best_score_ > -0.15
     with pytest.raises(InvalidInputError, match=r"need a function inference\(x, w\)"):
         StructuredSVM(**functions).fit(list(X), Y).predict(list(X))

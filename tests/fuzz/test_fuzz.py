@@ -11,6 +11,7 @@ BATCH = 5
 BATCHES = [(name, first) for name, count in TRIALS.items() for first in range(0, count, BATCH)]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("name", "first"), BATCHES)
 def test_no_promise_is_broken(name, first):
     broken = []

@@ -10,6 +10,7 @@ from fuzz import special
 BATCH = 10
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("first", range(0, 30, BATCH))
 @pytest.mark.parametrize("name", ["boosting", "kernel_machine", "map_inference", "mkl"])
 def test_no_promise_is_broken(name, first):

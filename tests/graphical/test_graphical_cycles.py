@@ -155,7 +155,7 @@ def test_cycles_agree_with_shortest_paths_on_larger_graphs(graph, seed):
     assert (len(cycles) > 0) == (1.0 - least_odd_walk(graph, c) > TOL)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 7), st.sampled_from([0.4, 0.8, 1.0]))
 def test_inequalities_hold_at_all_cuts_and_not_at_the_point(seed, n, density):
     rng = np.random.default_rng(seed)
@@ -252,7 +252,7 @@ def test_wrong_arguments_are_named(call, text):
         call()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.integers(1, 6), st.sampled_from([0.0, 0.3, 0.8]))
 def test_selection_is_the_greedy_one(seed, t, dim, cosine):
     rng = np.random.default_rng(seed)

@@ -61,7 +61,7 @@ def adjacency(costs):
 
 
 @given(SEEDS, st.floats(0, 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_triangles_and_squares_are_all_those_of_the_graph(seed, density):
     costs = random_costs(np.random.default_rng(seed), density=density)
     near = adjacency(costs)
@@ -125,7 +125,7 @@ def test_frustrated_cycles_are_simple_cycles_of_the_graph(seed):
 
 
 @given(SEEDS, st.integers(3, 9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_frustrated_cycle_of_binary_variables_is_found_with_its_full_worth(seed, n):
     """Pairs that prefer one sign by a margin, an odd number of them to differ: worth the smallest margin."""
     rng = np.random.default_rng(seed)
@@ -184,7 +184,7 @@ def test_grown_sets_have_one_variable_more_that_closes_a_triangle():
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_bound_rises_by_the_score(seed):
     """Full pushes of the unaries and pairs of a triangle and one minimisation over it realise its score."""
     rng = np.random.default_rng(seed)

@@ -284,7 +284,7 @@ def test_nodes_whose_tables_are_too_large_together_are_split(monkeypatch):
     assert split.nodes > 1 and split_best.energy == pytest.approx(best.energy)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), hard=st.sampled_from([0.0, 0.2]), steps=st.integers(1, 4))
 def test_a_node_has_the_energies_of_the_model_and_is_undone(seed, hard, steps):
     rng = np.random.default_rng(seed)

@@ -80,7 +80,7 @@ def assert_same(model, back, rng, text=None):
             assert uai_energy(text, x) == pytest.approx(energy, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([1e-3, 1.0, 40.0, 3000.0]))
 def test_a_model_that_is_written_and_read_has_the_same_energies(seed, hard, scale):
     rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_special_models_come_back(name):
     assert_same(model, read_uai(io.StringIO(text)), np.random.default_rng(0), text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_uai_tables_are_read_in_the_order_of_the_scopes_of_the_file(seed):
     rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def test_uai_tables_are_read_in_the_order_of_the_scopes_of_the_file(seed):
         assert model.energy(x) == pytest.approx(uai_energy(text, x), rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([None, 5, 1e9, INF]))
 def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
     rng = np.random.default_rng(seed)

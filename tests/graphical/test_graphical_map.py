@@ -34,6 +34,7 @@ def check(model, result, optimum, tol=1e-6):
         assert optimum == inf and result.gap == result.gap_abs == 0.0
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("block", range(3))
 def test_bounds_enclose_the_optimum_of_random_models(method, block):
@@ -47,6 +48,7 @@ def test_bounds_enclose_the_optimum_of_random_models(method, block):
             assert result.status is (cut.Status.INFEASIBLE if optimum == inf else cut.Status.OPTIMAL)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("tighten", [True, False])
 @pytest.mark.parametrize("name", SPECIAL)

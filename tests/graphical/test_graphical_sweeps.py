@@ -99,7 +99,7 @@ def test_special_models_are_bounded_and_labelled(name):
         assert rep.certified_bound() == pytest.approx(best)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     hard=st.sampled_from([0.0, 0.1, 0.3, 0.5]),

@@ -1,9 +1,9 @@
 """Finite Newton steps for kernel machines: against the whole problem in cvxpy, and other methods."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
-from own_losses import LogCosh, targets
+from kernel_machines import machine, optimum
+from own_losses import LogCosh
 
 import cutplane as cut
 from cutplane.kernels import Decomposition, FiniteNewton, Gaussian, KernelRisk, Linear
@@ -22,14 +22,6 @@ LOSSES = [
 ]  # fmt: skip
 
 
-def machine(loss, lam, intercept=True, m=60, kernel=None, weighted=False, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((m, 3))
-    weights = rng.integers(0, 3, m).astype(float) if weighted else None
-    risk = KernelRisk(X, targets(loss, m, rng), loss, kernel or Gaussian(1.0), intercept, weights)
-    return cut.Problem(risk, risk.squared_norm(lam))
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_the_whole_problem(loss, intercept):
@@ -40,17 +32,6 @@ def test_agrees_with_the_whole_problem(loss, intercept):
         assert result.certificate.verify().valid
         assert result.n_iter < 40
         assert result.objective == pytest.approx(optimum(problem), rel=1e-7)
-
-
-def optimum(problem):
-    """In the coordinates of the eigenvectors, where the norm is that of the coordinates."""
-    risk = problem.risk
-    values, vectors = np.linalg.eigh(risk.gram.matrix())
-    kept = values > 1e-14 * values[-1]
-    w, b = cp.Variable(int(kept.sum())), cp.Variable() if risk.intercept else 0.0
-    losses = risk.loss.cvxpy_form((vectors[:, kept] * np.sqrt(values[kept])) @ w + b, risk.y)
-    objective = cp.sum(cp.multiply(risk.weights, losses)) + 0.5 * problem.regularizer.lam * cp.sum_squares(w)
-    return cp.Problem(cp.Minimize(objective)).solve("CLARABEL", tol_gap_rel=1e-10, tol_gap_abs=1e-10)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

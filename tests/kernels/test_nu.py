@@ -41,6 +41,7 @@ def known_optimum(task, K, nu, lam, weights):
     return problem.value
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("task", TARGETS)
 @pytest.mark.parametrize(("nu", "lam"), [(0.05, 0.1), (0.3, 1e-3), (0.6, 0.02)])
 def test_the_optimum_is_that_of_the_whole_problem(task, nu, lam):

@@ -84,7 +84,7 @@ def test_the_cut_of_the_derivatives_is_the_cut_of_the_oracle(loss, blocks, inter
 
 
 @given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @example(1, Quantile(0.8), 1.192092896e-07)
 def test_the_cut_of_any_multipliers_lies_below_the_risk(seed, loss, t):
     risk = instance(loss, seed=seed % 7, blocks=2)

@@ -98,7 +98,7 @@ def test_steps_from_the_origin_reach_the_optimum(loss, layout, bias):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(ALL_LOSSES), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @example(4929, Squared(), True)
 @example(28849, Squared(), True)
 def test_every_cut_lies_below_the_risk_and_is_that_of_its_multipliers(seed, loss, intercept):

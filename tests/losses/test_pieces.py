@@ -32,7 +32,7 @@ def integral(given, start, ends):
     return np.array([one(end) for end in ends])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(outlines())
 def test_values_and_slopes_are_those_that_were_declared(case):
     phi, given = case
@@ -51,7 +51,7 @@ def test_values_and_slopes_are_those_that_were_declared(case):
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=25)
 @given(outlines(), st.integers(-48, 48).map(lambda n: n / 8.0))
 def test_the_conjugate_is_the_supremum(case, v):
     phi, given = case
@@ -68,7 +68,7 @@ def test_the_conjugate_is_the_supremum(case, v):
         assert (v * GRID - phi(GRID) <= best + 1e-12).all()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=25)
 @given(outlines(), st.floats(-5.0, 5.0), st.sampled_from([0.0, 1e-3, 0.5, 20.0]))
 def test_the_envelope_is_the_least_of_its_definition(case, s, mu):
     phi, given = case
@@ -84,7 +84,7 @@ def test_the_envelope_is_the_least_of_its_definition(case, s, mu):
     assert envelope(s) == pytest.approx(phi(r) + 0.5 * mu * v**2, rel=1e-9, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(outlines())
 def test_the_cvxpy_form_has_the_same_values_and_is_convex(case):
     phi, _ = case

@@ -10,7 +10,7 @@ from cutplane.masters.qp import active_set
 from cutplane.masters.qp.gram import Gram
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), dim=st.integers(1, 40))
 def test_the_gram_matrix_follows_its_rows_and_its_metric(seed, dim):
     rng = np.random.default_rng(seed)
@@ -39,7 +39,7 @@ def test_the_gram_matrix_follows_its_rows_and_its_metric(seed, dim):
         assert (error <= 1e-8 * np.outer(lengths, lengths)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n_groups=st.integers(0, 3))
 def test_the_factor_follows_its_free_variables(seed, n_groups):
     rng = np.random.default_rng(seed)

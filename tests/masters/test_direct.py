@@ -62,7 +62,7 @@ def test_multipliers_of_the_examples_give_the_cut(loss, regularizer):
     assert result.status == "OPTIMAL" and result.n_iter == 1, result
     assert result.certificate.verify().valid
     assert result.objective == pytest.approx(
-        problem.solve(cut.ProximalBundle(), tol=1e-5).objective, rel=2e-5
+        problem.solve(cut.ProximalBundle(), tol=1e-4).objective, rel=2e-4
     )
 
 

@@ -125,7 +125,7 @@ def test_the_value_is_that_of_cvxpy(name, size, lam):
         assert_optimal(reduced, rows, solution, 1e-10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     name=st.sampled_from(list(SETS)),
     m=st.integers(1, 12),
@@ -297,7 +297,7 @@ def test_a_boosting_run_agrees_with_the_whole_problem():
 # --- the projection -------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     entries=st.lists(
         st.floats(-5, 5) | st.sampled_from([-np.inf, 0.0, 1.0, 1e3, -1e3, 1e20]), min_size=1, max_size=12

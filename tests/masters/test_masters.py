@@ -203,6 +203,7 @@ def test_a_block_without_cuts_is_unbounded(build, dim):
     assert solution.status is MasterStatus.UNBOUNDED, solution
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("label", [label for label in MASTERS if label != "a user's"])
 @pytest.mark.parametrize("entry", [np.nan, np.inf, 1e200])
 def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):
@@ -368,7 +369,7 @@ def test_highs_chooses_columns_for_few_variables():
     assert HighsMaster(few).orientation == "columns" and HighsMaster(many).orientation == "rows"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     n_blocks=st.integers(1, 4),
     steps=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2**30)), min_size=1, max_size=12),

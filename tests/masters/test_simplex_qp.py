@@ -109,7 +109,7 @@ def test_finds_the_best_active_set(kind, n_blocks, half_spaces):
     assert found >= 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 60),

@@ -12,6 +12,17 @@ from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
 
 
+def projected(master, rows, n_blocks, regularizer, height, low, centre, share):
+    """Return the projection on a level between the heights of two points, after a look at cvxpy's."""
+    level = height(low) + share * abs(height(centre) - height(low))
+    solution = master.solve(rows, Level(centre, level))
+    value, x = solve_with_cvxpy(rows, n_blocks, regularizer, Level(centre, level))
+    assert 0.5 * ((solution.x - centre) ** 2).sum() == pytest.approx(value, rel=1e-6, abs=1e-8)
+    np.testing.assert_allclose(solution.x, x, atol=1e-4)
+    assert height(solution.x) <= level + 1e-12 * (1 + abs(level) + abs(height(centre)))
+    return solution
+
+
 @pytest.mark.parametrize("half_spaces", [0, 6])
 @pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L2(0.3, centre=CENTRE)], ids=["none", "l2"])
@@ -28,12 +39,7 @@ def test_projection_on_a_level_set(regularizer, n_blocks, half_spaces):
 
     for share in (0.01, 0.3, 0.9):
         centre = 3.0 * rng.standard_normal(6)
-        level = height(low) + share * abs(height(centre) - height(low))
-        solution = master.solve(rows, Level(centre, level))
-        value, x = solve_with_cvxpy(rows, n_blocks, regularizer, Level(centre, level))
-        assert 0.5 * ((solution.x - centre) ** 2).sum() == pytest.approx(value, rel=1e-6, abs=1e-8)
-        np.testing.assert_allclose(solution.x, x, atol=1e-4)
-        assert height(solution.x) <= level + 1e-12 * (1 + abs(level) + abs(height(centre)))
+        solution = projected(master, rows, n_blocks, regularizer, height, low, centre, share)
         assert ((rows.slopes @ solution.x + rows.offsets)[rows.blocks == HALF_SPACE] <= 1e-12).all()
         weights = solution.multipliers
         totals = [weights[rows.blocks == k].sum() for k in range(n_blocks)]
@@ -66,12 +72,7 @@ def test_projection_on_a_level_set_of_a_model_and_other_norms(regularizer, n_blo
 
     for share in (0.01, 0.3, 0.9):
         centre = 3.0 * rng.standard_normal(6)
-        level = height(low) + share * abs(height(centre) - height(low))
-        solution = master.solve(rows, Level(centre, level))
-        value, x = solve_with_cvxpy(rows, n_blocks, regularizer, Level(centre, level))
-        assert 0.5 * ((solution.x - centre) ** 2).sum() == pytest.approx(value, rel=1e-6, abs=1e-8)
-        np.testing.assert_allclose(solution.x, x, atol=1e-4)
-        assert height(solution.x) <= level + 1e-12 * (1 + abs(level) + abs(height(centre)))
+        projected(master, rows, n_blocks, regularizer, height, low, centre, share)
 
 
 def test_a_centre_below_the_level_is_its_own_projection():

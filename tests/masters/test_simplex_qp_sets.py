@@ -84,7 +84,7 @@ def test_feasible_sets_agree_with_cvxpy(name, kind, counts):
 PROJECTED = [Box(-0.1, 0.2), NonnegativeOrthant(), Simplex(), CappedSimplex(0.5)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     chosen=st.integers(0, 3),

@@ -76,7 +76,7 @@ def test_it_refuses_what_it_cannot_solve(problem):
 
 def test_boosting_many_examples_is_certified():
     """The optimum is in the interval of either method."""
-    X, y = cut.datasets.twonorm(2000, seed=0)
+    X, y = cut.datasets.twonorm(1000, seed=0)
     problem = SoftMargin(X, y, 0.5 * y.size, DecisionStumps())
     first, second = (problem.solve(method, tol=0.01) for method in (LPBoost(), MLPBoost()))
     for one, other in ((first, second), (second, first)):

@@ -518,7 +518,7 @@ def test_a_curvature_that_is_no_bound_is_reported():
 VECTOR = arrays(np.float64, 4, elements=st.floats(-3, 3))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(loss=st.sampled_from(SMOOTH), x=VECTOR, direction=VECTOR, t=st.floats(0, 1), intercept=st.booleans())
 def test_the_curvature_bound_of_a_linear_risk(loss, x, direction, t, intercept):
     X = np.random.default_rng(0).normal(size=(8, 4 - intercept))
@@ -544,7 +544,7 @@ def test_a_loss_that_is_not_smooth_withholds_the_curvature(loss):
     assert offers(cut.LinearRisk(np.eye(2), [1.0, 1.0], Squared()), Capability.CURVATURE)
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(st.lists(arrays(np.float64, 2, elements=st.sampled_from([0.0, -0.0, 1.0, 0.1])), max_size=60))
 def test_atoms_are_distinct_and_keep_their_order(points):
     atoms = Atoms(np.zeros(2))

@@ -35,7 +35,7 @@ def test_the_proximal_bundle_needs_no_box(problem):
         assert result.oracle_calls < 100
 
 
-@pytest.mark.parametrize("method", [cut.Kelley(), cut.LevelBundle()], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [cut.LevelBundle(), cut.Kelley()], ids=lambda method: method.name)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
 def test_certified_in_a_box(problem, method):
     if method == cut.Kelley() and problem.name in KELLEY_NEEDS_THOUSANDS:

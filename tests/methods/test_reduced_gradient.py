@@ -65,7 +65,7 @@ def test_the_gap_is_that_of_the_simplex():
     assert result.lower_bound == pytest.approx(value - gradient @ start + gradient.min(), rel=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_broken_line_is_that_of_simplemkl(data):
     """Step to the bound, zero that coordinate's direction, let the largest take the rest; again."""

@@ -157,6 +157,11 @@ def test_conjugate_minimiser_is_a_lower_bound_at_any_size(name, set_name):
             assert value <= other + 1e-13 * (1 + abs(other) + np.abs(v) @ np.abs(y))
 
 
+def test_a_minimum_that_overflows_is_none():
+    minimum = NegativeEntropy(1.0).conjugate_minimiser(np.full(2, -1e6), NonnegativeOrthant(), math.inf)
+    assert minimum.value == -math.inf and minimum.x is None
+
+
 def test_pairs_without_a_closed_form_say_so():
     v = np.ones(DIM)
     for name, regularizer in REGULARIZERS.items():

@@ -242,7 +242,7 @@ def test_passes_over_large_data_are_split(order, shape, monkeypatch):
     assert all((count > 1) != (k == alone) for k, count in enumerate(counts[:3]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     layout=st.sampled_from(sorted(LAYOUTS)),
     dtype=st.sampled_from([np.float32, np.float64]),

@@ -19,12 +19,9 @@ from cutplane.losses import (
     Hinge,
     Huber,
     Logistic,
-    ModifiedHuber,
     Poisson,
     Quantile,
     ScalarLoss,
-    Squared,
-    SquaredEpsilonInsensitive,
     SquaredHinge,
 )
 from cutplane.pieces.lines import quadratic_line
@@ -32,19 +29,7 @@ from cutplane.regularizers import L1
 from cutplane.risks import LinearRisk
 from cutplane.risks import running_sum as running_sum_module
 
-PIECEWISE = [
-    Hinge(),
-    SquaredHinge(),
-    ModifiedHuber(),
-    Squared(),
-    Absolute(),
-    Quantile(0.8),
-    EpsilonInsensitive(0.25),
-    EpsilonInsensitive(0.0),
-    SquaredEpsilonInsensitive(0.25),
-    Huber(0.5),
-    *own_losses.PIECEWISE,
-]
+PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
 each_piecewise = pytest.mark.parametrize("loss", PIECEWISE, ids=str)
 each_smooth = pytest.mark.parametrize("loss", SMOOTH, ids=repr)

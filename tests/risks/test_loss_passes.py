@@ -19,37 +19,18 @@ from own_losses import outlines
 from cutplane import BMRM, L2, OCAS, LinearRisk, Problem, ProximalBundle
 from cutplane.losses import (
     Absolute,
-    EpsilonInsensitive,
     Exponential,
     Hinge,
-    Huber,
     Logistic,
-    ModifiedHuber,
     Poisson,
-    Quantile,
     ScalarLoss,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
     compiling,
 )
 from cutplane.losses.inlined import exp, log1p
 from cutplane.risks.compiled_loss import CompiledLoss
 from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
 
-PIECEWISE = [
-    Hinge(),
-    SquaredHinge(),
-    ModifiedHuber(),
-    Squared(),
-    Absolute(),
-    Quantile(0.9),
-    EpsilonInsensitive(0.25),
-    EpsilonInsensitive(0.0),
-    SquaredEpsilonInsensitive(0.25),
-    Huber(0.25),
-    *own_losses.PIECEWISE,
-]
+PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
 UNIVARIATE = [loss for loss in (*PIECEWISE, *SMOOTH) if not isinstance(loss, Poisson)]
 each_univariate = pytest.mark.parametrize("loss", UNIVARIATE, ids=str)
@@ -87,7 +68,7 @@ def dual_prox(loss, s, q, start=None):
 
 
 @each_univariate
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     s=st.one_of(st.floats(-30, 30), st.integers(-4, 4).map(lambda k: k / 4.0)),
     q=st.one_of(st.floats(-8, 8).map(lambda e: 10.0**e), st.sampled_from([0.0, 0.5, 1.0, 2.0])),
@@ -128,6 +109,7 @@ def examples(loss, m, rng):
     return z, y, rng.random(m) * (rng.random(m) < 0.9)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("loss", "m", "blocks"), covering([*PIECEWISE, *SMOOTH], [7, 1000, 100_000], [1, 3]), ids=str
 )
@@ -143,7 +125,7 @@ def test_compiled_sums_are_those_of_the_loss(loss, m, blocks):
     np.testing.assert_array_equal(fast.values(strided), fast.values(z))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=25)
 @given(outlines(), st.sampled_from(["margin", "residual"]), st.integers(0, 10**6))
 def test_passes_over_any_pieces(case, variable, seed):
     """Values, both derivatives, and both along a line, of loops and of numpy."""

@@ -25,6 +25,7 @@ def minimiser(X, y, weights, intercept, curvatures, centre):
     return np.linalg.solve(H, X.T @ (weights * y) + curvatures * centre)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("shape", [(60, 7), (7, 60), (30, 30), (1, 5), (5, 1)], ids=str)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])

