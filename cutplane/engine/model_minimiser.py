@@ -83,6 +83,8 @@ class ModelMinimiser:
         if status is MasterStatus.INFEASIBLE:
             raise Ended(*infeasible_end(run, stabilization is not None))
         if status is MasterStatus.UNBOUNDED:
+            if math.isfinite(run.lower):
+                raise Ended(Status.STALLED, "masters call a reduced problem unbounded that has a lower bound")
             raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
         run.certify(self._multipliers, self.set_multipliers)
         assert self.last is not None
