@@ -353,3 +353,16 @@ def test_slopes_that_rounding_leaves_of_a_constant_do_no_harm(method):
 
     result = cut.Problem(constant, feasible_set=cut.Simplex()).solve(method)
     assert result.status is Status.OPTIMAL and result.objective == 2.4
+
+
+def test_no_master_makes_a_problem_unbounded_that_has_a_lower_bound():
+    # Slopes of 1e-11 beside squares of 1e-18 are lost by every conic backend.
+    slope, knot = 2.0**-36, -1e10
+
+    @cut.risk(dim=1)
+    def risk(x):
+        return 0.140625 + slope * max(x[0], knot), np.array([slope * (x[0] > knot)])
+
+    squares = cut.regularizers.QuadraticForm(np.array([[1e-18]]), c=np.array([-3.47e-10]), lam=0.25)
+    result = cut.Problem(risk, squares).solve(cut.LevelBundle(), tol=1e-9, max_iter=60)
+    assert result.status is not Status.UNBOUNDED and np.isfinite(result.lower_bound)
