@@ -16,6 +16,12 @@ HEADINGS = {
     "w8a": "w8a 49,749 x 300, density 3.9%",
 }
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "libsvm"
+HAS_FILES = (FOLDER.parent / "uci").exists()
+SETS = {  # name: the class against the rest
+    "breast-cancer-wisc-diag": 1, "breast-cancer-wisc-prog": 1, "conn-bench-sonar-mines-rocks": 1,
+    "ionosphere": 1, "molec-biol-splice": 2, "pima": 1, "statlog-german-credit": 1, "statlog-heart": 1,
+    "waveform": 0,
+}  # fmt: skip
 
 
 def load(name, dtype=np.float64, quick=False):
@@ -34,6 +40,12 @@ def load(name, dtype=np.float64, quick=False):
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # liblinear takes no other
     X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
     return X[::part], np.where(labels[::part] > 0, 1.0, -1.0)
+
+
+def real(name):
+    """Return X and labels of a file."""
+    table = np.loadtxt(FOLDER.parent / "uci" / f"{name}.csv", delimiter=",")
+    return np.ascontiguousarray(table[:, :-1]), np.where(table[:, -1] == SETS[name], 1.0, -1.0)
 
 
 def load_all(names, dtype=np.float64, quick=False):

@@ -16,7 +16,7 @@ from itertools import product
 from time import process_time
 
 import numpy as np
-from data import FOLDER
+from data import HAS_FILES, SETS, real
 from liblinear import fastest, fit
 from scipy import optimize, sparse
 from sklearn.datasets import load_digits
@@ -37,11 +37,6 @@ from cutplane.runtime.threads import set_threads
 
 TOL = 1e-3
 LADDER = 10.0 ** -np.arange(0.0, 8.5, 0.5)
-SETS = {  # name: the class against the rest
-    "breast-cancer-wisc-diag": 1, "breast-cancer-wisc-prog": 1, "conn-bench-sonar-mines-rocks": 1,
-    "ionosphere": 1, "molec-biol-splice": 2, "pima": 1, "statlog-german-credit": 1, "statlog-heart": 1,
-    "waveform": 0,
-}  # fmt: skip
 CHOSEN = (
     "statlog-german-credit",
     "molec-biol-splice",
@@ -50,14 +45,7 @@ CHOSEN = (
     "like covertype",
     "like text",
 )
-HAS_FILES = (FOLDER.parent / "uci").exists()
 LOSSES = cut.losses
-
-
-def real(name):
-    """Return X and labels of a file."""
-    table = np.loadtxt(FOLDER.parent / "uci" / f"{name}.csv", delimiter=",")
-    return np.ascontiguousarray(table[:, :-1]), np.where(table[:, -1] == SETS[name], 1.0, -1.0)
 
 
 def covertype_like(m=10_000):

@@ -30,8 +30,7 @@ KELLEY = 20  # the most variables for Kelley's method
 
 def data():
     """Return a function of a name, for the data of linear.py."""
-    from data import load
-    from linear_table import HAS_FILES, SETS, real
+    from data import HAS_FILES, SETS, load, real
 
     from cutplane.datasets import planted_dense, planted_text
 
