@@ -25,7 +25,8 @@ def of_result(known: Known, result: Any, tol: float, tol_abs: float) -> list[str
     """Every promise of a result that is broken."""
     slack = 1e-13 * _terms(known, result)
     if result.x is not None:
-        slack += _outside(known, np.asarray(result.x))
+        x = np.asarray(result.x)
+        slack += _outside(known, x) + 1e-13 * known.terms(x)
     failures = bounds(known, result) + history(result, 2.0 * slack)
     status, gap = result.status, result.objective - result.lower_bound
     if status is Status.OPTIMAL:

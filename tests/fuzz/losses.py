@@ -103,6 +103,7 @@ def is_margin(name: str) -> bool:
     return name in SCALAR and SCALAR[name].margin
 
 
+@np.errstate(over="ignore")
 def value(name: str, t: Array, y: Array) -> Array:
     """The loss of each example."""
     if name == "poisson":
@@ -111,6 +112,7 @@ def value(name: str, t: Array, y: Array) -> Array:
     return scalar.phi(y * t if scalar.margin else t - y)
 
 
+@np.errstate(over="ignore")
 def slopes(name: str, t: Array, y: Array) -> tuple[Array, Array]:
     """The least and the largest subgradient in t of each example."""
     if name == "poisson":

@@ -21,6 +21,7 @@ class Block:
     d: Array
     base: Array
 
+    @np.errstate(over="ignore")
     def __call__(self, x: Array) -> tuple[float, Array]:
         heights = self.A @ (x - self.base) + self.b
         i = int(np.argmax(heights))

@@ -18,12 +18,14 @@ from cutplane.masters.conic.cone_programme import (
     Outcome,
     Solved,
     _cones,
+    column_sizes,
     into_dual_cone,
     solve_conic,
+    solved,
 )
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
-from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, Simplex, WholeSpace
+from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, PSDCone, Simplex, WholeSpace
 
 DIM = 6
 W = cp.Variable(DIM)
@@ -335,5 +337,27 @@ def test_the_rows_of_every_cone_are_counted():
 @pytest.mark.parametrize(("v", "b", "reach"), [(0.5, -0.25, 10.0), (-7.0, 3.0, 70.0), (2.0, -9.0, 90.0)])
 def test_the_box_of_a_bound_is_ten_times_larger_than_the_solution_and_the_sides(v, b, reach):
     sides, point = np.array([0.0, b]), np.array([v, 0.0])
-    answer = Solved(None, sides, None, None, 0.0, point, sides, None, 0, sides, {})
+    answer = Solved(None, sides, None, None, 0.0, point, sides, None, 0, sides, {}, sides)
     assert answer.reach == reach
+
+
+def test_squares_far_from_the_point_that_a_backend_returns_are_within_the_box_of_a_bound():
+    """A backend that stops at the centre of a regularizer, where squares are 0, and a minimum far away."""
+    scale, centre, v = 2.0**-30, 12288.0, np.array([1.14440977e-5])
+    box = Box(-239616.0, 591872.0, dim=1)
+    inner = InnerMinimum(L2(scale, centre=np.full(1, centre)), box & PSDCone(1), 1)
+    inner._needs_budget = True
+    for unit in (2.0**-7, 1.0, 2.0**5, 2.0**14):
+        inner._compile(unit)
+        for extent in (0.0, 3e-11):
+            assert inner(v, 5.6, extent).value <= 0.5 * scale * centre**2 + 1e-9
+
+
+def test_the_size_of_a_square_is_that_of_its_rows():
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [cp.sum_squares(x - 300.0) <= 4e4, x <= 1e3])
+    answer = solved(problem, "CLARABEL")
+    squares, t = answer.squares(0.0), float(np.sum((answer.values(x.id) - 300.0) ** 2))
+    assert (squares > 0.0).sum() == 1 and not (squares[answer.known] > 0.0).any()
+    assert squares[squares > 0.0] >= t / column_sizes(answer.A, answer.known).max()
+    assert (answer.squares(1e5) >= squares).all() and answer.squares(1e5).max() > 1e9

@@ -113,6 +113,7 @@ def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
         n_equations=2,
         cone_of=np.arange(3),
         columns={1: 0, 2: 2},
+        known=np.ones(4, dtype=bool),
     )
     found = _split(answer, "CLARABEL", 2, 1, cut.L2(1.0))
     assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (7.0, False))

@@ -65,7 +65,8 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     The left side is evaluated at the backend's primal point u0 and at its dual point, moved into the dual
     cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf). So what is proven is that no feasible u in a box ten
     times larger than the solution, the sides of the constraints, and what is known of its size, has a lower
-    value than the bound; where r = 0 it holds everywhere.
+    value than the bound; where r = 0 it holds everywhere. Auxiliaries that stand for squares are charged over
+    ten times the squares of those sizes.
 
     If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
     has ||u||_inf <= 1e6 max(1, ||b||_inf), else -inf.
@@ -86,9 +87,8 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     if not answer.present:
         return Outcome(status, None, math.nan, -math.inf)
     residual = answer.c + answer.Pv + answer.A.T @ answer.y
-    reach = max(answer.reach, _REACH * extent)
     curvature = 0.5 * float(answer.v @ answer.Pv)
-    bound = answer.constant - curvature - float(answer.b @ answer.y) - reach * float(np.abs(residual).sum())
+    bound = answer.constant - curvature - float(answer.b @ answer.y) - answer.charge(residual, extent)
     x_value = np.asarray(answer.solution.primal_vars[x.id])
     return Outcome(status, x_value, answer.value, bound if math.isfinite(bound) else -math.inf)
 
@@ -110,6 +110,8 @@ class Solved:
         For each row the first one of its cone; rows of no larger cone are their own.
     columns : dict
         The first column of each variable of cvxpy, by its id.
+    known : ndarray of bool
+        The columns of the problem's own variables.
     """
 
     A: Any
@@ -123,6 +125,7 @@ class Solved:
     n_equations: int
     cone_of: Array
     columns: dict[int, int]
+    known: Array
 
     @property
     def present(self) -> bool:
@@ -146,6 +149,37 @@ class Solved:
         return _REACH * max(
             1.0, float(np.abs(self.v).max(initial=0.0)), float(np.abs(self.b).max(initial=0.0))
         )
+
+    def charge(self, residual: Array, extent: float = 0.0) -> float:
+        """Return what a residual of the dual point is worth within the reach, at least ten times `extent`."""
+        reach = np.maximum(max(self.reach, _REACH * extent), _REACH * self.squares(extent))
+        return float(reach @ np.abs(residual))
+
+    def squares(self, extent: float) -> Array:
+        """Return the size of auxiliaries that are squares, and 0 for other columns.
+
+        A square t >= ||z||^2 is stated as 1 + t >= ||(1 - t, 2 z)||: it is in the first row of a cone and in
+        another one. 2 z is as large as its rows make of columns of the size of the others of v, and of
+        `extent`.
+        """
+        sizes = np.zeros(self.v.size)
+        cones, kinds = np.unique(self.cone_of, return_inverse=True)
+        entries = sparse.coo_array(self.A)
+        rows, columns = entries.row, entries.col
+        heads = rows == self.cone_of[rows]
+        pairs = [np.unique(kinds[rows[side]] + cones.size * columns[side]) for side in (heads, ~heads)]
+        both = np.intersect1d(*pairs)
+        both = both[~self.known[both // cones.size]]
+        if not both.size:
+            return sizes
+        at, cone = np.divmod(both, cones.size)
+        squared = np.zeros(self.v.size, dtype=bool)
+        squared[at] = True
+        others = np.where(squared, 0.0, max(1.0, extent, float(np.abs(self.v[~squared]).max(initial=0.0))))
+        z = np.abs(self.b) + abs(self.A) @ others
+        squares = np.bincount(kinds, z * z)[cone] / np.abs(sparse.csr_array(self.A)[cones[cone], at])
+        np.maximum.at(sizes, at, squares)
+        return sizes
 
     def values(self, variable: int) -> Array:
         """Return the value of a variable."""
@@ -181,6 +215,7 @@ def solved(problem: cp.Problem, backend: str) -> Solved:
         n_equations=dims.zero,
         cone_of=np.repeat(*_cones(dims)),
         columns=data["param_prob"].var_id_to_col,
+        known=_known_columns(data, problem),
     )
 
 
@@ -192,18 +227,23 @@ def _answer(problem: cp.Problem, backend: str, settings: dict[str, Any]) -> tupl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
-        data = _in_own_units(data, problem)
+        data = _in_own_units(data, _known_columns(data, problem))
         raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
         return data, inverse, raw, chain.invert(raw, inverse)
 
 
-def _in_own_units(data: dict[str, Any], problem: cp.Problem) -> dict[str, Any]:
-    """State auxiliaries in units of what the rows make of variables of the size of 1, if that is more."""
+def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
+    """Return which columns are the problem's own variables; the others are auxiliaries."""
     places = data["param_prob"].var_id_to_col
     known = np.zeros(data["c"].size, dtype=bool)
     for variable in problem.variables():
         if variable.id in places:
             known[places[variable.id] :][: variable.size] = True
+    return known
+
+
+def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
+    """State auxiliaries in units of what the rows make of variables of the size of 1, if that is more."""
     units = column_sizes(data["A"], known)
     if (units == 1.0).all():
         return data

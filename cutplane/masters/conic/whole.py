@@ -113,7 +113,7 @@ def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer
     in_risk = in_risk[answer.cone_of] & ~equations
     values = []
     for columns, rows in ((risks, in_risk), (~risks, ~in_risk)):
-        charge = answer.reach * float(np.abs(residual[columns]).sum())
+        charge = answer.charge(np.where(columns, residual, 0.0))
         values.append(-float(curvature[columns].sum()) - float(sides[rows].sum()) - charge)
     stated = float(curvature[~risks].sum() + answer.c[~risks] @ answer.v[~risks])
     value = regularizer.value(x)
