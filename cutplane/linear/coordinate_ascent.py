@@ -38,6 +38,8 @@ _USUAL_FALL = math.log(1e3)
 """Of the gap, by which the rate of epochs is told beforehand."""
 _BEYOND = 1.2
 """A batch expected to close the gap is made so much longer: one more costs a pass over the data."""
+_LATER = 2.0
+"""How much slower the gap falls after the first batch, the first epoch of which does more than any later."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Batches:
         code = compiled(form.risk.loss, form.risk.y)
         self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known)
         self.remaining = math.inf if known is not None else run.upper - run.lower
-        self.cost = 0.0
+        self.cost, self.learned = 0.0, False
         self.free = not form.quadratic.weights.all()
         self._alongside = OVERHEAD / _cost_of_epoch(form)
         self.planned = max(float(_FIRST), self._alongside)
@@ -171,6 +173,8 @@ class Batches:
         if self.remaining < before < math.inf and self.remaining > 0.0:
             to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
             needed = _BEYOND * epochs * to_go / math.log(before / self.remaining) + 1.0
+            needed *= 1.0 if self.learned else _LATER
+        self.learned = True
         self.planned = max(1.0, self._alongside, min(_GROWTH * self.planned, needed))
 
 

@@ -290,12 +290,21 @@ def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, 
     """That of solutions, and that of offsets over slopes; the largest entry of the slope here is 3."""
     tried = []
     monkeypatch.setattr(
-        Conjugate, "_solve", lambda self, slope, unit, steepest: tried.append(unit) or -np.inf
+        Conjugate, "_solve", lambda self, slope, unit, steepest, k: tried.append(unit) or -np.inf
     )
     slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
     conjugate = Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)
     assert conjugate(slope, *sizes) == -np.inf and conjugate.doubt == 0.0
-    assert tried == units
+    assert tried == [*units, *units]  # over the set, then over the set in a box
+
+
+@pytest.mark.parametrize(("outside", "most"), [(0.0, 0.0), (1e-9, 1e-6), (1e-3, 1.0)])
+def test_a_slope_outside_the_domain_of_the_conjugate_has_a_cut_in_a_box(outside, most):
+    """f(u) = max(1 - 3 u, 0) has slopes of -3 to 0; the box is ten times larger than |u| <= 8."""
+    u = cp.Variable(1)
+    conjugate = Conjugate(cut.CvxpyRisk(cp.sum(cp.pos(1.0 - 3.0 * u)), u), cut.WholeSpace(), 1)
+    offset = conjugate(np.array([-3.0 - outside]), 8.0)
+    assert 1.0 - 1e-6 - most < offset <= 1.0 - 8.0 * outside + 1e-9
 
 
 @pytest.mark.parametrize(("upper", "most"), [(np.inf, 2e-7), (1.0, 2e-7), (-50.0, 5e-6), (100.0, 1e-5)])

@@ -28,7 +28,7 @@ FAR = 1e6
 """How far from the origin infeasibility is proven, in the largest coordinate, relative to the sides of the
 constraints."""
 
-_REACH = 10.0
+REACH = 10.0
 """How much larger than the solution the box is in which a bound is proven: it costs the bound as much."""
 
 _DIVERGED = 1e100
@@ -146,13 +146,13 @@ class Solved:
     @property
     def reach(self) -> float:
         """Ten times the size of the primal point and of the sides."""
-        return _REACH * max(
+        return REACH * max(
             1.0, float(np.abs(self.v).max(initial=0.0)), float(np.abs(self.b).max(initial=0.0))
         )
 
     def charge(self, residual: Array, extent: float = 0.0) -> float:
         """Return what a residual of the dual point is worth within the reach, at least ten times `extent`."""
-        reach = np.maximum(max(self.reach, _REACH * extent), _REACH * self.squares(extent))
+        reach = np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
         return float(reach @ np.abs(residual))
 
     def squares(self, extent: float) -> Array:

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic.call import EXACT, call
-from cutplane.masters.conic.cone_programme import BACKENDS, Solved, solved, try_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, REACH, Solved, solved, try_conic
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
@@ -149,13 +149,16 @@ class Conjugate:
     """slope -> the offset of the highest cut of a risk over X0 with that slope: min of f(u) - <slope, u>.
 
     It is certified by the dual point of a conic solve; -inf if there is none. The solve is one in u / unit,
-    where the unit is of the size of solutions and slopes are of the size of 1, as far as these are known.
+    where the unit is of the size of solutions and slopes are of the size of 1, as far as these are known. A
+    slope that a solver found may be outside the domain of the conjugate by its tolerance. Then the minimum is
+    that over a box ten times larger than solutions: `solve_conic` proves no more of other solves.
     """
 
     def __init__(self, risk: Any, simple_set: Any, dim: int):
         self._risk, self._set = risk, simple_set
         self._u, self._slope = cp.Variable(dim), cp.Parameter(dim)
-        self._stated: tuple[float, float, Any] = math.nan, math.nan, None
+        self._stated: tuple[float, float, tuple[Any, ...]] = math.nan, math.nan, ()
+        self._side = cp.Parameter(nonneg=True)
         self.doubt = 0.0
         """How far above the last offset the highest one may be: the gap that the solver left."""
 
@@ -169,12 +172,16 @@ class Conjugate:
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
         size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
         units = dict.fromkeys((unit_of(size), 1.0))  # offsets may be rounding alone
-        found = (self._solve(slope, unit, steepest) for unit in units)
-        return next((offset for offset in found if offset > -math.inf), -math.inf)
+        for k in range(2):
+            for unit in units:
+                self._side.value = REACH * max(1.0, extent / unit)
+                if (offset := self._solve(slope, unit, steepest, k)) > -math.inf:
+                    return offset
+        return -math.inf
 
-    def _solve(self, slope: Array, unit: float, steepest: float) -> float:
+    def _solve(self, slope: Array, unit: float, steepest: float, k: int) -> float:
         height = unit_of(steepest * unit)
-        problem = self._problem(unit, height)
+        problem = self._problems(unit, height)[k]
         self._slope.value = slope * (unit / height)
         best = -math.inf
         for backend in BACKENDS:
@@ -189,9 +196,12 @@ class Conjugate:
                 break
         return height * best
 
-    def _problem(self, unit: float, height: float) -> Any:
+    def _problems(self, unit: float, height: float) -> tuple[Any, ...]:
+        """Return the solve over X0, and over X0 in a box."""
         if self._stated[:2] != (unit, height):
             u = unit * self._u
-            objective = self._risk.cvxpy_form(u) / height - self._slope @ self._u
-            self._stated = unit, height, cp.Problem(cp.Minimize(objective), self._set.cvxpy_form(u))
+            objective = cp.Minimize(self._risk.cvxpy_form(u) / height - self._slope @ self._u)
+            inside, box = self._set.cvxpy_form(u), [self._u <= self._side, -self._u <= self._side]
+            problems = cp.Problem(objective, inside), cp.Problem(objective, [*inside, *box])
+            self._stated = unit, height, problems
         return self._stated[2]
