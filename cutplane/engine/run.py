@@ -27,7 +27,7 @@ from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.state import Mark
 from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization
+from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization, Whole
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
@@ -38,7 +38,6 @@ from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.masters.conic.whole import Whole
     from cutplane.methods.base import Method
     from cutplane.pieces.forms import DiagonalQuadratic
 

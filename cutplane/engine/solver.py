@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,16 +25,15 @@ from cutplane.masters.base import (
     ReducedProblem,
     Rows,
     Stabilization,
+    Whole,
 )
+from cutplane.masters.programme import solve_programme
 from cutplane.masters.select import Backend, Candidate, candidates, first_candidate
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import SparseReader
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import is_whole_space, scale_of, size_of
-
-if TYPE_CHECKING:
-    from cutplane.masters.conic.whole import Whole
 
 Kind = type[Prox] | type[Level] | None
 
@@ -188,15 +187,18 @@ class ReducedSolver:
         return solution
 
     def whole(self, risk: Any) -> Whole:
-        """Solve the whole problem as one conic programme."""
-        from cutplane.masters.conic.whole import solve_whole
-
+        """Solve the whole problem as one quadratic programme, or as a conic one."""
         if self._whole is not None:
             return self._whole
         backend = (self.backend.solver or "clarabel").upper()
         start = clock()
         try:
-            self._whole = whole = solve_whole(risk, self.reduced, backend)
+            whole = solve_programme(risk, self.reduced) if backend == "CLARABEL" else None
+            if whole is None:
+                from cutplane.masters.conic.whole import solve_whole
+
+                whole = solve_whole(risk, self.reduced, backend)
+            self._whole = whole
         finally:
             self.seconds += clock() - start
         if whole.message:

@@ -64,9 +64,9 @@ def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
     own = {name: number for name, number in own.items() if isinstance(number, Real | np.ndarray)}
     candidate = Compiled(tuple(own.values()), *_copies(methods, tuple(own)))
     y = y[:_TRIALS].copy()
-    sizes = tuple(np.shape(number) for number in own.values())
-    bits = b"".join(np.asarray(number).tobytes() for number in (*own.values(), y))
-    return candidate if _agree(_Trial((methods, tuple(own), sizes, bits), candidate, loss, y)) else None
+    meant = [item for method in methods for item in _items_of(method)]
+    key = (methods, tuple(own), *map(_bits, (*own.values(), *meant, y)))
+    return candidate if _agree(_Trial(key, candidate, loss, y)) else None
 
 
 @cache
@@ -111,7 +111,7 @@ def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
     known: list[Any] = [fields]
     for method in methods:
         code = method.__code__
-        meant = [method.__globals__.get(name) for name in code.co_names]
+        meant = _items_of(method)
         if code.co_freevars or not all(_has_a_name(item) for item in (*meant, *code.co_consts)):
             return None
         known += [code.co_code, code.co_consts, code.co_names, code.co_varnames]
@@ -122,6 +122,20 @@ def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
 def _has_a_name(item: Any) -> bool:
     ours = any(item is function for function in vars(elementary).values())
     return ours or isinstance(item, Real | str | ModuleType | None)
+
+
+def _items_of(method: Any) -> list[Any]:
+    """Return what the names of a method stand for outside it."""
+    cells = [cell.cell_contents for cell in method.__closure__ or ()]
+    return [method.__globals__.get(name) for name in method.__code__.co_names] + cells
+
+
+def _bits(item: Any) -> Any:
+    """Return what tells a number or an array from others, and a function from others."""
+    if isinstance(item, Real | np.ndarray):
+        array = np.asarray(item)
+        return array.shape, array.tobytes()
+    return id(item)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ The reduced problem over the rows (cuts and half-spaces) of a pool is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -136,6 +137,31 @@ class Least(NamedTuple):
     def at(self, slope: Array) -> float:
         """Return a lower bound for another slope: what it differs by is charged up to `reach`."""
         return self.value - self.reach * float(np.abs(slope - self.slope).sum())
+
+
+class Whole(NamedTuple):
+    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and what its dual point proves.
+
+    The risk is f(x) = h(M x), with M the map to its image, if it has such a form, else the identity.
+
+    Attributes
+    ----------
+    message : str
+        What the backend said, if it is neither that the problem is solved nor proven otherwise.
+    x : ndarray of shape (dim,) or None
+    multipliers : ndarray or None
+        Of the equation, a subgradient of h at M x; or what makes a dual cut of it.
+    offset : float
+        h(z) >= offset + <multipliers, z> for all z; -inf if that is not known.
+    least : Least or None
+        What is known of g over X0.
+    """
+
+    message: str
+    x: Array | None = None
+    multipliers: Array | None = None
+    offset: float = -math.inf
+    least: Least | None = None
 
 
 class Master(Protocol):

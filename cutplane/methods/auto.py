@@ -169,10 +169,17 @@ def _is_small_programme(problem: Declaration) -> bool:
     if offers(risk, Capability.DUAL_CUT) and not is_certifiable(problem):
         return False
     own = any(has_own_master(problem, kind) for kind in (None, Prox))
+    return _size(risk, problem.dim) < (_VERY_FEW if own else _FEW)
+
+
+def _size(risk: Any, dim: int) -> int:
+    """Return how many numbers state a risk as a quadratic programme, or else as an expression of cvxpy."""
+    programme = ask(risk, Capability.PROGRAMME)
+    if programme is not None:
+        return programme.size
     import cvxpy
 
-    constants = risk.cvxpy_form(cvxpy.Variable(problem.dim)).constants()
-    return sum(_nonzeros(constant.value) for constant in constants) < (_VERY_FEW if own else _FEW)
+    return sum(_nonzeros(constant.value) for constant in risk.cvxpy_form(cvxpy.Variable(dim)).constants())
 
 
 def _nonzeros(value: Any) -> int:

@@ -20,7 +20,7 @@ from cutplane.regularizers.base import separable_form_of, unregularized_by
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.masters.conic.whole import Whole
+    from cutplane.masters.base import Whole
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Direct(Method):
     of f there. The highest cut of f over X with the slope s, whose offset is certified by the dual point of
     another conic solve, gives the lower bound. Where rounding leaves a gap, or the risk has no such cut,
     `ProximalBundle` goes on from there.
+
+    Losses with pieces, their sums and linear images, with l1 and l2 norms, quadratic forms and polyhedra,
+    are one quadratic programme. It is assembled without cvxpy, and the cut comes from the multipliers of its
+    rows, through the conjugates of the losses.
 
     Needs a cvxpy form of all pieces, one block, and no separation oracle. It is for small problems: all the
     data go into one programme. The solver is the chosen backend, if that is one of cvxpy's conic solvers,

@@ -141,11 +141,18 @@ class LinearForm:
 
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
         """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""
-        mine, theirs = self.n_columns - dim, other.n_columns - dim
+        mine = self.n_columns - dim
         left: Any = self.rows
         right: Any = other.rows
-        top = sparse.hstack([left, sparse.csr_array((left.shape[0], theirs))])
-        bottom = sparse.hstack([right[:, :dim], sparse.csr_array((right.shape[0], mine)), right[:, dim:]])
+        shifted = right.indices + np.where(right.indices < dim, 0, mine)
+        rows = sparse.csr_array(
+            (
+                np.concatenate([left.data, right.data]),
+                np.concatenate([left.indices, shifted]),
+                np.concatenate([left.indptr, left.indptr[-1] + right.indptr[1:]]),
+            ),
+            shape=(left.shape[0] + right.shape[0], other.n_columns + mine),
+        )
         return LinearForm(
             cost=np.concatenate([self.cost[:dim] + other.cost[:dim], self.cost[dim:], other.cost[dim:]]),
             lower=np.concatenate(
@@ -154,10 +161,46 @@ class LinearForm:
             upper=np.concatenate(
                 [np.minimum(self.upper[:dim], other.upper[:dim]), self.upper[dim:], other.upper[dim:]]
             ),
-            rows=sparse.csr_array(sparse.vstack([top, bottom])),
+            rows=rows,
             row_lower=np.concatenate([self.row_lower, other.row_lower]),
             row_upper=np.concatenate([self.row_upper, other.row_upper]),
         )
+
+
+class Programme(NamedTuple):
+    """f(x) = constant + min over u = (x, auxiliaries) of cost'u + 1/2 sum_j curvatures_j u_j^2, on some rows.
+
+    Attributes
+    ----------
+    linear : LinearForm
+        The costs and the rows; it does not bound x.
+    curvatures : ndarray of shape (n_columns,)
+        At least 0, and 0 for x.
+    constant : float
+    cut : callable
+        (y, x) -> (multipliers, slope, offset): the cut of f that multipliers y of the rows give, positive
+        where the lower side holds, near a solution x; the first are what `Run.add_dual_cut` is given.
+    """
+
+    linear: LinearForm
+    curvatures: Array
+    constant: float
+    cut: Callable[[Array, Array], tuple[Array, Array, float]]
+
+
+class ProgrammeForm(NamedTuple):
+    """A risk as a quadratic programme.
+
+    Attributes
+    ----------
+    size : int
+        About how many nonzero numbers state it.
+    build : callable
+        () -> the `Programme`.
+    """
+
+    size: int
+    build: Callable[[], Programme]
 
 
 def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.inf) -> LinearForm:

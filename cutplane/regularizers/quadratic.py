@@ -137,6 +137,10 @@ class QuadraticForm(Regularizer):
         """Return the gradient."""
         return self.lam * (self.Q @ x + self._c)
 
+    def hessian(self) -> tuple[Any, Array]:
+        """Return H and h of g(x) = 1/2 x'H x + h'x."""
+        return self.lam * self.Q, self.lam * self._c
+
     def line(self, x0: Array, x1: Array) -> Line:
         """Return a parabola."""
         direction = x1 - x0

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.forms import ImageForm
+from cutplane.pieces.forms import ImageForm, ProgrammeForm
 from cutplane.pieces.linear_maps import LinearMap, enclosed
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
@@ -18,6 +18,7 @@ _PASSED_ON = (
     Capability.CVXPY,
     Capability.DUAL_CUT,
     Capability.IMAGE_FORM,
+    Capability.PROGRAMME,
     Capability.CURVATURE,
     Capability.PIECES,
     Capability.SPLIT,
@@ -148,6 +149,13 @@ class AffineRisk(Risk):
         """Return the image form of h at A x + b."""
         image, value, multipliers = self._inner.cvxpy_image_form(self._expression(x))
         return ImageForm(image, value, lambda slope, x: multipliers(slope, self._at(x)))
+
+    def programme_form(self) -> ProgrammeForm | None:
+        """Return that of h of A x + b; None if h has none."""
+        from cutplane.risks.programmes import of_image
+
+        inner = self._inner.programme_form()
+        return None if inner is None else of_image(inner, self.map, self.offset)
 
     def _expression(self, x: Any) -> Any:
         image = self.map.cvxpy_form(x)

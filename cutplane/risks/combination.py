@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.forms import ProgrammeForm
 from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
@@ -219,6 +220,12 @@ class WeightedSum(Risk):
         shares = [(c, ask(r, Capability.SPLIT, n_parts) or [r]) for c, r in self.terms]
         count = max(len(found) for _, found in shares)
         return [self.of(*((c, found[k]) for c, found in shares if k < len(found))) for k in range(count)]
+
+    def programme_form(self) -> ProgrammeForm | None:
+        """Return the sum as a quadratic programme; None unless every term is one."""
+        from cutplane.risks.programmes import of_sum
+
+        return of_sum(self.terms, self.dim)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""

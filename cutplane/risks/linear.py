@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.forms import ImageForm
+from cutplane.pieces.forms import ImageForm, ProgrammeForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
@@ -260,10 +260,19 @@ class LinearRisk(ImagedRisk):
         def value(z: Any) -> Any:
             return cp.sum(cp.multiply(self.weights, self.loss.cvxpy_form(z, self.y)))
 
-        return ImageForm(predictions, value, self._multipliers)
+        return ImageForm(predictions, value, self.multipliers)
 
-    def _multipliers(self, slope: Array, x: Array) -> Array:
-        """Return a slope per unit of weight; a derivative of the loss where the conjugate is infinite."""
+    def programme_form(self) -> ProgrammeForm | None:
+        """Return the risk as a quadratic programme; None unless the loss has an outline."""
+        from cutplane.risks.programmes import of_losses
+
+        return of_losses(self)
+
+    def multipliers(self, slope: Array, x: Array) -> Array:
+        """Return a slope in the predictions per unit of weight, for `dual_cut`.
+
+        Where the conjugate is infinite there, it is the derivative of the loss at x.
+        """
         at_x = np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
         u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
         return np.where(np.isfinite(self.loss.conjugate(u, self.y)), u, at_x)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.pieces.forms import ProgrammeForm
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_vector
@@ -75,3 +76,9 @@ class LinearObjective(ImagedRisk):
     def cvxpy_form(self, x: Any) -> Any:
         """Return <c, x> as a cvxpy expression."""
         return self.c @ x
+
+    def programme_form(self) -> ProgrammeForm:
+        """Return <c, x> as a programme."""
+        from cutplane.risks.programmes import of_linear
+
+        return of_linear(self.c)

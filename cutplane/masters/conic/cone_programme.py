@@ -163,12 +163,14 @@ class Solved:
         `extent`.
         """
         sizes = np.zeros(self.v.size)
+        if self.known.all():
+            return sizes
         cones, kinds = np.unique(self.cone_of, return_inverse=True)
         entries = sparse.coo_array(self.A)
         rows, columns = entries.row, entries.col
         heads = rows == self.cone_of[rows]
-        pairs = [np.unique(kinds[rows[side]] + cones.size * columns[side]) for side in (heads, ~heads)]
-        both = np.intersect1d(*pairs)
+        at_head, elsewhere = (kinds[rows[side]] + cones.size * columns[side] for side in (heads, ~heads))
+        both = np.intersect1d(at_head, elsewhere)
         both = both[~self.known[both // cones.size]]
         if not both.size:
             return sizes

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from cutplane.masters.base import Least, ReducedProblem
+from cutplane.masters.base import Least, ReducedProblem, Whole
 from cutplane.masters.conic.call import EXACT, call
 from cutplane.masters.conic.cone_programme import BACKENDS, REACH, Solved, solved, try_conic
 from cutplane.masters.units import unit_of
@@ -22,31 +22,6 @@ _ENOUGH = 1e-6
 """A gap this small, relative to the value, is not worth a second backend."""
 _SAME = 1e-7
 """How well the objective of a cone programme agrees with the function that it states, relative to it."""
-
-
-class Whole(NamedTuple):
-    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and what its dual point proves.
-
-    The risk is f(x) = h(M x), with M the map to its image, if it has such a form, else the identity.
-
-    Attributes
-    ----------
-    message : str
-        What the backend said, if it is neither that the problem is solved nor proven otherwise.
-    x : ndarray of shape (dim,) or None
-    multipliers : ndarray or None
-        Of the equation, a subgradient of h at M x; or what makes a dual cut of it.
-    offset : float
-        h(z) >= offset + <multipliers, z> for all z; -inf if that is not known.
-    least : Least or None
-        What is known of g over X0.
-    """
-
-    message: str
-    x: Array | None = None
-    multipliers: Array | None = None
-    offset: float = -math.inf
-    least: Least | None = None
 
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> Whole:

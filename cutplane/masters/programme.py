@@ -1,0 +1,156 @@
+"""The whole problem as one quadratic programme, assembled from the forms of its pieces."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.masters.base import Least, ReducedProblem, Whole
+from cutplane.masters.units import unit_of
+from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.forms import LinearForm, bounds_only
+from cutplane.pieces.validation import Array
+from cutplane.regularizers.base import separable_form_of
+from cutplane.regularizers.l1 import L1
+from cutplane.runtime.deadline import check_time, seconds_left
+
+_REACH = 10.0
+"""How much larger than the solution the box is in which a bound is proven, where a slope is left."""
+_CANCELLED = 2.0**-48
+"""What rounding may leave of terms that cancel, relative to their size."""
+_TOLERANCE = 1e-12
+"""An interior point method that cannot reach it returns what it has."""
+
+
+class _Rest(NamedTuple):
+    """g(x) over X0: the least value of constant + cost'u + 1/2 x'H x over u = (x, auxiliaries), on rows."""
+
+    linear: LinearForm
+    H: Any
+    constant: float
+
+
+def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
+    """Solve min f(x) + g(x) over x in X0 by Clarabel; None if it is no quadratic programme, or not solved.
+
+    The risk has a `ProgrammeForm`, X0 a linear form, and g a linear or a separable one or a Hessian. The cut
+    of the risk, and its offset, come from the multipliers of its rows through its own conjugates, and what g
+    and X0 add from those of the other rows, nothing from the solver's objective.
+    """
+    stated = ask(risk, Capability.PROGRAMME)
+    rest = None if stated is None else _rest_of(reduced)
+    if stated is None or rest is None:
+        return None
+    programme, dim = stated.build(), reduced.dim
+    form = programme.linear.merge(rest.linear, dim)
+    found = _minimise(form, _with_corner(rest.H, programme.curvatures, form.n_columns))
+    if found is None:
+        return None
+    u, y = found
+    n_rows = programme.linear.row_lower.size
+    multipliers, slope, offset = programme.cut(y[:n_rows], u[:dim])
+    return Whole("", u[:dim], multipliers, offset, _least(rest, slope, y[n_rows:], float(np.abs(u).max())))
+
+
+def _rest_of(reduced: ReducedProblem) -> _Rest | None:
+    """Return the regularizer and the set as a programme; None if one of them has no form."""
+    dim, regularizer = reduced.dim, reduced.regularizer
+    simple_set = ask(reduced.simple_set, Capability.LINEAR_FORM, dim)
+    if simple_set is None:
+        return None
+    H, constant = sparse.csr_array((dim, dim)), 0.0
+    linear = ask(regularizer, Capability.LINEAR_FORM, dim)
+    if linear is None and (separable := separable_form_of(regularizer, dim)) is not None:
+        quadratic = separable.quadratic
+        H, constant = sparse.diags_array(quadratic.weights), quadratic(np.zeros(dim))
+        linear = L1(1.0, weights=separable.costs).linear_form(dim)
+        linear.cost[:dim] -= quadratic.weights * quadratic.centre
+    elif linear is None and (quadratic := ask(regularizer, Capability.HESSIAN)) is not None:
+        H, cost = quadratic
+        linear = bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf), cost)
+    return None if linear is None else _Rest(linear.merge(simple_set, dim), H, constant)
+
+
+def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
+    """Return the upper triangle of a matrix with H in its corner, and curvatures on the diagonal after it."""
+    corner, bent = sparse.coo_array(sparse.triu(H)), np.flatnonzero(curvatures)
+    rows, columns = (np.concatenate([places, bent]) for places in (corner.row, corner.col))
+    data = np.concatenate([corner.data, curvatures[bent]])
+    return sparse.csc_array((data, (rows, columns)), shape=(size, size))
+
+
+def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
+    """Return what multipliers of the rows prove of min over x in X0 of g(x) + <v, x>, if H is diagonal.
+
+    What is left of a slope where u is unbounded is charged over ten times the size of the solution.
+    """
+    form, dim = rest.linear, v.size
+    if sparse.coo_array(sparse.triu(rest.H, 1)).nnz:
+        return None
+    weights = np.zeros(form.n_columns)
+    weights[:dim] = rest.H.diagonal()
+    row_sides = np.where(y > 0.0, form.row_lower, form.row_upper)
+    y, row_sides = (np.where(np.isfinite(row_sides), part, 0.0) for part in (y, row_sides))
+    slope = form.cost - form.rows.T @ y
+    slope[:dim] += v
+    reach = _REACH * max(1.0, size, form.scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u = np.where(weights > 0.0, -slope / weights, np.copysign(np.inf, -slope))
+    u = np.where(slope == 0.0, 0.0, u)
+    u = np.clip(u, form.lower, form.upper)
+    free = np.isinf(u)
+    u[free] = np.copysign(reach, u[free])
+    terms = row_sides * y, slope * u, 0.5 * weights * u * u, np.array([rest.constant])
+    rounding = _CANCELLED * sum(float(np.abs(part).sum()) for part in terms)
+    left = float(np.abs(slope[:dim][free[:dim]]).max(initial=0.0))
+    return Least(v, sum(float(part.sum()) for part in terms) - rounding, reach, left)
+
+
+def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
+    """Return a minimiser and the multipliers of the rows, positive where the lower side holds; or None.
+
+    It is solved in u / unit, where sides are of the size of 1, and costs are.
+    """
+    import clarabel
+
+    unit = unit_of(form.scale or 1.0)
+    form, H = form.in_unit(unit), unit * unit * H
+    height = unit_of(max(float(np.abs(form.cost).max(initial=0.0)), float(np.abs(H.data).max(initial=0.0))))
+    n, rows = form.n_columns, form.rows
+    lower, upper = (
+        np.concatenate(sides) for sides in ((form.row_lower, form.lower), (form.row_upper, form.upper))
+    )
+    equal = np.flatnonzero(lower == upper)
+    below, above = (np.flatnonzero(np.isfinite(side) & (lower != upper)) for side in (lower, upper))
+    order = np.concatenate([equal, above, below])
+    signs = np.concatenate([np.ones(equal.size + above.size), np.full(below.size, -1.0)])
+    data = np.concatenate([rows.data, np.ones(n)])
+    indices = np.concatenate([rows.indices, np.arange(n)])
+    starts = np.concatenate([rows.indptr, rows.indptr[-1] + np.arange(1, n + 1)])
+    each = sparse.csr_array((data, indices, starts), shape=(lower.size, n))  # the rows, then the bounds
+    A: Any = each[order]
+    A.data *= np.repeat(signs, np.diff(A.indptr))
+    b = signs * np.concatenate([upper[equal], upper[above], lower[below]])
+    solver: Any = clarabel
+    cones = [solver.ZeroConeT(equal.size), solver.NonnegativeConeT(above.size + below.size)]
+    for tolerance in (_TOLERANCE, None):  # looser where the way to last digits that are not there fails
+        check_time()
+        stated = H / height, form.cost / height, A.tocsc(), b, cones
+        answer = solver.DefaultSolver(*stated, _settings(solver, tolerance)).solve()
+        if str(answer.status) in ("Solved", "AlmostSolved"):
+            y = np.bincount(order, -signs * np.array(answer.z), lower.size)[: form.row_lower.size]
+            return unit * np.array(answer.x), (height / unit) * y
+    return None
+
+
+def _settings(solver: Any, tolerance: float | None) -> Any:
+    settings = solver.DefaultSettings()
+    settings.verbose = False
+    if tolerance is not None:
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    if (left := seconds_left()) < math.inf:
+        settings.time_limit = left
+    return settings
