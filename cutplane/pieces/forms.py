@@ -197,10 +197,13 @@ class ProgrammeForm(NamedTuple):
         About how many nonzero numbers state it.
     build : callable
         () -> the `Programme`.
+    kinked : bool
+        Whether the risk has kinks.
     """
 
     size: int
     build: Callable[[], Programme]
+    kinked: bool = False
 
 
 def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.inf) -> LinearForm:

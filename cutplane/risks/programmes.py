@@ -27,7 +27,10 @@ def of_losses(risk: LinearRisk) -> ProgrammeForm | None:
         return None
     X = risk.X
     entries = X.nnz if sparse.issparse(X) else int(np.count_nonzero(X))
-    return ProgrammeForm(len(phi.terms[1]) * (entries + 2 * X.shape[0]), partial(_of_losses, risk, phi))
+    n_rows = len(np.unique(phi.terms[1][:, 1]))
+    return ProgrammeForm(
+        n_rows * (entries + 2 * X.shape[0]), partial(_of_losses, risk, phi), bool(phi.jumps.any())
+    )
 
 
 def _of_losses(risk: LinearRisk, phi: Pieces) -> Programme:
@@ -97,7 +100,7 @@ def of_linear(c: Array) -> ProgrammeForm:
 
 def of_image(form: ProgrammeForm, linear_map: LinearMap, offset: Array | None) -> ProgrammeForm:
     """Return the programme of h(A x + b), given that of h."""
-    return ProgrammeForm(form.size, lambda: _of_image(form.build(), linear_map, offset))
+    return form._replace(build=lambda: _of_image(form.build(), linear_map, offset))
 
 
 def _of_image(inner: Programme, linear_map: LinearMap, offset: Array | None) -> Programme:
@@ -127,9 +130,8 @@ def of_sum(terms: tuple[tuple[float, Risk], ...], dim: int) -> ProgrammeForm | N
     found = [(c, ask(risk, Capability.PROGRAMME)) for c, risk in terms]
     if any(form is None for _, form in found):
         return None
-    return ProgrammeForm(
-        sum(form.size for _, form in found), lambda: _of_sum([(c, form.build()) for c, form in found], dim)
-    )
+    size, kinked = sum(form.size for _, form in found), any(form.kinked for _, form in found)
+    return ProgrammeForm(size, lambda: _of_sum([(c, form.build()) for c, form in found], dim), kinked)
 
 
 def _of_sum(terms: list[tuple[float, Programme]], dim: int) -> Programme:

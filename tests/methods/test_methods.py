@@ -134,7 +134,7 @@ def test_the_line_search_saves_iterations():
 CHOICES = {
     "hinge, L2": cut.Portfolio(),
     "black box, L1": cut.ProximalBundle(),
-    "hinge, box": cut.Portfolio(),
+    "hinge, box": cut.Direct(),
     "ball by separation": cut.ProximalBundle(),
     "risk over ball by separation": cut.ProximalBundle(),
 }
