@@ -39,6 +39,8 @@ FILES = (
         f"masters/{name}"
         for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox*".split()
     ),
+    "masters/programme",
+    "risks/programmes",
     *(f"regularizers/{name}" for name in "base l2 l1 elastic_net entropy group quadratic".split()),
 )
 """Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""
@@ -46,8 +48,8 @@ FILES = (
 TESTS = (
     "active_set bounds bundle certificate_checks certificates closed_forms conic cvxpy_masters direct "
     "dual_cones dual_function evaluator half_space_points half_spaces highs_model linear_minimum masters "
-    "on_demand oracle_checks partial pinned proof recomputed regularizers repair resumed_cuts robustness "
-    "safe_dual simplex_qp simplex_qp_levels simplex_qp_sets stopping units warm_start"
+    "on_demand oracle_checks partial pinned programme proof recomputed regularizers repair resumed_cuts "
+    "robustness safe_dual simplex_qp simplex_qp_levels simplex_qp_sets stopping units warm_start"
 )
 """The modules of tests; of these and of the fuzz, those tests are run that call the changed function."""
 

@@ -81,8 +81,8 @@ class LinearStage:
         return self.row_lower.size
 
     @cached_property
-    def _transposed(self) -> Any:
-        return self.W.T.tocsr()
+    def _transposed(self) -> tuple[Any, Any]:
+        return self.T.T.tocsr(), self.W.T.tocsr()
 
     @cached_property
     def size(self) -> float:
@@ -111,12 +111,13 @@ class LinearStage:
         valid = (up & np.isfinite(self.row_lower)) | (down & np.isfinite(self.row_upper))
         weights = np.where(valid, multipliers, 0.0)
         sides = np.where(weights > 0.0, self.row_lower, np.where(weights < 0.0, self.row_upper, 0.0))
-        reduced = self.cost - self._transposed @ weights
+        in_first, in_second = self._transposed
+        reduced = self.cost - in_second @ weights
         bounds = np.where(reduced > 0.0, self.lower, np.where(reduced < 0.0, self.upper, 0.0))
         finite = np.isfinite(bounds)
         charge = REACH * self.size * float(np.abs(reduced[~finite]).sum())
         offset = self.constant + float(weights @ sides) + float(reduced[finite] @ bounds[finite]) - charge
-        return self.first_cost - self.T.T @ weights, offset
+        return self.first_cost - in_first @ weights, offset
 
     def elastic(self, widened: Any) -> LinearStage:
         """Return the stage that minimises the sum of the violations of the rows: 0 where there is a y.
