@@ -11,7 +11,6 @@ from cutplane.kernels.active_set import ActiveSet
 from cutplane.kernels.decomposition import Decomposition
 from cutplane.kernels.newton import FiniteNewton
 from cutplane.kernels.tracking import KernelPathTracking
-from cutplane.linear.coordinate_descent import CoordinateDescent
 from cutplane.linear.portfolio import MOVES, Portfolio
 from cutplane.linear.tracking import PathTracking
 from cutplane.masters.base import Prox
@@ -164,11 +163,11 @@ def _is_programme(problem: Declaration) -> bool:
 
 
 def _is_least_programme(problem: Declaration) -> bool:
-    """Tell whether of the moves only coordinate descent suits, and a quadratic programme is as fast."""
+    """Tell whether of the moves only the last, coordinate descent, suits, and a programme is as fast."""
     form = ask(problem.risk, Capability.PROGRAMME)
     if form is None or not form.kinked or form.size > _LEAST or not is_certifiable(problem):
         return False
-    return [type(move) for move in MOVES if suits(move, problem)] == [CoordinateDescent]
+    return [move for move in MOVES if suits(move, problem)] == [MOVES[-1]]
 
 
 def _is_small_programme(problem: Declaration) -> bool:
