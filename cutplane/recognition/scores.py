@@ -42,7 +42,7 @@ def score_matrix(expression: Any) -> tuple[Any, Any] | None:
 
 def multiclass_risk(scores: Scores, rows: list[Rows], stack: Stack) -> tuple[MulticlassRisk, Rows] | None:
     """Return the risk of scores minus those of the classes observed, and the rows that hold the latter."""
-    if stack.variable is not scores.variable or not (scores.weight > 0.0).all():
+    if [v.id for v in stack.variables] != [scores.variable.id] or not (scores.weight > 0.0).all():
         return None
     for term in rows:
         y = _labels(scores, term)

@@ -34,7 +34,8 @@ class Stack:
         self._slices = {v.id: slice(*ends) for v, ends in zip(self.variables, pairwise(starts), strict=True)}
         self._signs = {v.id: -1.0 if any(v is other for other in negated) else 1.0 for v in variables}
         only = self.variables[0]
-        plain = len(self.variables) == 1 and not any(only.attributes.values()) and not negated
+        alone = len(self.variables) == 1 and not any(only.attributes.values()) and not negated
+        plain = alone and only.size == max(only.shape, default=1)  # pieces have matrices in row-major order
         self.variable = only if plain else cp.Variable(self.dim, name="x")
 
     def slice_of(self, variable: Any) -> slice:
@@ -66,6 +67,7 @@ class Stack:
             return piece
         for variable in piece.variables():
             part = self.variable[self.slice_of(variable)]
+            part = part if variable.ndim == 1 else cp.reshape(part, variable.shape, order="F")
             piece = substitute(piece, (variable,), part if self.sign_of(variable) > 0.0 else -part)
         return piece
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +82,9 @@ def _walk(reading: Reading, expression: Any, weight: Array) -> None:
         _walk(reading, args[0], weight.sum(keepdims=True))
     elif kind in ("reshape", "Reshape") and keeps_order(expression):
         _walk(reading, args[0], weight)
+    elif kind == "log_sum_exp" and (pair := _pair(expression)) is not None:
+        _walk(reading, pair[0], weight)
+        _walk(reading, cp.logistic(pair[1] - pair[0]), weight)
     else:
         _leaf(reading, expression, kind, weight)
 
@@ -89,6 +93,16 @@ def _is_split(expression: Any) -> bool:
     """Tell whether the terms of a sum are read one by one: those of affine rows are kept together."""
     affine_rows = expression.size > 1 and expression.is_affine()
     return not affine_rows and all(arg.size in (1, expression.size) for arg in expression.args)
+
+
+def _pair(expression: Any) -> Sequence[Any] | None:
+    """Return u and v, affine, of ln(exp(u) + exp(v)) entry by entry; None of other sums."""
+    stack = expression.args[0]
+    along = {"Vstack": 0, "Hstack": 1}.get(type(stack).__name__)
+    if along is None or not stack.is_affine() or (expression.size > 1 and expression.axis != along):
+        return None
+    known = len(stack.args) == 2 and all(arg.size == expression.size for arg in stack.args)
+    return stack.args if known else None
 
 
 def _scales(expression: Any) -> bool:

@@ -54,6 +54,18 @@ ROWS = {
         cp.sum(cp.logistic(F) - cp.multiply(Y > 0, F)) / M + 0.01 * cp.norm1(W),
         "LinearRisk(Logistic(), 40 x 4 dense float64)\n",
     ),
+    "logistic, two exponentials": (
+        cp.sum(cp.log_sum_exp(cp.vstack([np.zeros(M), -MARGIN]), axis=0)) / M + 0.1 * cp.norm1(W),
+        "LinearRisk(Logistic(), 40 x 4 dense",
+    ),
+    "logistic, two columns": (
+        cp.sum(cp.log_sum_exp(cp.hstack([0.5 * X @ COLUMN, X @ -COLUMN]), axis=1)) + cp.norm1(COLUMN - 1),
+        "Logistic(), 40 x 4",
+    ),
+    "logistic, loop": (
+        sum(cp.log_sum_exp(cp.hstack([0, -y * (x @ W)])) for x, y in zip(X, Y, strict=True)) + RIDGE,
+        "LinearRisk(Logistic(), 40 x 4 dense",
+    ),
     "absolute": (cp.norm1(F - T) + RIDGE, "Absolute()"),
     "absolute, scaled rows": (
         cp.sum(cp.abs(cp.multiply(COSTS, R))) + 0.1 * cp.norm1(W) + RIDGE,
@@ -113,6 +125,16 @@ OTHERS = {
         "not recognised: Pnorm",
     ),
     "matrix": (cp.sum_squares(SQUARE - np.array([[1, 2], [2, 1]])), [cp.trace(SQUARE) <= 2], "CvxpySet("),
+    "rows of a matrix": (
+        cp.sum_squares(SCORES - X[:, :3]) / M + cp.sum(cp.norm(WEIGHTS, axis=1)),
+        [],
+        "CvxpyRegularizer(",
+    ),
+    "matrix and vector": (
+        cp.tv(WEIGHTS) + cp.sum_squares(WEIGHTS - X[:N, :3]) + cp.norm2(WEIGHTS @ [1, 2, 3] - W),
+        [WEIGHTS[0, 1] <= 0.1, cp.norm(WEIGHTS[:, 1]) <= 0.5],
+        "CvxpySet(",
+    ),
     "linear": (cp.sum(P @ W), [W >= -1, W <= 2], "LinearObjective(dim=4)"),
     "multi-output": (
         cp.sum_squares(X @ cp.reshape(cp.hstack([W, V, B]), (N, 2), order="F") - T[:, None]) + cp.norm1(V),
