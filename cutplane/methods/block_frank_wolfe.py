@@ -151,7 +151,8 @@ class BlockFrankWolfe(Method):
             run.proceed()
             return Step("epoch", state)
         bound = run.add_dual_cut(state.ascent.multipliers)
-        point = run.evaluate(state.ascent.average if state.share <= 1.0 else state.ascent.x)
+        known = state.ascent.average if state.share <= 1.0 else state.ascent.x
+        point = run.evaluate(known.copy())  # the next visits may change it in place
         if not run.closed:
             run.add_cut(point)
         left = run.upper - bound

@@ -132,6 +132,15 @@ def test_rows_that_are_almost_zero_do_not_lose_their_shares(scale):
     assert result.status == "OPTIMAL" and result.objective == pytest.approx(known, rel=1e-6)
 
 
+def test_later_visits_do_not_move_the_best_point_of_one_feature():
+    X, y = np.array([2.125, -2.25, 1.25, 0.25, 2.625, 0.0, 1.25, -1.0])[:, None], [1, 1, 0, 0, 1, 0, 0, 1]
+    weights = [0.3125, 1.984375, 1.375, 0.546875, 0.5, 0.515625, 0.734375, 1.0625]
+    risk = MulticlassRisk(X, y, sample_weight=weights, normalize=False)
+    problem = cut.Problem(risk, cut.L2(0.125, centre=[-51.296875, 49.84375]))
+    result = problem.solve(cut.BlockFrankWolfe(), tol=1e-4)
+    assert result.status == "OPTIMAL" and result.certificate.verify()
+
+
 @pytest.mark.parametrize(
     ("margins", "words"),
     [
