@@ -100,6 +100,18 @@ def test_scs_is_asked_for_a_bound_with_many_digits():
     assert outcome.value - 1e-7 * abs(outcome.value) <= outcome.bound <= outcome.value
 
 
+def test_a_second_backend_is_asked_where_the_first_is_inaccurate():
+    centre = np.array([-2.86e-6, -1.11e-5, -2.5e-6, -1.49e-6, 1.73e-6, 3.75e-6])
+    v = np.array([-49152.0, 63488.05698764, -43008.0, -128000.08548146, 29696.02137037, 12288.0])
+    steep = CvxpyRegularizer(262144.0 * cp.norm_inf(W), W, 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(30):  # every tenth of them is left at three digits by the first backend
+        near, slope = centre * (1 + 0.02 * rng.normal(size=DIM)), v * (1 + 1e-3 * rng.normal(size=DIM))
+        inner = InnerMinimum(steep, CvxpySet([cp.norm2(W - near) <= 9.43e-6], W), DIM)
+        found = inner(slope, extent=7.15e-6)
+        assert found.value >= 131072.0 * np.abs(found.x).max() + slope @ found.x - 1e-3
+
+
 def test_unbounded_inner_minima_need_a_budget():
     inner = InnerMinimum(CvxpyRegularizer(cp.norm1(W), W, 0.5), WholeSpace(DIM), DIM)
     assert inner(np.full(DIM, 0.25)).value == pytest.approx(0.0, abs=1e-8)
