@@ -156,7 +156,7 @@ class InnerMinimum:
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
                 self.doubt = max(0.0, outcome.value - outcome.bound)
-            left = abs(outcome.value - outcome.bound)  # at an inaccurate point the value may be below any other
+            left = abs(outcome.value - outcome.bound)  # an inaccurate point may be anywhere
             if outcome.status == cp.OPTIMAL and left <= _ENOUGH * (1.0 + abs(outcome.value)):
                 break
         return best
