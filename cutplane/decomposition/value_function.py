@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from threading import Lock
@@ -187,18 +187,27 @@ class ValueFunction(OnDemandRisk):
             zeros = np.zeros((self.n_blocks, self.dim))
             nothing = np.zeros(self._starts[-1])
             return Estimate(np.full(self.n_blocks, np.inf), zeros, zeros[:, 0], nothing)
+        worth, values = np.empty(len(solved)), np.zeros(self.n_blocks)
+
+        def cuts() -> Iterator[tuple[Array, float]]:
+            for number, (stage, one) in enumerate(zip(self.stages, solved, strict=True)):
+                slope, offset = stage.cut(one.multipliers)  # above the value where a stage was relaxed
+                worth[number] = max(one.value, float(slope @ x) + offset)
+                yield slope, offset
+
+        slopes, offsets = self._summed(cuts())
+        np.add.at(values, self._groups, self.weights * worth)
         multipliers = np.concatenate([one.multipliers for one in solved])
-        slopes, offsets = self.dual_cut(multipliers)
-        values = np.zeros(self.n_blocks)
-        np.add.at(values, self._groups, self.weights * [one.value for one in solved])
         return Estimate(np.maximum(values, slopes @ x + offsets), slopes, offsets, multipliers)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, for dual points of all scenarios."""
-        slopes, offsets = np.zeros((self.n_blocks, self.dim)), np.zeros(self.n_blocks)
         parts = np.split(u, self._starts[1:-1])
-        for stage, group, weight, part in zip(self.stages, self._groups, self.weights, parts, strict=True):
-            slope, offset = stage.cut(part)
+        return self._summed(stage.cut(part) for stage, part in zip(self.stages, parts, strict=True))
+
+    def _summed(self, cuts: Iterable[tuple[Array, float]]) -> tuple[Array, Array]:
+        slopes, offsets = np.zeros((self.n_blocks, self.dim)), np.zeros(self.n_blocks)
+        for (slope, offset), group, weight in zip(cuts, self._groups, self.weights, strict=True):
             slopes[group] += weight * slope
             offsets[group] += weight * offset
         return slopes, offsets

@@ -8,7 +8,7 @@ import pytest
 
 import cutplane as cut
 from cutplane.decomposition.conic import ConicStage
-from cutplane.decomposition.stage import LinearStage
+from cutplane.decomposition.stage import LinearStage, Solved
 
 DIM, ROWS, COLUMNS = 3, 4, 5
 COSTS = np.array([0.3, 0.4, 0.5])
@@ -261,3 +261,24 @@ def test_answers_are_as_exact_whatever_the_unit_of_the_costs(kind):
     (values, *_), (tiny, slopes, offsets, _) = Q.estimate(point, 0.0), small.estimate(point, 0.0)
     np.testing.assert_allclose(tiny / unit, values, rtol=1e-7)
     np.testing.assert_allclose((slopes @ point + offsets) / unit, values, rtol=1e-7)
+
+
+class Rough:
+    """A second stage whose solution, or whose dual point, is off by 1; its value is 0."""
+
+    n_multipliers = 1
+
+    def __init__(self, value, height):
+        self.value, self.height = value, height
+
+    def cut(self, multipliers):
+        return np.zeros(1), self.height
+
+    def solver(self):
+        return lambda stage, x: Solved(stage.value, np.zeros(1))
+
+
+def test_each_scenario_is_worth_the_better_of_its_solution_and_its_dual_point():
+    Q = cut.ValueFunction.of_stages([Rough(0.0, -1.0), Rough(-1.0, 0.0)], 1, n_groups=1)
+    answer = Q.estimate(np.zeros(1), 0.0)
+    assert answer.values == [0.0] and answer.offsets == [-0.5]
