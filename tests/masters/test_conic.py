@@ -373,3 +373,5 @@ def test_the_size_of_a_square_is_that_of_its_rows():
     assert (squares > 0.0).sum() == 1 and not (squares[answer.known] > 0.0).any()
     assert squares[squares > 0.0] >= t / column_sizes(answer.A, answer.known).max()
     assert (answer.squares(1e5) >= squares).all() and answer.squares(1e5).max() > 1e9
+    assert answer.charge(1.0 * (squares > 0.0)) == 10.0 * squares.max() > answer.reach
+    assert answer.charge(1.0 * answer.known) == answer.known.sum() * answer.reach

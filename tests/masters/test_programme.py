@@ -55,11 +55,13 @@ RISKS = {name: _risk(loss) for name, loss in LOSSES.items()} | {
     "sum": 0.5 * _risk(cut.losses.Hinge()) + cut.LinearObjective([0.1, 0.0, 0.0, -0.2]),
     "parts": _risk(cut.losses.Quantile(0.2)) + 2.0 * cut.LinearRisk(X[:, :2], TARGET, Tails()).on([3, 1]),
     "image": (_risk(cut.losses.Absolute()) @ (np.eye(N) + 0.3)).shift([0.1, 0.0, -0.4, 0.0]),
+    "column of zeros": cut.LinearRisk(X * [1.0, 0.0, 1.0, 1.0], SIGNS, cut.losses.Hinge()),
     "falling": _risk(Falling()) + 0.25 * _risk(cut.losses.Squared()),
 }
 REGULARIZERS = {
     "none": cut.NoRegularizer(),
     "l1": cut.L1(0.05),
+    "ridge": cut.L2(0.1),
     "l2": cut.L2(0.1, centre=np.full(N, 0.3)),
     "elastic net": cut.ElasticNet(0.2, l1_ratio=0.3),
     "fused": cut.L1(0.1) @ D,
@@ -71,7 +73,7 @@ SETS = {
     "polyhedron": cut.Polyhedron(np.vstack([np.ones(N), [1.0, -1.0, 0.0, 2.0]]), [0.4, 1.0]),
     "simplex": cut.Simplex(N) & cut.Polyhedron([[1.0, 0.0, 0.0, -1.0]], [0.1]),
 }
-PAIRS = [(r, "l2", "polyhedron") for r in RISKS] + [
+PAIRS = [("column of zeros", "ridge", "whole"), *((r, "l2", "polyhedron") for r in RISKS)] + [
     (r, g, s)
     for g in REGULARIZERS
     for s in SETS
