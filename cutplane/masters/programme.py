@@ -52,6 +52,7 @@ def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
     u, y = found
     n_rows = programme.linear.row_lower.size
     multipliers, slope, offset = programme.cut(y[:n_rows], u[:dim])
+    multipliers = slope if multipliers is None else multipliers
     return Whole("", u[:dim], multipliers, offset, _least(rest, slope, y[n_rows:], float(np.abs(u).max())))
 
 

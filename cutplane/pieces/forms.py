@@ -179,13 +179,14 @@ class Programme(NamedTuple):
     constant : float
     cut : callable
         (y, x) -> (multipliers, slope, offset): the cut of f that multipliers y of the rows give, positive
-        where the lower side holds, near a solution x; the first are what `Run.add_dual_cut` is given.
+        where the lower side holds, near a solution x; the first are what `Run.add_dual_cut` is given, None
+        if that is the slope.
     """
 
     linear: LinearForm
     curvatures: Array
     constant: float
-    cut: Callable[[Array, Array], tuple[Array, Array, float]]
+    cut: Callable[[Array, Array], tuple[Array | None, Array, float]]
 
 
 class ProgrammeForm(NamedTuple):

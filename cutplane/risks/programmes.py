@@ -94,7 +94,7 @@ def _of_losses(risk: LinearRisk, phi: Pieces) -> Programme:
 def of_linear(c: Array) -> ProgrammeForm:
     """Return <c, x> as a programme."""
     free = np.full(c.size, np.inf)
-    stated = Programme(bounds_only(-free, free, c), np.zeros(c.size), 0.0, lambda y, x: (c, c, 0.0))
+    stated = Programme(bounds_only(-free, free, c), np.zeros(c.size), 0.0, lambda y, x: (None, c, 0.0))
     return ProgrammeForm(c.size, lambda: stated)
 
 
@@ -117,7 +117,7 @@ def _of_image(inner: Programme, linear_map: LinearMap, offset: Array | None) -> 
         row_upper=form.row_upper - shifts,
     )
 
-    def cut(multipliers: Array, x: Array) -> tuple[Array, Array, float]:
+    def cut(multipliers: Array, x: Array) -> tuple[Array | None, Array, float]:
         u, slope, height = inner.cut(multipliers, linear_map(x) + b)
         return u, linear_map.transposed(slope), height + float(slope @ b)
 
@@ -137,12 +137,12 @@ def of_sum(terms: tuple[tuple[float, Risk], ...], dim: int) -> ProgrammeForm | N
 def _of_sum(terms: list[tuple[float, Programme]], dim: int) -> Programme:
     edges = np.cumsum([0, *(term.linear.row_lower.size for _, term in terms)])
 
-    def cut(multipliers: Array, x: Array) -> tuple[Array, Array, float]:
+    def cut(multipliers: Array, x: Array) -> tuple[None, Array, float]:
         slope, offset = np.zeros(dim), 0.0
         for (c, term), start, end in zip(terms, edges[:-1], edges[1:], strict=True):
             _, steepness, height = term.cut(multipliers[start:end] / c, x)
             slope, offset = slope + c * steepness, offset + c * height
-        return slope, slope, offset
+        return None, slope, offset
 
     return Programme(
         linear=reduce(lambda a, b: a.merge(b, dim), (_times(c, term.linear) for c, term in terms)),

@@ -56,6 +56,8 @@ RISKS = {name: _risk(loss) for name, loss in LOSSES.items()} | {
     "parts": _risk(cut.losses.Quantile(0.2)) + 2.0 * cut.LinearRisk(X[:, :2], TARGET, Tails()).on([3, 1]),
     "image": (_risk(cut.losses.Absolute()) @ (np.eye(N) + 0.3)).shift([0.1, 0.0, -0.4, 0.0]),
     "column of zeros": cut.LinearRisk(X * [1.0, 0.0, 1.0, 1.0], SIGNS, cut.losses.Hinge()),
+    "image of a sum": (_risk(cut.losses.Absolute()).on([0, 2, 3, 5]) + cut.LinearObjective(np.ones(6)))
+    @ np.vstack([np.eye(N), np.full((2, N), 0.5)]),
     "falling": _risk(Falling()) + 0.25 * _risk(cut.losses.Squared()),
 }
 REGULARIZERS = {
@@ -138,6 +140,13 @@ def test_the_least_value_of_the_programme_is_the_risk():
         value = form.cost @ u + 0.5 * cp.sum(cp.multiply(stated.curvatures, cp.square(u)))
         least = cp.Problem(cp.Minimize(value), [free >= 0, *rows]).solve(cp.CLARABEL) + stated.constant
         assert least == pytest.approx(risk(x), rel=1e-6), name
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_the_multipliers_of_the_risk_give_a_cut_that_holds(name):
+    problem = cut.Problem(RISKS[name], cut.L2(0.1), SETS["polyhedron"])
+    result = problem.solve(cut.Direct(), tol=1e-9)
+    assert result.status == "OPTIMAL" and result.certificate.verify(problem).valid
 
 
 def test_a_solve_of_native_pieces_ends_at_the_optimum_and_its_certificate_holds():
