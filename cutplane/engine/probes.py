@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.engine.jitter import compare
 from cutplane.engine.oracle_checks import allowed, contradiction, name_of, show
 from cutplane.engine.slopes import dense
-from cutplane.engine.tolerances import ORACLE
+from cutplane.engine.tolerances import ORACLE, REACH
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.capabilities import Capability, offers
@@ -53,11 +53,11 @@ class _Known(NamedTuple):
 def probe(run: Run) -> int:
     """Look for a contradiction in the answers of a black box, old ones and a few new ones.
 
-    The oracle is asked again at the first point and at the best one, where it must give the same value, close
-    to these two, where all slopes are zero in some coordinates at a point that differs in these alone, and at
-    pairs of points close to one another: they decide whether slopes are difference
-    quotients. The number of these calls is 1/20 of those of the run, but at least 4. Then every cut is
-    compared with every value that is known.
+    The oracle is asked again at the best point, where it must give the same value; ten times as far from it
+    as the run has been, if the set is bounded, else close to it; where all slopes are zero in some
+    coordinates, at a point that differs in these alone; and at pairs of points close to one another: they
+    decide whether slopes are difference quotients. The number of these calls is 1/20 of those of the run,
+    but at least 4. Then every cut is compared with every value that is known.
 
     Returns
     -------
@@ -73,10 +73,9 @@ def probe(run: Run) -> int:
         return 0
     known = _from_bundle(run)
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
-    asked = [_again(run, point) for point in (run.first, run.best)]
     rng = np.random.default_rng(0)
-    if not np.array_equal(run.first.x, run.best.x):
-        asked += [_neighbour(run, point.x, known.points, rng) for point in (run.first, run.best)]
+    bounded = run.problem.simple_set.bounded
+    asked = [_again(run, run.best), (_far if bounded else _neighbour)(run, known.points, rng)]
     flat: Array = np.all(known.slopes == 0.0, axis=0)
     if flat.any():  # a slope that the oracle forgets leaves x where it is
         asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
@@ -99,9 +98,22 @@ def _again(run: Run, point: Point) -> Point:
     return again
 
 
-def _neighbour(run: Run, x: Array, points: Array, rng: np.random.Generator) -> Point:
-    """Evaluate a point close to x."""
+def _neighbour(run: Run, points: Array, rng: np.random.Generator) -> Point:
+    """Evaluate a point close to the best one."""
+    assert run.best is not None
+    x = run.best.x
     return run.evaluator.point(x + _STEP * (_elsewhere(run, points, rng) - x))
+
+
+def _far(run: Run, points: Array, rng: np.random.Generator) -> Point:
+    """Evaluate a point of a bounded set where the run has not been: what is not convex shows from afar."""
+    assert run.best is not None
+    centre = run.best.x
+    way = rng.standard_normal(centre.size)
+    step = REACH * _reach(run, points) / np.abs(way).max() * way
+    ends = [run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0)]
+    end = max(ends, key=lambda end: np.abs(end - centre).max())
+    return run.evaluator.point(centre + rng.uniform(0.5, 1.0) * (end - centre))
 
 
 def _along(run: Run, flat: Array, points: Array, rng: np.random.Generator) -> Array:
@@ -121,14 +133,20 @@ def _elsewhere(run: Run, points: Array, rng: np.random.Generator) -> Array:
     """Draw a point of the simple set, as far from the best one as the run has been."""
     assert run.best is not None
     centre = run.best.x
+    step = _reach(run, points) * rng.standard_normal(centre.size)
+    there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
+    return _THERE * there + (1.0 - _THERE) * back
+
+
+def _reach(run: Run, points: Array) -> float:
+    """Return how far from the best point the run has been; or the size of the set, if it has seen nothing."""
+    assert run.best is not None
+    centre = run.best.x
     reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
     if reach == 0.0 or len(points) <= _FEW:
         whole = scale_of(run.problem.simple_set, run.problem.dim, 0.0)
         reach = whole if reach <= _NOWHERE * whole else reach
-        reach = reach or 1.0
-    step = reach * rng.standard_normal(centre.size)
-    there, back = (run.problem.into_simple_set(centre + sign * step) for sign in (1.0, -1.0))
-    return _THERE * there + (1.0 - _THERE) * back
+    return float(reach) or 1.0
 
 
 def _from_bundle(run: Run) -> _Known:

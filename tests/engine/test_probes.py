@@ -326,3 +326,22 @@ def test_a_coordinate_in_which_all_slopes_are_zero_is_moved_alone(forgets):
     assert result.status == ("INVALID_ORACLE" if forgets else "OPTIMAL")
     away = np.array(asked) - result.x
     assert ((away[:, 2] != 0.0) & ~away[:, :2].any(axis=1)).any()
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(
+    "method", [cut.FrankWolfe("exact"), AcceleratedGradient(), cut.Kelley(), "auto"], ids=str
+)
+def test_what_is_convex_where_the_run_has_been_alone_shows_from_afar(method):
+    """A slope to a local minimum at 0.4, and a lower one at the other end of the set."""
+
+    def oracle(x):
+        step = x[0] + 1.0
+        value = (x[0] - 1.0) ** 2 + 4.5 * x[0] - 4.0 * np.log(1.0 + step * step)
+        return value, np.array([2.0 * (x[0] - 1.0) + 4.5 - 8.0 * step / (1.0 + step * step)])
+
+    problem = cut.Problem(cut.OracleRisk(oracle, 1), feasible_set=cut.Box(-8.0, 1.0, dim=1))
+    grid = np.linspace(-8.0, 1.0, 1001)
+    least = min(oracle(x)[0] for x in grid[:, np.newaxis])
+    result = problem.solve(method, x0=[0.5], tol=1e-4)
+    assert result.status == "INVALID_ORACLE" or result.objective <= least + 1e-3
