@@ -153,5 +153,5 @@ def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declarati
 def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:
     if isinstance(piece, kind):
         return
-    hint = "; did you forget to create it, as in L2(0.1)?" if isinstance(piece, type) else ""
+    hint = "; did you forget to create it, as in L2(0.1)?" if isinstance(piece, type) else "."
     raise InvalidInputError(f"{name} must be a {kind.__name__}, got {piece!r}{hint} To make one, {remedy}.")

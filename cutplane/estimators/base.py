@@ -180,7 +180,7 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"{type(self).__name__} needs at least 2 classes in y, got 1 class: {self.classes_[0]!r}."
+                f"{type(self).__name__} needs at least 2 classes in y, got 1 class: {self.classes_.tolist()[0]!r}."
             )
         return labels
 
