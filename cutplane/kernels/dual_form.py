@@ -60,9 +60,8 @@ class DualForm:
 
     def losses(self, residuals: Array) -> float:
         """Return the sum over the examples of C l(t_i, y_i), where residuals = linear - t."""
-        a = self.maximisers(residuals)
-        total = (residuals - 0.5 * self.ridge * a) @ a
-        return float(total - self.tube * np.abs(a).sum() if self.tube else total)
+        a = np.abs(self.maximisers(residuals))  # each has the sign of its residual
+        return float((np.abs(residuals) - self.tube - 0.5 * self.ridge * a) @ a)
 
     def middle(self, residuals: Array, b: float) -> float:
         """Return the middle of the interval of best intercepts, of which b is one."""

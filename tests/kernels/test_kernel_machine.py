@@ -109,6 +109,12 @@ def test_optimum_is_that_of_cvxpy(loss, C, intercept):
         assert solution.gap <= 1e-9 * max(1.0, abs(expected))
 
 
+def test_losses_next_to_the_end_of_the_tube_are_not_negative():
+    near = np.nextafter(0.2, [0.0, 1.0, 1.0, 1.0]) * [1.0, 1.0, -1.0, 1.0]
+    loss, y = SquaredEpsilonInsensitive(0.2), np.zeros(4)
+    assert dual_form(loss, y, 0.02).losses(near) == pytest.approx(0.02 * loss.value(-near, y).sum(), abs=0.0)
+
+
 @pytest.mark.parametrize("loss", BUILT_IN, ids=repr)
 def test_form_is_the_conjugate_and_the_loss(loss):
     rng = np.random.default_rng(1)
