@@ -244,7 +244,8 @@ class Run:
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
         if self.problem.separators or not self._projects:
-            self.bounds.slack = max(self.bounds.slack, point.extent * float(np.abs(slopes).sum()))
+            away = max(self.extent, point.extent)  # a point may be outside by a share of what was cut off
+            self.bounds.slack = max(self.bounds.slack, away * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
             known = self.problem, slopes, offsets, point, self.best
             compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)

@@ -179,9 +179,8 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InvalidInputError(
-                f"{type(self).__name__} needs at least 2 classes in y, got 1 class: {self.classes_.tolist()[0]!r}."
-            )
+            found = f"1 class: {self.classes_.tolist()[0]!r}"
+            raise InvalidInputError(f"{type(self).__name__} needs at least 2 classes in y, got {found}.")
         return labels
 
     def _against_rest(self, labels: Array) -> list[Array]:

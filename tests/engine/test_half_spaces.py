@@ -152,3 +152,14 @@ def test_a_sparse_bundle_holds_what_a_dense_one_does(picks, age):
     assert np.array_equal(dense.slopes, thin.slopes.toarray())
     assert np.array_equal(dense.ids, thin.ids)
     assert dense.points.keys() == thin.points.keys()
+
+
+@pytest.mark.parametrize("method", ["kelley", "bmrm", "proximal"])
+def test_what_a_separation_oracle_forgives_is_no_contradiction_next_to_the_origin(method):
+    """The half-space proves 0; the oracle lets a point pass that is 5e-12 outside."""
+    risk = cut.OracleRisk(lambda x: (10.0 * x[0], np.array([10.0])), dim=1)
+    positive = cut.SeparationOracle(
+        lambda x: None if x[0] >= -1e-11 else cut.HalfSpace(np.array([-1.0]), 0.0), dim=1
+    )
+    result = cut.Problem(risk, feasible_set=cut.Box(-1.7, 0.5, dim=1) & positive).solve(method, x0=[-5e-12])
+    assert result.status != "INVALID_ORACLE" and result.lower_bound <= result.objective
