@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import OVERHEAD, cost_of_pass
+from cutplane.linear.costs import BATCH, LOOK, OVERHEAD, cost_of_pass
 from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.losses.base import pieces_of
@@ -32,23 +33,23 @@ that is solved for each if its loss has no outline."""
 _SAMPLE = 2048
 """Examples that tell the factor of given multipliers, to the percent or so that it is worth."""
 _FIRST, _GROWTH = 4, 1.5
-"""Epochs of the first batch, unless more of them take no longer than an iteration does without any; and by
-what factor a batch may be longer than the last one."""
+"""Epochs before the first look at the gap, unless more of them take no longer than that look; and by what
+factor more they may be the next time."""
 _USUAL_FALL = math.log(1e3)
 """Of the gap, by which the rate of epochs is told beforehand."""
 _BEYOND = 1.2
-"""A batch expected to close the gap is made so much longer: one more costs a pass over the data."""
+"""Epochs expected to close the gap are made so many more: another look costs a pass over the data."""
 _LATER = 2.0
-"""How much slower the gap falls after the first batch, the first epoch of which does more than any later."""
+"""How much slower the gap falls after the first look, as the first epoch does more than any later."""
 
 
 @dataclass(frozen=True)
 class CoordinateAscent(Method):
-    """Epochs of dual coordinate ascent, each batch with a cut, a lower bound and a line search.
+    """Epochs of dual coordinate ascent, each batch with a cut and a lower bound.
 
     With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i
-    is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound,
-    and the objective is searched along the line from the best point through x. The fastest method where there
+    is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound;
+    while the gap is open, the line from the best point through x is searched. The fastest method where there
     are more features than examples. Next to a bias without a weight such a cut proves nothing alone: the cut
     of the best point is added, and `Portfolio` with more cuts proves the last digits.
 
@@ -98,7 +99,7 @@ class CoordinateAscent(Method):
         (m, n, _), risk = form.size, form.risk
         if sparse.issparse(risk.X) or m < n:
             return math.inf
-        if not form.quadratic.weights.all() and newton_suits(risk):
+        if not form.quadratic.is_strict and newton_suits(risk):
             return 0.0
         rows = slice(None, None, max(1, m // _SAMPLE))
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)
@@ -106,9 +107,9 @@ class CoordinateAscent(Method):
         bend = risk.loss.smoothness
         share = float(form.quadratic.weights[0]) / max(steep * (bend if math.isfinite(bend) else 1.0), 1e-300)
         epoch = _cost_of_epoch(form)
-        first = max(_FIRST, OVERHEAD / epoch)
-        epochs = max(_USUAL_FALL / max(math.log1p(share), 1e-300), first)
-        iterations = epochs / first
+        first = max(_FIRST, BATCH / epoch)
+        epochs = max(_USUAL_FALL / max(math.log1p(share), 1e-300), _FIRST)
+        iterations = max(epochs / first, 1.0)
         return _USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
@@ -116,18 +117,17 @@ class CoordinateAscent(Method):
         return Batches(require_regularized(run.problem, self.name), run)
 
     def step(self, run: Run, state: Batches) -> Step:
-        """Do a batch of epochs, add its cut, and search the line from the best point through x."""
+        """Do a batch of epochs, add its cut, and, while the gap is open, search the line through x."""
         if state.ascent is None:
             return Step("none", state, "the loss cannot be compiled; use OCAS()")
-        start, epochs = run.best, int(state.planned)
-        state.cost += run.timed(state.ascent.run, epochs)
+        start, epochs = run.best, run.timed(state.ascend, run.tolerance)
         bound = run.add_dual_cut(state.ascent.multipliers)
         target = run.evaluate(state.ascent.x.copy())
-        if start is not None and target.feasible:
+        if start is not None and target.feasible and not run.closed:
             target = run.line_search(start, target)
         if state.free and not run.closed:
             run.add_cut(target)
-        state.learn(run, epochs, bound)
+        state.conclude(run, bound)
         useless = math.isinf(state.remaining)
         return Step(
             f"ascent {epochs}", state, "the multipliers give no bound; use OCAS()" if useless else None
@@ -153,29 +153,56 @@ class Batches:
         self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known)
         self.remaining = math.inf if known is not None else run.upper - run.lower
         self.cost, self.learned = 0.0, False
-        self.free = not form.quadratic.weights.all()
-        self._alongside = OVERHEAD / _cost_of_epoch(form)
+        self.free = not form.quadratic.is_strict
+        self._epoch, self._pass = _cost_of_epoch(form), cost_of_pass(form.size)
+        self._alongside = (OVERHEAD if self.free else LOOK) / self._epoch
         self.planned = max(float(_FIRST), self._alongside)
-        self._pass = cost_of_pass(form.size)
 
     def gap(self, run: Run) -> float:
         """Return the gap that the epochs have to close."""
         return self.remaining
 
-    def learn(self, run: Run, epochs: int, bound: float) -> None:
-        """Plan the next batch: as long as it takes at the rate of this one, or longer than this one.
+    def ascend(self, tolerance: Callable[[float], float]) -> int:
+        """Do epochs, with looks at their own gap, until a batch is full or closes it; return how many.
 
-        Epochs that take no longer than an iteration without any are done in any case.
+        A batch ends early if the gap is not expected to close within another one.
         """
-        before, self.remaining = self.remaining, run.upper - bound
-        self.cost += 2.0 * self._pass if self.free else self._pass
-        tolerance, needed = run.tolerance(run.upper), math.inf
+        assert self.ascent is not None
+        done, began = 0, self.cost
+        while True:
+            self._epochs = int(self.planned)
+            self.cost += self.ascent.run(self._epochs)
+            done += self._epochs
+            if self.free or self.cost - began + self._epoch > BATCH:
+                return done
+            objective, remaining = self.ascent.look()
+            enough = tolerance(objective)
+            self.learn(remaining, enough)
+            if remaining <= enough or BATCH < self._needed * self._epoch < math.inf:
+                self._epochs = 0
+                return done
+
+    def learn(self, remaining: float, tolerance: float) -> None:
+        """Plan the next epochs: those needed at the rate of the last ones, or some more than these.
+
+        Epochs that take no longer than a look at the gap are done in any case.
+        """
+        before, self.remaining = self.remaining, remaining
+        needed = math.inf
         if self.remaining < before < math.inf and self.remaining > 0.0:
             to_go = math.log(self.remaining / tolerance) if self.remaining > tolerance > 0.0 else 0.0
-            needed = _BEYOND * epochs * to_go / math.log(before / self.remaining) + 1.0
+            needed = _BEYOND * self._epochs * to_go / math.log(before / self.remaining) + 1.0
             needed *= 1.0 if self.learned else _LATER
-        self.learned = True
+        self.learned, self._needed = True, needed
         self.planned = max(1.0, self._alongside, min(_GROWTH * self.planned, needed))
+
+    def conclude(self, run: Run, bound: float) -> None:
+        """Take the gap that the cut of the multipliers left, if no look has told it."""
+        self.cost += 2.0 * self._pass if self.free else self._pass
+        if self._epochs:
+            self.learn(run.upper - bound, run.tolerance(run.upper))
+        else:
+            self.remaining = run.upper - bound
 
 
 class DualAscent:
@@ -246,6 +273,21 @@ class DualAscent:
     def multipliers(self) -> Array:
         """The multipliers u, shape (m,)."""
         return self._u.copy()
+
+    def look(self) -> tuple[float, float]:
+        """Return the objective at x, and what it is above the bound of the multipliers: a pass."""
+        risk, x, step = self.risk, self.x, self.x - self._centre
+        z, weighted = risk.data.times(x[: risk.X.shape[1]]), self._weight * step
+        if risk.intercept:
+            z += x[-1]
+            weighted[-1] = self._bias_weight * step[-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses, conjugates = risk.loss.value(z, risk.y), risk.loss.conjugate(self._u, risk.y)
+            weightless = risk.weights == 0.0
+            losses[weightless] = conjugates[weightless] = 0.0
+        value = float(risk.weights @ losses)
+        gap = value + float(risk.weights @ conjugates) + float(weighted @ x)
+        return value + 0.5 * float(weighted @ step), gap
 
     def run(self, epochs: int) -> float:
         """Do some epochs; return what they cost, in nanoseconds on a usual machine."""

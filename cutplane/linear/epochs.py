@@ -35,6 +35,8 @@ def csr_epochs(
 ):  # fmt: skip
     """Do some epochs over the first `count` examples of `order`; u, x and order are updated.
 
+    An epoch over all of them comes as soon as those over some have visited as many again.
+
     Parameters
     ----------
     rates, bias_rates : ndarray of shape (m,)
@@ -51,9 +53,14 @@ def csr_epochs(
     """
     biased = bias_rates.shape[0] > 0
     last = x.shape[0] - 1
+    m = order.shape[0]
     entries = 0
     visits = 0
+    whole = m
     for _ in range(epochs):
+        if visits >= whole:
+            count = m
+        whole = visits + 2 * m if count == m else whole
         seed = shuffle(order, count, seed)
         largest = 0.0
         k = 0
@@ -91,9 +98,14 @@ def dense_epochs(X, y, rates, bias_rates, q, loss, u, x, order, count, reach, ep
     """Do the same over the rows of an array; see `csr_epochs`."""
     biased = bias_rates.shape[0] > 0
     n = X.shape[1]
+    m = order.shape[0]
     entries = 0
     visits = 0
+    whole = m
     for _ in range(epochs):
+        if visits >= whole:
+            count = m
+        whole = visits + 2 * m if count == m else whole
         seed = shuffle(order, count, seed)
         largest = 0.0
         k = 0

@@ -76,7 +76,7 @@ class MultiplierMethod:
         self._smoothing = Smoothing(risk, multipliers)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         self._edges = np.array([0, risk.X.shape[0]])
-        self._free = not quadratic.weights.all()
+        self._free = not quadratic.is_strict
         self._steps = 0
         self._smoothing.become(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import OVERHEAD, cost_of_newton
+from cutplane.linear.costs import BATCH, OVERHEAD, cost_of_newton
 from cutplane.linear.predictor import require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
@@ -83,7 +83,7 @@ class SemismoothNewton(Method):
         smooth = math.isfinite(form.risk.loss.smoothness)
         steps, share = (_USUAL_IF_SMOOTH, 1.0) if smooth else (_USUAL_STEPS, _USUAL_SHARE)
         cost = steps * cost_of_newton(form.size, share * form.size[0])
-        return _USUAL_FALL / (cost + min(max(cost, OVERHEAD), steps * OVERHEAD))
+        return _USUAL_FALL / (cost + OVERHEAD * min(max(cost / BATCH, 1.0), steps))
 
     def start(self, run: Run) -> NewtonSteps:
         """Return the steps to come, from known multipliers and the best point."""
@@ -107,7 +107,7 @@ class SemismoothNewton(Method):
 class NewtonSteps:
     """A sequence of points of its own, which starts from the best one of the run.
 
-    While the data are so few that steps take less than an iteration of the engine, several are done in one.
+    While the data are so few that steps take less than a batch, several are done in one iteration.
     The best point of each iteration is offered to the run, and the multipliers whose cut proves most are
     added to it, if that raises the lower bound.
 
@@ -154,13 +154,13 @@ class NewtonSteps:
         return True
 
     def _walk(self, steps: Steps, tolerance: Callable[[float], float]) -> float:
-        """Go on until the gap is closed, or as long as an iteration takes; return the cost."""
+        """Go on until the gap is closed, or as long as a batch takes; return the cost."""
         method, risk = self.method, self.method.risk
         n, cost = risk.X.shape[1], 0.0
         while True:
             steps.look(method)
             cost += method.cost
-            if cost >= OVERHEAD or steps.upper - steps.lower <= tolerance(steps.upper):
+            if cost >= BATCH or steps.upper - steps.lower <= tolerance(steps.upper):
                 return cost
             step = method.direction(steps.x, steps.z)
             if step is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -113,6 +113,10 @@ class ScalarLoss:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the outline, which is made again."""
+        return {name: value for name, value in vars(self).items() if name != "_phi"}
+
     def formula(self, t: str = "t", y: str = "y_i") -> str:
         """Return l(t, y) in LaTeX; by default its name."""
         return rf"{word(type(self).__name__)}({t},\, {y})"
@@ -200,7 +204,10 @@ class ScalarLoss:
 
     @cached_property
     def _phi(self) -> Pieces | None:
-        phi = self.outline()
+        try:
+            phi = _outline(_Question((type(self), *vars(self).items()), self))
+        except TypeError:  # a number that has no hash
+            phi = self.outline()
         if phi is None or isinstance(phi, Pieces):
             return phi
         raise InvalidInputError(f"{type(self).__name__}.outline() must return Pieces or None, got {phi!r}.")
@@ -216,6 +223,20 @@ class ScalarLoss:
 
     def _argument(self, t: Any, y: Any) -> Any:
         return y * t if self.variable == "margin" else t - y
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a loss is asked; `key` is what the answer depends on."""
+
+    key: tuple[Any, ...]
+    loss: ScalarLoss = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _outline(question: _Question) -> Any:
+    """Return the outline of a loss, the same for all losses of a class with the same numbers."""
+    return question.loss.outline()
 
 
 def _smoothness(phi: Pieces | None) -> float:

@@ -7,6 +7,7 @@ written such that it is vectorised: choices are selects, and arrays are cut to i
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ class Outline(NamedTuple):
     pieces: Array
 
 
+@lru_cache(maxsize=256)
 def as_outline(phi: Pieces, margin: bool) -> Outline:
     """Return the numbers of phi."""
     base, terms = phi.terms

@@ -43,6 +43,7 @@ _VERY_FEW = 1e4
 """The same where a reduced problem takes a millisecond: a conic solve takes 0.03 s, most of it to compile."""
 _LEAST = 6e3
 """Numbers of a quadratic programme that takes 0.015 s, as sweeps over the coordinates of kinked losses do."""
+_LAST_ALONE = [move is MOVES[-1] for move in MOVES]
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -164,10 +165,10 @@ def _is_programme(problem: Declaration) -> bool:
 
 def _is_least_programme(problem: Declaration) -> bool:
     """Tell whether of the moves only the last, coordinate descent, suits, and a programme is as fast."""
-    form = ask(problem.risk, Capability.PROGRAMME)
-    if form is None or not form.kinked or form.size > _LEAST or not is_certifiable(problem):
+    if not is_certifiable(problem) or [suits(move, problem) for move in MOVES] != _LAST_ALONE:
         return False
-    return [move for move in MOVES if suits(move, problem)] == [MOVES[-1]]
+    form = ask(problem.risk, Capability.PROGRAMME)
+    return form is not None and form.kinked and form.size <= _LEAST
 
 
 def _is_small_programme(problem: Declaration) -> bool:

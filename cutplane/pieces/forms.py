@@ -25,6 +25,16 @@ class DiagonalQuadratic:
     centre: Array
     constant: float = 0.0
 
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether all weights are zero."""
+        return not self.weights.any()
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether all weights are positive."""
+        return bool(self.weights.all())
+
     def __call__(self, x: Array) -> float:
         """Return the value at x."""
         offset = x - self.centre

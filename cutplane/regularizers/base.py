@@ -16,6 +16,7 @@ from cutplane.pieces.forms import DiagonalQuadratic, SeparableForm
 from cutplane.pieces.latex import times, word
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_nonnegative
+from cutplane.sets.base import is_whole_space
 from cutplane.sets.box import box_corner
 
 if TYPE_CHECKING:
@@ -226,14 +227,17 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
 
 def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
     """Return the minimum of a quadratic plus <v, x>: over a box, or, with equal weights, by a projection."""
-    if not form.weights.any():
+    if form.is_flat:
         return minimise_linear(v, feasible_set)  # and the constant is zero
     bounds = feasible_set.bounds(v.shape[0])
     with np.errstate(all="ignore"):
-        free = form.centre - v / form.weights
+        step = v / -form.weights
+        if form.is_strict and is_whole_space(feasible_set, v.shape[0]):
+            return minimum(0.5 * (v @ step) + v @ form.centre + form.constant, form.centre + step)
+        free = form.centre + step
         if bounds is not None:
             x = np.clip(free, *bounds)
-            if not form.weights.all():
+            if not form.is_strict:
                 linear = box_corner(v, *bounds, rest=form.centre)
                 x = np.where(form.weights > 0.0, x, linear)
         else:

@@ -256,5 +256,5 @@ def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float
 
 def is_whole_space(feasible_set: FeasibleSet, dim: int) -> bool:
     """Tell whether a set has no bounds at all."""
-    bounds = feasible_set.bounds(dim)
+    bounds = None if feasible_set.bounded else feasible_set.bounds(dim)
     return bounds is not None and bool(np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all())

@@ -80,7 +80,7 @@ class InteriorPoint:
         quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
         if quadratic is None:
             return "the regularizer is not a diagonal quadratic"
-        if stabilization is Level or (stabilization is None and not quadratic.weights.all()):
+        if stabilization is Level or (stabilization is None and not quadratic.is_strict):
             return "there is neither a quadratic regularizer nor a prox term"
         form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         if form is None or form.n_columns > reduced.dim:
