@@ -174,6 +174,15 @@ class DualFunction:
             value -= error
         return DualValue(value, weights, magnitude, minimum.x, error, v)
 
+    def at_infima(self) -> float:
+        """Return L of the known infima, or -inf where that takes a solve."""
+        zeros = np.zeros(self.problem.dim)
+        self.known = Least(zeros, -math.inf if self.problem.regularizer.lam > 0.0 else 0.0, 0.0)
+        least = self._minimum(zeros, math.inf, None, 0.0).value
+        error = CANCELLED * (abs(self._infimum) + abs(least))
+        value = self._infimum + least
+        return value - error if error > ROUNDING * abs(value) else value
+
     def is_finite(self, v: Array, upper: float, reach: float) -> bool | None:
         """Tell whether an aggregate slope leaves a finite bound; None if that depends on its rows."""
         if self.free.size or self._open is not None:

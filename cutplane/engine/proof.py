@@ -63,18 +63,23 @@ class Proof:
         These are the rows of the bundle, those in use that have left it, and, in the place of aggregates, the
         rows that they were made of.
         """
-        kept, origins = self._gather(bundle) if self._kept is None else self._kept
-        used = np.zeros(len(bundle), dtype=bool)
-        places, inside = _places(bundle, list(self.weights(bundle)))
-        used[places[inside]] = True
-        idle = np.flatnonzero((bundle.queries != AGGREGATE) & ~used)
-        columns = bundle.offsets, bundle.blocks, bundle.queries, np.zeros(len(bundle)), bundle.noise
-        parts = [column[idle] for column in columns]
-        both = [np.concatenate(pair) for pair in zip(parts, kept[1:], strict=True)]
-        slopes = stacked(bundle.slopes[idle], kept.slopes)
-        points, duals, solutions = origins
-        all_origins = Origins(bundle.points | points, bundle.duals | duals, bundle.solutions | solutions)
-        return Rows(slopes, *both), all_origins
+        weights = self.weights(bundle)
+        places, inside = _places(bundle, list(weights))
+        multipliers = np.zeros(len(bundle))
+        columns = bundle.offsets, bundle.blocks, bundle.queries, multipliers, bundle.noise
+        origins = Origins(bundle.points, bundle.duals, bundle.solutions)
+        if self._kept is None and inside.all():
+            multipliers[places] = [*weights.values()]
+            rows = np.argsort(multipliers > 0.0, kind="stable")
+            rows = rows[bundle.queries[rows] != AGGREGATE]
+            found = Rows(bundle.slopes[rows], *(column[rows] for column in columns))
+            return found, Origins(*map(dict, origins))
+        kept, before = self._gather(bundle) if self._kept is None else self._kept
+        idle = bundle.queries != AGGREGATE
+        idle[places[inside]] = False
+        parts = (np.concatenate([column[idle], own]) for column, own in zip(columns, kept[1:], strict=True))
+        slopes = stacked(bundle.slopes[np.flatnonzero(idle)], kept.slopes)
+        return Rows(slopes, *parts), Origins(*(now | then for now, then in zip(origins, before, strict=True)))
 
     def weights(self, bundle: Bundle) -> dict[int, float]:
         """Return the multipliers of the rows in use that came from queries, by id."""

@@ -103,11 +103,8 @@ class Run:
         slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
-        least = -math.inf if problem.regularizer.lam > 0.0 else 0.0  # not worth a solve
-        self.safe.dual.known = Least(np.zeros(problem.dim), least, 0.0)
-        dual = self.safe.dual(slopes, infima, blocks, weights, math.inf)
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights, np.zeros(blocks.size))
-        self.bounds.offer_known(dual.value, Proof.of(rows))
+        self.bounds.offer_known(self.safe.dual.at_infima(), Proof.of(rows))
 
     @property
     def best(self) -> Point | None:

@@ -43,7 +43,6 @@ _VERY_FEW = 1e4
 """The same where a reduced problem takes a millisecond: a conic solve takes 0.03 s, most of it to compile."""
 _LEAST = 6e3
 """Numbers of a quadratic programme that takes 0.015 s, as sweeps over the coordinates of kinked losses do."""
-_LAST_ALONE = [move is MOVES[-1] for move in MOVES]
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -165,7 +164,8 @@ def _is_programme(problem: Declaration) -> bool:
 
 def _is_least_programme(problem: Declaration) -> bool:
     """Tell whether of the moves only the last, coordinate descent, suits, and a programme is as fast."""
-    if not is_certifiable(problem) or [suits(move, problem) for move in MOVES] != _LAST_ALONE:
+    *others, last = MOVES
+    if any(suits(move, problem) for move in others) or not (suits(last, problem) and is_certifiable(problem)):
         return False
     form = ask(problem.risk, Capability.PROGRAMME)
     return form is not None and form.kinked and form.size <= _LEAST
