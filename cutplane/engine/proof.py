@@ -66,8 +66,8 @@ class Proof:
         weights = self.weights(bundle)
         places, inside = _places(bundle, list(weights))
         multipliers = np.zeros(len(bundle))
-        columns = bundle.offsets, bundle.blocks, bundle.queries, multipliers, bundle.noise
-        origins = Origins(bundle.points, bundle.duals, bundle.solutions)
+        columns: Any = bundle.offsets, bundle.blocks, bundle.queries, multipliers, bundle.noise
+        origins: Any = bundle.points, bundle.duals, bundle.solutions
         if self._kept is None and inside.all():
             multipliers[places] = [*weights.values()]
             rows = np.argsort(multipliers > 0.0, kind="stable")
@@ -77,7 +77,9 @@ class Proof:
         kept, before = self._gather(bundle) if self._kept is None else self._kept
         idle = bundle.queries != AGGREGATE
         idle[places[inside]] = False
-        parts = (np.concatenate([column[idle], own]) for column, own in zip(columns, kept[1:], strict=True))
+        parts: Any = (
+            np.concatenate([column[idle], own]) for column, own in zip(columns, kept[1:], strict=True)
+        )
         slopes = stacked(bundle.slopes[np.flatnonzero(idle)], kept.slopes)
         return Rows(slopes, *parts), Origins(*(now | then for now, then in zip(origins, before, strict=True)))
 
