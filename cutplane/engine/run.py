@@ -47,14 +47,7 @@ _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
 class Run:
     """The workspace of one solve: methods ask it for points and cuts, the driver for bounds.
 
-    Parameters
-    ----------
-    problem : Problem
-    method : Method
-    backend : Backend
-    max_cuts : int or None
-    tol, tol_abs : float
-        The gap asked for, relative and absolute.
+    `tol` and `tol_abs` are the gap asked for, relative and absolute.
     """
 
     def __init__(
@@ -199,9 +192,7 @@ class Run:
         Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
         `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
         """
-        half_spaces = self.evaluator.separate(x)
-        if len(half_spaces):
-            self.add_half_spaces(x, half_spaces)
+        if self.cut_off(x):
             nearby = self.evaluator.nearby(x)
             if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
@@ -215,6 +206,13 @@ class Run:
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
+
+    def cut_off(self, x: Array) -> bool:
+        """Ask the separation oracles about x, and add what they return; tell whether that cuts x off."""
+        half_spaces = self.evaluator.separate(x)
+        if len(half_spaces):
+            self.add_half_spaces(x, half_spaces)
+        return len(half_spaces) > 0
 
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
         """Evaluate at x, a point of X, even if the objective is inf there."""
@@ -253,6 +251,11 @@ class Run:
             cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
+
+    @property
+    def knows_nearby(self) -> bool:
+        """Whether a separation oracle proposes points of its set."""
+        return self.evaluator.knows_nearby
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of the risk plus a quadratic, from a risk with `minimise_with`, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_bounded_model
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
+_FIRST_LOOK = 8
+"""The first round that looks for an upper bound: about ten questions, where most programmes have ended."""
+
 
 @dataclass(frozen=True, repr=False)
 class Kelley(Method):
@@ -21,7 +24,9 @@ class Kelley(Method):
 
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
     from X, are added. Needs a reduced problem that is bounded below. Certifies the lower bound of the reduced
-    problem's multipliers.
+    problem's multipliers. Of a linear f there is nothing to learn but half-spaces: points of X near an x_t
+    outside, which give upper bounds on the way, are looked for in rounds 8, 16, 32, ... alone, unless a
+    separation oracle proposes them.
 
     Parameters
     ----------
@@ -67,7 +72,15 @@ class Kelley(Method):
         """Tell whether the model may be unbounded without; such a row has too many minimisers."""
         return problem.simple_set.bounded is not True
 
-    def step(self, run: Run, state: Any) -> Step:
+    def start(self, run: Run) -> int:
+        """Return the number of rounds."""
+        return 0
+
+    def step(self, run: Run, state: int) -> Step:
         """Minimise the model, query its minimiser."""
-        run.query(run.reduced(max_age=self.max_age).x)
-        return Step("cut")
+        x, rounds = run.reduced(max_age=self.max_age).x, state + 1
+        looks = run.knows_nearby or (rounds >= _FIRST_LOOK and rounds.bit_count() == 1)
+        if run.problem.risk.linear and run.problem.separators and not looks and run.cut_off(x):
+            return Step("separation", rounds)
+        run.query(x)
+        return Step("cut", rounds)
