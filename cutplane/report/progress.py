@@ -19,7 +19,7 @@ class LiveProgress:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.fields[line]}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TimeElapsedColumn(),
             transient=True,
         )

@@ -12,6 +12,7 @@ from cutplane.exceptions import InvalidInputError, MissingExtraError
 from cutplane.report.explore import view
 from cutplane.report.explore.recording import record
 from cutplane.report.explore.view import View, choose_view, outline
+from cutplane.report.explore.widget import module
 
 A, B = np.array([[3.0, 1.0], [1.0, 2.0], [-1.0, 1.0]]), np.array([1.0, -1.0, 0.5])
 VARIABLE = cp.Variable(2)
@@ -294,6 +295,11 @@ def test_displays():
             picture.widget  # noqa: B018
     else:
         assert "application/vnd.jupyter.widget-view+json" in data and picture.widget.figure == picture.data
+
+
+def test_the_widget_exports_one_thing():  # JupyterLab would call an exported `render` with other arguments
+    lines = [line for line in module().splitlines() if line.startswith("export")]
+    assert len(lines) == 1 and lines[0].startswith("export default")
 
 
 def constant(dim):

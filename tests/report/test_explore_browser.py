@@ -8,8 +8,7 @@ import pytest
 from browser import CHROMIUM, DRIVER, Browser
 
 import cutplane as cut
-from cutplane.report.explore.page import script
-from cutplane.report.explore.widget import EXPORT
+from cutplane.report.explore.widget import module
 
 pytestmark = [
     pytest.mark.browser,
@@ -108,12 +107,12 @@ def test_controls_move_the_picture(browser, tmp_path, name):
 
 def test_as_a_widget(browser, tmp_path):
     data = cut.explore(LINE, cut.BMRM(), tol=1e-6).data
-    module = script() + EXPORT.replace("export default", "const widget =")
+    widget = module().replace("export default", "const widget =")
     shown = "widget.render({model: {get: () => (DATA)}, el: document.body});"
     page = tmp_path / "widget.html"
     dark = '<html data-theme="dark"><meta charset="utf-8"><body></body>'
     page.write_text(
-        f'{dark}<script type="module">{module}{shown.replace("DATA", json.dumps(data))}</script>', "utf-8"
+        f'{dark}<script type="module">{widget}{shown.replace("DATA", json.dumps(data))}</script>', "utf-8"
     )
     browser.open(page)
     state = browser.run(STATE)

@@ -8,7 +8,12 @@ from typing import Any
 from cutplane.report.explore.page import script
 from cutplane.runtime.extras import require_extra
 
-EXPORT = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
+_DEFAULT = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
+
+
+def module() -> str:
+    """Return the script with one export, the default: a notebook would call an exported `render` itself."""
+    return script().replace("export function", "function") + _DEFAULT
 
 
 def widget_of(figure: dict[str, Any]) -> Any:
@@ -22,7 +27,7 @@ def _class() -> Any:
     traitlets = require_extra("traitlets", "notebook")
 
     class ExplorerWidget(anywidget.AnyWidget):
-        _esm = script() + EXPORT
+        _esm = module()
         figure = traitlets.Dict().tag(sync=True)
 
     return ExplorerWidget
