@@ -45,19 +45,16 @@ LAYOUTS = {
 }
 
 
-# Each worker would compile the same routines as the others and as this process, at the same time.
-SETTINGS = {
-    "threads_per_worker": 1,
-    "dashboard_address": ":0",
-    "memory_limit": 0,
-    "env": {"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "CUTPLANE_COMPILE": "never"},
-}
-
-
 @contextmanager
 def cluster_of(n_workers):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    cluster = distributed.LocalCluster(n_workers=n_workers, **SETTINGS)
+    cluster = distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        memory_limit=0,
+        env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
     with cluster, distributed.Client(cluster) as client:
         yield client
 

@@ -36,7 +36,7 @@ def cluster():
             threads_per_worker=1,
             dashboard_address=":0",
             memory_limit=0,
-            env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "CUTPLANE_COMPILE": "never"},
+            env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
