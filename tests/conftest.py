@@ -12,6 +12,7 @@ the others are `slow`, but where a test is marked `every`.
 """
 
 import atexit
+import gc
 import os
 import signal
 import threading
@@ -66,6 +67,17 @@ with suppress(ImportError):  # Windows has no such locks
 def identity(value):
     """What two parameters have in common that are the same value."""
     return (type(value), value) if isinstance(value, str | float | int) else id(value)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect without the garbage collector: modules and tests live as long as the process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.threads import get_threads, run_chunks
@@ -57,7 +58,7 @@ def gather(slots, places, chosen, out):
 
 def product(slots: Array, where: Array, a: Array) -> Array:
     """Return K a; every row with a_i != 0 must be in a slot."""
-    m, out = a.size, np.empty(a.size)
+    m, a, out = a.size, read_only(a), np.empty(a.size)
     n_chunks = min(get_threads(), 1 + np.count_nonzero(a) * m // _WORTH_A_THREAD)
     edges = [64 * (m * k // (64 * n_chunks)) for k in range(n_chunks)] + [m]
 

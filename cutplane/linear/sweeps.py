@@ -228,6 +228,22 @@ def model(x, terms, d, r):
 
 
 @routine(fastmath=SUMS)
+def solve(A, b):
+    """Solve A x = b in place, A positive definite; numba takes seconds to compile `np.linalg.solve`."""
+    n = b.shape[0]
+    for i in range(n):
+        for j in range(i + 1, n):
+            ratio = A[j, i] / A[i, i]
+            b[j] -= ratio * b[i]
+            for k in range(i + 1, n):
+                A[j, k] -= ratio * A[i, k]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= A[i, k] * b[k]
+        b[i] /= A[i, i]
+
+
+@routine(fastmath=SUMS)
 def combination(xs, rs, x, r):
     """Return the affine combination of iterates whose steps cancel best [1]_, and its residual; or x and r.
 
@@ -251,7 +267,8 @@ def combination(xs, rs, x, r):
         return x, r
     for a in range(count):
         products[a, a] += _RIDGE * trace
-    shares = np.linalg.solve(products, np.ones(count))
+    shares = np.ones(count)
+    solve(products, shares)
     shares /= shares.sum()
     ahead, residual = np.zeros(x.shape[0]), np.zeros(r.shape[0])
     for a in range(count):

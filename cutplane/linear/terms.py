@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.tolerances import EPS
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
 
@@ -38,8 +39,9 @@ class Terms:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """The five of them, in this order."""
-        return self.costs, self.weights, self.centre, self.low, self.high
+        """The five of them, in this order, read-only whatever they are: so a routine is compiled once."""
+        costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
+        return costs, weights, centre, read_only(self.low), read_only(self.high)
 
     @property
     def free(self) -> Array:

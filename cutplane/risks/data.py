@@ -131,7 +131,7 @@ def _as_vector(v: Array, size: int) -> Array:
     v = np.ascontiguousarray(v, dtype=np.float64)
     if v.shape != (size,):
         raise InvalidInputError(f"A vector of shape ({size},) was expected, got shape {v.shape}.")
-    return v
+    return read_only(v)
 
 
 Range = tuple[int, int]

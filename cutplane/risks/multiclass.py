@@ -14,7 +14,7 @@ from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.lines import Line
-from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe, split_rows
@@ -189,7 +189,7 @@ class MulticlassRisk(ImagedRisk):
                 f"{loss!r}.value is {values[i]:.6g} where its margins give {said[i]:.6g}, which is "
                 "max_j (margins[y, j] + s_j) - s_y; correct one of them, or leave margins out."
             )
-        return margins
+        return read_only(margins)
 
     def shares_of(self, multipliers: Array) -> Array:
         """Return multipliers as shares of the classes, shape (m, p): at least 0, the sums of rows 1."""

@@ -73,11 +73,13 @@ def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
 def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
     """Return a checked matrix as the compiled passes read it: an array, and data, indices, indptr.
 
-    What is not there is empty, so that dense and sparse rows have one routine.
+    What is not there is empty, and nothing can be written to, so that dense and sparse rows have one routine.
     """
     if not sparse.issparse(X):
-        return read_only(X), np.empty(0, X.dtype), np.empty(0, np.uint32), np.empty(0, np.uint32)
-    return np.empty((0, 0), X.dtype), read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
+        none = unsigned(np.empty(0, np.int32))
+        return read_only(X), read_only(np.empty(0, X.dtype)), none, none
+    none = read_only(np.empty((0, 0), X.dtype))
+    return none, read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,8 @@ def dual_value(risk, lam, u):
 @pytest.mark.parametrize(
     ("loss", "layout", "intercept"),
     covering([Hinge(), Logistic()], LAYOUTS, [False, True])
-    + covering(LOSSES, ["dense", "csr"], [False, True]),
+    + covering(LOSSES, ["csr"], [False, True])
+    + [pytest.param(loss, "dense", True, marks=pytest.mark.slow) for loss in LOSSES],  # compiled for each
     ids=str,
 )
 def test_every_epoch_raises_the_dual_up_to_the_optimum(loss, layout, intercept):

@@ -194,7 +194,12 @@ def test_zero_matrix(layout, splitting):
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype"), [(name, (np.float64, np.float32)[k % 2]) for k, name in enumerate(LAYOUTS)]
+    ("layout", "dtype"),
+    [
+        (name, np.float64 if name in RARE else (np.float64, np.float32)[k % 2])
+        for k, name in enumerate(LAYOUTS)
+    ]
+    + [pytest.param(name, np.float32, marks=pytest.mark.slow) for name in RARE],  # compiled for each
 )
 def test_results_do_not_depend_on_the_threads(layout, dtype, threads, monkeypatch):
     split_finely(monkeypatch)

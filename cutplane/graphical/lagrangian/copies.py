@@ -104,7 +104,8 @@ def coordinates(copy_starts, copies, node_starts, costs, x):
     for v in range(copy_starts.size - 1):
         nodes = copies[copy_starts[v] : copy_starts[v + 1]]
         k = node_starts[nodes[0] + 1] - node_starts[nodes[0]]
-        given[:k] = costs[node_starts[nodes[0]] : node_starts[nodes[0]] + k]
+        for s in range(k):
+            given[s] = costs[node_starts[nodes[0]] + s]
         for j in range(1, nodes.size):
             taken, share = math.sqrt(j / (j + 1.0)), 1.0 / math.sqrt(j * (j + 1.0))
             for s in range(k):

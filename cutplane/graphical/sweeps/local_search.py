@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import make_layout
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
@@ -37,7 +38,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     )
     active, paired = np.ones((2, model.n_variables), dtype=bool)
     room = np.empty((6, model.cardinalities.max(initial=1)))
-    costs = layout, model.strides, model.tables, model.unaries, found, active, paired, room
+    costs = layout, *map(read_only, (model.strides, model.tables, model.unaries)), found, active, paired, room
     for _ in range(_PASSES):
         if clock() > deadline or not (_single_pass(*costs) or _pair_pass(*costs)):
             break

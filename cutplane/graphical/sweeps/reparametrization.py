@@ -224,7 +224,7 @@ class Reparametrization:
         lower(own, np.abs(own), places, clusters.message_starts, given, relative)
         messages = _lowered(self._messages, relative)
         room = scratch(layout)[1]
-        factors = lowest_costs(layout, model.tables, read_only(own), messages, relative, room)
+        factors = lowest_costs(layout, read_only(model.tables), read_only(own), messages, relative, room)
         larger = self._lowest_of_clusters(_lowered(given, relative))
         return lower_bound_of_sum(np.concatenate([[model.constant], self._minima(unaries), factors, larger]))
 

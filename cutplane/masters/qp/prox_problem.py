@@ -10,6 +10,7 @@ from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.qp import active_set
 from cutplane.masters.qp.dual_qp import DualQP
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
@@ -210,7 +211,7 @@ class BoundedProblem(ProxProblem):
     def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, costs: Array, lower: Array, upper: Array):
         super().__init__(n_blocks, quadratic, split=False)
         self.costs = costs
-        self._lower, self._upper = lower, upper
+        self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
         """The piece that each coordinate is on: its sign (0 if it has no cost), or where it is fixed."""
@@ -280,7 +281,8 @@ class BoundedProblem(ProxProblem):
             if answer.ray is not None:
                 dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
             slope, limit = float(step @ rows.offsets), 1.0 if answer.ray is None else np.inf
-            length = line_maximum(middle, scale, shift, v, dv, self._lower, self._upper, slope, limit)
+            box = self._lower, self._upper
+            length = line_maximum(read_only(middle), scale, shift, v, dv, *box, slope, limit)
             if length == np.inf:
                 return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
             if length == 0.0 and not guessed:
