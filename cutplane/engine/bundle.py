@@ -11,6 +11,7 @@ from scipy import sparse
 from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, largest_entry, rows_of
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.rows import row_sizes
 from cutplane.pieces.validation import Array
 
 AGGREGATE = -1
@@ -60,15 +61,9 @@ class Bundle:
         self._count = 0
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
-        self._offsets = np.empty(16)
-        self._sizes = np.empty(16)
-        self._noise = np.empty(16)
-        self._blocks = np.empty(16, dtype=np.int64)
-        self._ids = np.empty(16, dtype=np.int64)
-        self._keys = np.empty(16, dtype=np.int64)
-        self._queries = np.empty(16, dtype=np.int64)
-        self._ages = np.empty(16, dtype=np.int64)
-        self._weights = np.empty(16)
+        self._offsets, self._sizes, self._noise, self._weights = np.empty((4, 16))
+        integers = np.empty((5, 16), dtype=np.int64)
+        self._blocks, self._ids, self._keys, self._queries, self._ages = integers
         self.points: dict[int, Array] = {}
         """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
@@ -172,6 +167,24 @@ class Bundle:
         if added and solutions is not None:
             self.solutions[query] = solutions
         return added
+
+    def fill(self, slopes: Array, offsets: Array, blocks: Array, noise: Array, queries: Array) -> None:
+        """Append rows of which no two are the same, and none is here."""
+        count, before = len(offsets), self._count
+        while before + count > len(self._offsets):
+            self._grow()
+        new = slice(before, before + count)
+        self._sizes[new] = row_sizes(slopes)
+        self._offsets[new], self._blocks[new], self._noise[new] = offsets, blocks, noise
+        self._ids[new] = self._next_id + np.arange(count)
+        self._queries[new], self._ages[new], self._weights[new] = queries, 0, _NOT_WEIGHED
+        for row, slope in enumerate(slopes, before):
+            self._slopes.append(slope)
+            self._keys[row] = self._slopes.key(slope)
+        self.steepest = max(self.steepest, float(self._sizes[new].max(initial=0.0)))
+        self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
+        self._next_id += count
+        self._count += count
 
     def add_noise(self, noise: float) -> None:
         """Charge every cut for rounding errors that nothing told of when it was made."""

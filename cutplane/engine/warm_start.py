@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
 from cutplane.engine.domain import into_domain
@@ -101,8 +102,10 @@ def _check_shapes(run: Run, earlier: Certificate) -> None:
 
 def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     """Copy the valid rows into the bundle; return the multipliers of the rows the bundle then holds."""
-    weights = dict.fromkeys(range(len(run.bundle)), 0.0)
     same_set = earlier.problem is not None and run.problem.has_set_of(earlier.problem)
+    if same_set and not foreign and np.ndim(earlier.noise) and not sparse.issparse(earlier.slopes):
+        return _copied(run, earlier)
+    weights = dict.fromkeys(range(len(run.bundle)), 0.0)
     noise = np.broadcast_to(earlier.noise, earlier.offsets.shape)
     for query in np.unique(earlier.queries).tolist():
         rows = np.flatnonzero(earlier.queries == query)
@@ -141,6 +144,22 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     return np.array([weights[row] for row in range(len(run.bundle))])
 
 
+def _copied(run: Run, earlier: Certificate) -> Array:
+    """Copy all rows as they are, but known infima; return the multipliers of the rows of the bundle."""
+    bundle, known = run.bundle, earlier.queries == TRIVIAL
+    weights = np.bincount(earlier.blocks[known], earlier.multipliers[known], run.problem.risk.n_blocks)
+    rows = np.flatnonzero(~known)
+    found, queries = np.unique(earlier.queries[rows], return_inverse=True)
+    mine, theirs = (bundle.points, bundle.duals, bundle.solutions), (earlier.points, earlier.duals)
+    for own, other in zip(mine, (*theirs, earlier.solutions), strict=True):
+        own |= {new: other[old] for new, old in enumerate(found.tolist(), run.queries) if old in other}
+    offsets, blocks, noise = (column[rows] for column in (earlier.offsets, earlier.blocks, earlier.noise))
+    weights = weights if len(bundle) else weights[:0]
+    bundle.fill(earlier.slopes[rows], offsets, blocks, noise, run.queries + queries)
+    run.queries += found.size
+    return np.concatenate([weights, earlier.multipliers[rows]])
+
+
 def _found_again(run: Run, earlier: Certificate, half_spaces: Array) -> dict[int, float]:
     """Return the multipliers of the half-spaces that the oracle returned again, by their new rows."""
     found = {}
@@ -163,9 +182,12 @@ def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
     problem = run.problem
     best, best_risk, best_objective = None, None, np.inf
     several = offers(problem.risk, Capability.PIECES)  # of which the largest may have been dropped
-    for query, x in earlier.points.items() if not several else ():
-        rows = (earlier.queries == query) & (earlier.blocks != HALF_SPACE)
-        if np.unique(earlier.blocks[rows]).size < problem.risk.n_blocks:
+    cuts: dict[int, list[int]] = {query: [] for query in earlier.points} if not several else {}
+    for row in np.flatnonzero(earlier.blocks != HALF_SPACE).tolist():
+        cuts.get(int(earlier.queries[row]), []).append(row)
+    for query, rows in cuts.items():
+        x = earlier.points[query]
+        if len(rows) < problem.risk.n_blocks:
             continue
         risk = float((earlier.slopes[rows] @ x + earlier.offsets[rows]).sum())
         objective = risk + problem.regularizer.value(x)
