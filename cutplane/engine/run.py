@@ -160,9 +160,9 @@ class Run:
             self._forget(max_age)
         return found
 
-    def whole(self) -> Whole:
-        """Solve the whole problem as one conic programme, where all its pieces have a cvxpy form."""
-        return self.solver.whole(self.problem.risk)
+    def whole(self, exact: bool = False) -> Whole:
+        """Solve the whole problem as one conic programme, for the gap asked for or up to its last digits."""
+        return self.solver.whole(self.problem.risk, 0.0 if exact else self.tol)
 
     def certify(self, multipliers: Array, set_multipliers: Array | None = None) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).

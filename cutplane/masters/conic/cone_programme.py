@@ -14,7 +14,7 @@ import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 from scipy import sparse
 
-from cutplane.masters.conic.call import ACCURATE, EXACT, timed
+from cutplane.masters.conic.call import ACCURATE, EXACT, LAST_DIGITS, timed, tolerances
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -188,15 +188,17 @@ class Solved:
         return np.array(self.solution.primal_vars[variable])
 
 
-def solved(problem: cp.Problem, backend: str) -> Solved:
-    """Solve a cvxpy problem as a cone programme.
+def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) -> Solved:
+    """Solve a cvxpy problem as a cone programme; `tolerance` is for backends that can reach last digits.
 
     Raises
     ------
     OutOfTime
         If the deadline passes before there is a solution.
     """
-    data, inverse, raw, solution = _answer(problem, backend, BACKENDS[backend])
+    data, inverse, raw, solution = _answer(
+        problem, backend, BACKENDS[backend] | tolerances(backend, tolerance)
+    )
     if solution.status == cp.SOLVER_ERROR:  # as on the way to last digits that are not there
         data, inverse, raw, solution = _answer(problem, backend, {})
     if solution.status != cp.OPTIMAL:
