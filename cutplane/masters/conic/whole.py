@@ -87,9 +87,9 @@ def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer
     in_risk = np.zeros(own.size, dtype=bool)
     in_risk[answer.cone_of[A[:, risks].indices]] = True
     in_risk = in_risk[answer.cone_of] & ~equations
-    values = []
+    values, reaches = [], answer.reaches()
     for columns, rows in ((risks, in_risk), (~risks, ~in_risk)):
-        charge = answer.charge(np.where(columns, residual, 0.0))
+        charge = float(reaches[columns] @ np.abs(residual[columns]))
         values.append(-float(curvature[columns].sum()) - float(sides[rows].sum()) - charge)
     stated = float(curvature[~risks].sum() + answer.c[~risks] @ answer.v[~risks])
     value = regularizer.value(x)
