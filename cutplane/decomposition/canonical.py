@@ -28,15 +28,17 @@ def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]
     _check(problem, variable, scenarios)
     before = {parameter: parameter.value for parameter in problem.parameters()}
     found: list[Stage] = []
+    split = None
     try:
         for number, scenario in enumerate(scenarios):
             _assign(scenario, number)
-            unset = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
+            unset = [parameter.name() for parameter in before if parameter.value is None]
             if unset:
                 raise InvalidInputError(
                     f"The parameters {unset} have no value in scenario {number}: name them there."
                 )
-            stage = _stage(problem, variable)
+            split = split or _Split(problem, variable)
+            stage = split.stage()
             found.append(_sharing(stage, found[0]) if found else stage)
     finally:
         for parameter, value in before.items():
@@ -70,40 +72,119 @@ def _assign(scenario: Mapping[Any, Any], number: int) -> None:
             raise InvalidInputError(f"Scenario {number}, parameter {parameter.name()}: {error}") from error
 
 
-def _stage(problem: Any, variable: Any) -> Stage:
-    """Return the cone programme min 1/2 u'P u + c'u + d with A u + s = b, s in K, split at x."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about parameters that compile slowly
-        data, _, inverse = problem.get_problem_data(cp.CLARABEL)
-    start = data["param_prob"].var_id_to_col[variable.id]
-    mine = start + np.arange(variable.size).reshape(variable.shape, order="F").ravel()  # row after row
-    others = np.delete(np.arange(data["c"].size), mine)
-    A, b, dims, P = sparse.csc_array(data["A"]), data["b"], data["dims"], data.get("P")
-    constant = float(inverse[-1]["offset"])
-    cones = [dims.soc, dims.psd, dims.exp, dims.p3d, dims.pnd]
-    if any(cones) or (P is not None and P.nnz):
-        quadratic = sparse.csc_array((data["c"].size,) * 2) if P is None else sparse.csc_array(P)
-        full = sparse.csc_array(quadratic + sparse.triu(quadratic, 1).T)
-        return ConicStage(A, b, data["c"], full, dims, mine, others, constant)
-    T, W = sparse.csr_array(A[:, mine]), sparse.csr_array(A[:, others])
-    return _linear(T, W, b, dims.zero, data["c"][mine], data["c"][others], constant)
+class _Split:
+    """The cone programme min 1/2 u'P u + c'u + d with A u + s = b, s in K, split at x, for any parameters.
+
+    By the rules for parameters (DPP) its numbers are affine in them: cvxpy compiles the problem once, and a
+    product with the vector of the parameters gives those of each scenario.
+    """
+
+    def __init__(self, problem: Any, variable: Any):
+        self._problem = problem
+        self._data, inverse = self._compiled()
+        self._offset = float(inverse[-1]["offset"])
+        self._affine = _Affine.of(problem, self._data)
+        start = self._data["param_prob"].var_id_to_col[variable.id]
+        mine = start + np.arange(variable.size).reshape(variable.shape, order="F")
+        self._mine = mine.ravel()  # row after row
+        self._others = np.delete(np.arange(self._data["c"].size), self._mine)
+        self._last: tuple[Array, _Rows] | None = None
+        self._new = False
+
+    def _compiled(self) -> tuple[Any, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parameters that compile slowly
+            data, _, inverse = self._problem.get_problem_data(cp.CLARABEL)
+        return data, inverse
+
+    def stage(self) -> Stage:
+        """Return the stage for the present values of the parameters."""
+        if self._affine is not None:
+            A, b, c, constant = self._affine.numbers()
+        else:
+            if self._new:
+                self._data, inverse = self._compiled()
+                self._offset = float(inverse[-1]["offset"])
+            A, b, c, constant = self._data["A"], self._data["b"], self._data["c"], self._offset
+        self._new = True
+        mine, others, dims, P = self._mine, self._others, self._data["dims"], self._data.get("P")
+        if any([dims.soc, dims.psd, dims.exp, dims.p3d, dims.pnd]) or (P is not None and P.nnz):
+            quadratic = sparse.csc_array((c.size,) * 2) if P is None else sparse.csc_array(P)
+            full = sparse.csc_array(quadratic + sparse.triu(quadratic, 1).T)
+            return ConicStage(sparse.csc_array(A), b, c, full, dims, mine, others, constant)
+        if self._last is None or self._last[0] is not A:
+            self._last = A, _Rows(sparse.csc_array(A), mine, others, dims.zero)
+        return self._last[1].stage(b, c[mine], c[others], constant)
 
 
-def _linear(T: Any, W: Any, b: Array, equations: int, first_cost: Array, cost: Array, constant: float):
-    """Return a linear stage: rows with a single y and no x are bounds."""
-    lower, upper = np.full(cost.size, -np.inf), np.full(cost.size, np.inf)
-    bounds = (np.diff(W.indptr) == 1) & (np.diff(T.indptr) == 0)
-    bounds[:equations] = False
-    bounds[bounds] = W.data[W.indptr[:-1][bounds]] != 0.0
-    single = W[np.flatnonzero(bounds)].tocoo()
-    sides = b[bounds][single.row] / single.data
-    columns = single.col
-    above = single.data > 0.0
-    np.minimum.at(upper, columns[above], sides[above])
-    np.maximum.at(lower, columns[~above], sides[~above])
-    row_lower = np.where(np.arange(b.size) < equations, b, -np.inf)
-    kept = np.flatnonzero(~bounds)
-    return LinearStage(T[kept], W[kept], row_lower[kept], b[kept], cost, lower, upper, first_cost, constant)
+class _Affine:
+    """The numbers of a compiled problem, as cvxpy keeps them: a matrix times the vector of its parameters."""
+
+    def __init__(self, programme: Any):
+        self._programme = programme
+        self._rows, self._costs = programme.reduced_A.reduced_mat, sparse.csr_array(programme.q)
+        self._indices, self._indptr, self._shape = programme.reduced_A.problem_data_index
+        self._last: tuple[Array, Any] | None = None
+
+    @classmethod
+    def of(cls, problem: Any, data: Any) -> _Affine | None:
+        """Return None if parameters were evaluated first, or are in the quadratic form."""
+        programme = data["param_prob"]
+        own = {parameter.id for parameter in problem.parameters()}
+        known = {parameter.id for parameter in getattr(programme, "parameters", [])}
+        rows = getattr(programme, "reduced_A", None)
+        if not own or own != known or getattr(rows, "problem_data_index", None) is None:
+            return None
+        if programme.P is not None and sparse.csc_array(programme.P)[:, :-1].nnz:
+            return None
+        self = cls(programme)
+        A, b, c, _ = self.numbers()
+        same = _equal(A, sparse.csc_array(data["A"])) and _equal(b, data["b"]) and _equal(c, data["c"])
+        return self if same else None
+
+    def numbers(self) -> tuple[Any, Array, Array, float]:
+        """Return A, b, c and d for the present values; A is the same object while its numbers are."""
+        vector = np.ones(self._rows.shape[1])
+        for parameter in self._programme.parameters:
+            start = self._programme.param_id_to_col[parameter.id]
+            value = parameter.value
+            value = value.toarray() if sparse.issparse(value) else np.asarray(value)
+            vector[start : start + parameter.size] = value.ravel(order="F")
+        values, costs = self._rows @ vector, self._costs @ vector
+        split = self._indptr[-2]
+        if self._last is None or not np.array_equal(values[:split], self._last[0]):
+            shape = self._shape[0], self._shape[1] - 1
+            parts = -values[:split], self._indices[:split], self._indptr[:-1]
+            self._last = values[:split], sparse.csc_array(parts, shape=shape)
+        b = np.zeros(self._shape[0])
+        b[self._indices[split:]] = values[split:]
+        return self._last[1], b, costs[:-1], float(costs[-1])
+
+
+class _Rows:
+    """The rows of a linear stage, for any sides: those with a single y and no x are bounds."""
+
+    def __init__(self, A: Any, mine: Array, others: Array, equations: int):
+        T, W = sparse.csr_array(A[:, mine]), sparse.csr_array(A[:, others])
+        bounds = (np.diff(W.indptr) == 1) & (np.diff(T.indptr) == 0)
+        bounds[:equations] = False
+        bounds[bounds] = W.data[W.indptr[:-1][bounds]] != 0.0
+        self._bounds, self._equations = bounds, equations
+        self._single = W[np.flatnonzero(bounds)].tocoo()
+        self._kept = np.flatnonzero(~bounds)
+        self._T, self._W = T[self._kept], W[self._kept]
+
+    def stage(self, b: Array, first_cost: Array, cost: Array, constant: float) -> LinearStage:
+        """Return the stage with these numbers."""
+        lower, upper = np.full(cost.size, -np.inf), np.full(cost.size, np.inf)
+        single, columns = self._single, self._single.col
+        sides = b[self._bounds][single.row] / single.data
+        above = single.data > 0.0
+        np.minimum.at(upper, columns[above], sides[above])
+        np.maximum.at(lower, columns[~above], sides[~above])
+        row_lower = np.where(np.arange(b.size) < self._equations, b, -np.inf)[self._kept]
+        sides = row_lower, b[self._kept]
+        return LinearStage(self._T, self._W, *sides, cost, lower, upper, first_cost, constant)
 
 
 def _sharing(stage: Any, first: Any) -> Any:
@@ -121,6 +202,8 @@ def _sharing(stage: Any, first: Any) -> Any:
 
 
 def _equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
     if sparse.issparse(a):
         parts = ("indptr", "indices", "data")
         return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)

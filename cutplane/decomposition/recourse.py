@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.decomposition.bases import KnownBases
 from cutplane.decomposition.stage import FEASIBLE, LinearStage, Solved
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import MasterStatus
@@ -29,13 +30,20 @@ class LinearRecourse:
         self._unit: float
         self._stage: LinearStage | None = None
         self._widened: tuple[Any, Any] = None, None
+        self._bases: KnownBases | None = None
 
     def __call__(self, stage: LinearStage, x: Array) -> Solved | HalfSpace:
         """Solve; see `Stage.solver`."""
         form = stage.form(x)
+        if self._bases is None or not self._bases.fit(stage):
+            self._bases = KnownBases(stage)
+        elif (known := self._bases.solve(stage, form, x)) is not None:
+            return known
         status, message = self._solve(stage, form)
         if status is MasterStatus.SOLVED:
-            return self._solved(stage, form, x)
+            found = self._solved(stage, form, x)
+            self._bases.add(self._model, form, found.multipliers)
+            return found
         if status is MasterStatus.INFEASIBLE:
             return self._cut_off(stage, form, x)
         raise OracleError(

@@ -82,7 +82,7 @@ class LinearStage:
 
     @cached_property
     def _transposed(self) -> tuple[Any, Any]:
-        return self.T.T.tocsr(), self.W.T.tocsr()
+        return self.T.T, self.W.T
 
     @cached_property
     def size(self) -> float:

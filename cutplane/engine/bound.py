@@ -126,6 +126,7 @@ class DualFunction:
         reach: float = 0.0,
         sizes: Array | None = None,
         noise: Array | None = None,
+        lower: float = -math.inf,
     ) -> DualValue:
         """Evaluate L.
 
@@ -146,6 +147,8 @@ class DualFunction:
             The largest entry of each row of the slopes, if they are known.
         noise : ndarray of shape (K,), optional
             What rounding may have added to each offset.
+        lower : float, optional
+            A value that need not be reached: -inf may be returned for one that is not above it.
         """
         weights = normalise(multipliers, blocks, self.problem.risk.n_blocks)
         if weights is None:
@@ -161,7 +164,8 @@ class DualFunction:
         if balanced.distance is not None:
             v[free] = 0.0
         constant = float(weights @ offsets)
-        minimum = self._minimum(v, upper - self._infimum, set_multipliers, reach / REACH)
+        extent = reach / REACH
+        minimum = self._minimum(v, upper - self._infimum, set_multipliers, extent, lower - constant)
         value = constant + minimum.value
         magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
         error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum())) + balanced.left * reach
@@ -189,7 +193,14 @@ class DualFunction:
             return None
         return self._minimum(v, upper - self._infimum, None, reach / REACH).value > -math.inf
 
-    def _minimum(self, v: Array, budget: float, set_multipliers: Array | None, extent: float) -> Minimum:
+    def _minimum(
+        self,
+        v: Array,
+        budget: float,
+        set_multipliers: Array | None,
+        extent: float,
+        least: float = -math.inf,
+    ) -> Minimum:
         problem = self.problem
         closed_form = ability(problem.active_regularizer, Capability.CONJUGATE)
         if closed_form is not None:
@@ -203,9 +214,11 @@ class DualFunction:
         known, self.known = self.known, None
         if known is not None:
             size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
-            if (least := known.at(v)) >= known.value - ORACLE * size:
-                return Minimum(least, None)
+            if (value := known.at(v)) >= known.value - ORACLE * size:
+                return Minimum(value, None)
         if self._programme is not None:
+            if self._programme.is_at_most(v, least):
+                return Minimum(-math.inf, None)
             minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
                 return minimum

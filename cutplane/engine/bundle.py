@@ -202,7 +202,10 @@ class Bundle:
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
-        for row in np.flatnonzero(self._keys[: self._count] == self._slopes.key(slope)).tolist():
+        return self._find(self._slopes.key(slope), slope, offset, block)
+
+    def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
+        for row in np.flatnonzero(self._keys[: self._count] == key).tolist():
             mine = float(self._offsets[row])
             close = abs(mine - offset) <= _SAME * max(abs(mine), abs(offset))
             if close and self._blocks[row] == block and self._slopes.holds(row, slope):
@@ -210,7 +213,8 @@ class Bundle:
         return None
 
     def _append(self, query: int, slope: Any, offset: float, block: int, noise: float) -> int:
-        if self.find(slope, offset, block) is not None:
+        key = self._slopes.key(slope)
+        if self._find(key, slope, offset, block) is not None:
             return 0
         if self._count == len(self._offsets):
             self._grow()
@@ -223,7 +227,7 @@ class Bundle:
         self._noise[row] = 0.0 if block == HALF_SPACE or query == TRIVIAL else noise
         self._blocks[row] = block
         self._ids[row] = self._next_id
-        self._keys[row] = self._slopes.key(slope)
+        self._keys[row] = key
         self._queries[row] = query
         self._ages[row] = 0
         self._weights[row] = _NOT_WEIGHED
@@ -239,12 +243,8 @@ class Bundle:
             new[: self._count] = old[: self._count]
             setattr(self, name, new)
 
-    def model(self, x: Array) -> float:
-        """Return the model at x: the sum over the blocks of the largest cut; -inf if a block has none."""
-        return float(self.block_models(x).sum())
-
     def block_models(self, x: Array) -> Array:
-        """Return the model of each block at x, shape (n_blocks,)."""
+        """Return the largest cut of each block at x, -inf if it has none, shape (n_blocks,)."""
         values = self.slopes @ x + self.offsets
         if self.n_blocks == 1 and not self.has_half_spaces:
             return np.array([values.max()]) if values.size else np.array([-np.inf])

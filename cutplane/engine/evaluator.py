@@ -381,6 +381,11 @@ def _as_own_floats(value: Any) -> Array | None:
         return None
 
 
+def largest(sizes: Any) -> float:
+    """Return the largest of one number or several."""
+    return sizes if isinstance(sizes, float) else float(np.max(sizes))
+
+
 def _is_finite(array: Array) -> bool:
     return bool(np.isfinite(array).all())
 

@@ -151,7 +151,7 @@ class MethodProcess:
         except OracleError:
             if self.given or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise
-            x = run.solver.whole(run.problem.risk).x
+            x = run.whole().x
             if x is None:
                 raise
         return run.query(run.problem.into_simple_set(x))

@@ -86,7 +86,7 @@ class ModelMinimiser:
             if math.isfinite(run.lower):
                 raise Ended(Status.STALLED, "masters call a reduced problem unbounded that has a lower bound")
             raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
-        run.certify(self._multipliers, self.set_multipliers)
+        run.certify(self._multipliers, self.set_multipliers, run.lower)
         assert self.last is not None
         if isinstance(stabilization, Prox):
             run.mark("prox", stabilization.centre, self.last.x, value=stabilization.weight)

@@ -14,7 +14,7 @@ from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.certificate import Certificate
-from cutplane.engine.evaluator import Evaluator, Point
+from cutplane.engine.evaluator import Evaluator, Point, largest
 from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import pull_back
 from cutplane.engine.jitter import compare
@@ -150,19 +150,19 @@ class Run:
             self._forget(max_age)
         return found
 
-    def whole(self) -> Whole:
-        """Solve the whole problem as one conic programme, where all its pieces have a cvxpy form."""
-        return self.solver.whole(self.problem.risk)
+    def whole(self, exact: bool = False) -> Whole:
+        """Solve the whole problem as one conic programme, for the gap asked for or up to its last digits."""
+        return self.solver.whole(self.problem.risk, 0.0 if exact else self.tol)
 
-    def certify(self, multipliers: Array, set_multipliers: Array | None = None) -> DualValue:
+    def certify(self, multipliers: Array, held: Array | None = None, known: float = -math.inf) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
-        `set_multipliers` of the simple set's constraints spare solving for them.
+        `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
         """
         reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
-        known = self.bundle, multipliers, self.upper, set_multipliers, reach
+        given = self.bundle, multipliers, self.upper, held, reach, known
         evaluate = self.safe.evaluate
-        dual = self.timed(evaluate, *known, master=True) if self.safe.calls_solver else evaluate(*known)
+        dual = self.timed(evaluate, *given, master=True) if self.safe.calls_solver else evaluate(*given)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
@@ -247,7 +247,7 @@ class Run:
         elif self.best is not None:
             self.bounds.raise_best(slopes, offsets)
             self._offer(point)
-        if np.ndim(cancelled := self.hidden + self.evaluator.cancelled(point)):
+        if not isinstance(cancelled := self.hidden + self.evaluator.cancelled(point), float):
             cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
@@ -347,7 +347,7 @@ class Run:
         reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
         total, steepest = self.size + self.hidden, self.bundle.steepest
         for point in points:
-            total += float(np.max(self.evaluator.cancelled(point))) + steepest * point.extent
+            total += largest(self.evaluator.cancelled(point)) + steepest * point.extent
         return total + steepest * reach
 
     def _finite(self, x: Array, accuracy: float) -> Point:

@@ -58,11 +58,14 @@ class SafeDual:
         upper: float,
         set_multipliers: Array | None = None,
         reach: float = 0.0,
+        lower: float = -math.inf,
     ) -> DualValue:
-        """Return L(multipliers), or L of a nearby mixture if that is -inf."""
+        """Return L(multipliers), or L of a nearby mixture if that is -inf; see `Run.certify`."""
         rows = bundle.slopes, bundle.offsets, bundle.blocks
         known = reach, bundle.sizes, bundle.noise
-        exact = self.dual(*rows, multipliers, upper, set_multipliers, *known)
+        if self.problem.regularizer.lam > 0.0:
+            lower = -math.inf
+        exact = self.dual(*rows, multipliers, upper, set_multipliers, *known, lower)
         if exact.value > -math.inf or not self.problem.regularizer.lam > 0.0:
             return exact
         inside = self._inside(bundle)

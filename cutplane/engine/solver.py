@@ -87,6 +87,7 @@ class ReducedSolver:
         self._standings: dict[tuple[Kind, str], Standing] = {}
         self._turns: dict[Kind, int] = {}
         self._whole: Whole | None = None
+        self._gap = math.inf
         self._used: dict[str, None] = {}
 
     def measure(self, size: float, steepest: float) -> None:
@@ -186,18 +187,19 @@ class ReducedSolver:
                 return self.solve(bundle, None, accuracy, complaint)
         return solution
 
-    def whole(self, risk: Any) -> Whole:
-        """Solve the whole problem as one quadratic programme, or as a conic one."""
-        if self._whole is not None:
+    def whole(self, risk: Any, gap: float) -> Whole:
+        """Solve the whole problem as one quadratic programme, or as a conic one for this relative gap."""
+        if self._whole is not None and self._gap <= gap:
             return self._whole
         backend = (self.backend.solver or "clarabel").upper()
         start = clock()
         try:
             whole = solve_programme(risk, self.reduced) if backend == "CLARABEL" else None
+            self._gap = 0.0 if whole is not None else gap
             if whole is None:
                 from cutplane.masters.conic.whole import solve_whole
 
-                whole = solve_whole(risk, self.reduced, backend)
+                whole = solve_whole(risk, self.reduced, backend, gap)
             self._whole = whole
         finally:
             self.seconds += clock() - start

@@ -30,7 +30,8 @@ class Direct(Method):
     ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. Its solution x is
     asked for, as any point is, which gives the upper bound. The multiplier s of the equation is a subgradient
     of f there. The highest cut of f over X with the slope s, whose offset is certified by the dual point of
-    another conic solve, gives the lower bound. Where rounding leaves a gap, or the risk has no such cut,
+    another conic solve, gives the lower bound. The solver is asked for a small share of `tol`, and once more
+    for its last digits if that leaves a gap. Where rounding leaves one, or the risk has no such cut,
     `ProximalBundle` goes on from there.
 
     Losses with pieces, their sums and linear images, with l1 and l2 norms, quadratic forms and polyhedra,
@@ -83,12 +84,18 @@ class Direct(Method):
         if state is not None:
             return stable.step(run, state)
         whole = run.whole()
-        if whole.x is not None:
-            run.query(run.problem.into_simple_set(_with_zeros(run.problem, whole)))
-            self._certify(run, whole)
-            if not run.closed:
-                run.query(run.problem.into_simple_set(whole.x))
+        self._take(run, whole)
+        if not run.closed and (exact := run.whole(exact=True)) is not whole:
+            self._take(run, exact)
         return Step("conic", stable.start(run))
+
+    def _take(self, run: Run, whole: Whole) -> None:
+        if whole.x is None:
+            return
+        run.query(run.problem.into_simple_set(_with_zeros(run.problem, whole)))
+        self._certify(run, whole)
+        if not run.closed:
+            run.query(run.problem.into_simple_set(whole.x))
 
     def _certify(self, run: Run, whole: Whole) -> None:
         problem, risk = run.problem, run.problem.risk

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import norm
 
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
@@ -127,7 +128,7 @@ class ProximalBundle(Method):
         run.add_cut(point)
         if not (predicted > 0.0 and point.feasible):
             return Step("null" if point.feasible else "separation", state, finished)
-        steepness = state.weight * float(np.linalg.norm(reduced.x - centre.x))
+        steepness = state.weight * float(norm(reduced.x - centre.x))
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
@@ -137,7 +138,7 @@ class ProximalBundle(Method):
         run.reduced()
         if run.closed:
             return None
-        steepness = weight * float(np.linalg.norm(x - centre.x))
+        steepness = weight * float(norm(x - centre.x))
         return (
             f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
             f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "

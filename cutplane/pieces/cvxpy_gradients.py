@@ -147,6 +147,13 @@ def _lambda_max_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any
     return [bar * np.outer(vector, vector)]
 
 
+def _log_det(atom: Any, args: list[Any]) -> Any:
+    if np.linalg.eigvalsh(0.5 * (args[0] + args[0].T))[0] < 0.0:
+        return -math.inf
+    sign, value = np.linalg.slogdet(args[0])
+    return value if sign > 0.0 else -math.inf
+
+
 def _nuclear_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
     left, _, right = np.linalg.svd(args[0], full_matrices=False)
     return [bar * (left @ right)]
@@ -189,6 +196,7 @@ _QUAD_FORM = Routine(
     lambda atom, args, out, bar: [2.0 * bar * (args[1] @ args[0]), None],
 )
 _SPECTRAL = {
+    "log_det": Routine(_log_det, lambda atom, args, out, bar: [bar * np.linalg.inv(args[0]).T]),
     "lambda_max": Routine(_lambda_max, _lambda_max_pull),
     "normNuc": Routine(lambda atom, args: np.linalg.svd(args[0], compute_uv=False).sum(), _nuclear_pull),
 }

@@ -17,6 +17,7 @@ from cvxpy.atoms.atom import Atom
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.cvxpy_affine import matrices_of
 from cutplane.pieces.cvxpy_gradients import routine, usable
 from cutplane.pieces.cvxpy_tools import at, shortened
 from cutplane.pieces.validation import Array
@@ -228,22 +229,28 @@ class _Compiler:
     def _image(self, affine: Any) -> _Image:
         if isinstance(affine, cp.Constant):
             return _Image((), affine.value, affine.shape)
-        found = affine.variables()
-        for variable in found:
-            variable.value = np.zeros(variable.shape)
-        offset = affine.value
-        offset = offset.toarray() if sparse.issparse(offset) else np.asarray(offset)
-        gradient = affine.grad
-        matrices = {key.id: _matrix(slope, key.size, affine.size) for key, slope in gradient.items()}
+        matrices, offset = matrices_of(affine) or _differentiated(affine)
         square = len(affine.shape) == 2 and affine.shape[0] == affine.shape[1] > 1
         parts = [(self.outputs[key], matrix) for key, matrix in matrices.items() if key in self.outputs]
         if any(variable.id in matrices for variable in self.inputs):
             empty = {v.id: sparse.csr_array((affine.size, v.size)) for v in self.inputs}
             blocks = [_by_rows((empty | matrices)[v.id], v.shape) for v in self.inputs]
-            parts.append((0, blocks[0] if len(blocks) == 1 else sparse.hstack(blocks)))
+            parts.append(
+                (0, blocks[0] if len(blocks) == 1 else sparse.hstack(list(map(sparse.csr_array, blocks))))
+            )
         # A sparse product adds in the same order for all rows: symmetric matrices remain so to the last bit.
         parts = [(source, _stored(matrix, dense=not square)) for source, matrix in parts]
-        return _Image(tuple(parts), np.ravel(offset, order="F"), affine.shape)
+        return _Image(tuple(parts), offset, affine.shape)
+
+
+def _differentiated(affine: Any) -> tuple[dict[int, Any], Array]:
+    """Return the matrices and the constant of an affine expression by cvxpy's gradients of its atoms."""
+    for variable in affine.variables():
+        variable.value = np.zeros(variable.shape)
+    offset = affine.value
+    offset = offset.toarray() if sparse.issparse(offset) else np.asarray(offset)
+    matrices = {key.id: _matrix(slope, key.size, affine.size) for key, slope in affine.grad.items()}
+    return matrices, np.ravel(offset, order="F")
 
 
 def _matrix(slope: Any, n_columns: int, n_rows: int) -> Any:
@@ -261,6 +268,8 @@ def _by_rows(matrix: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _stored(matrix: Any, *, dense: bool) -> Any:
+    if isinstance(matrix, np.ndarray) and dense and np.count_nonzero(matrix) >= _DENSE * matrix.size:
+        return matrix
     matrix = sparse.csr_array(matrix)
     n_rows, n_columns = matrix.shape
     return matrix.toarray() if dense and matrix.nnz >= _DENSE * n_rows * n_columns else matrix

@@ -13,6 +13,8 @@ from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
+_SHOWN = 20
+"""Entries of a constant that a message shows all; of a larger one it shows the corners."""
 
 
 def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
@@ -89,7 +91,8 @@ def check_convex(owner: str, expression: Any) -> None:
 
 def shortened(expression: Any, width: int = 200) -> str:
     """Show a cvxpy expression on one line of at most `width` characters."""
-    text = " ".join(str(expression).split())
+    with np.printoptions(threshold=_SHOWN, edgeitems=2):
+        text = " ".join(str(expression).split())
     return text if len(text) <= width else text[: width - 3] + "..."
 
 

@@ -92,7 +92,7 @@ class Box(AnyDimension):
 
     def project(self, x: Array) -> Array:
         """Return x clipped to the sides."""
-        return np.clip(x, self.lower, self.upper)
+        return np.minimum(np.maximum(x, self.lower), self.upper)
 
     def minimise_linear(self, v: Array) -> Array:
         """Return the corner that minimises <v, x>; 0 clipped to the sides where v_j = 0."""
@@ -115,7 +115,13 @@ class Box(AnyDimension):
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return the sides as bounds."""
-        return bounds_only(*self.bounds(dim))
+        if self.dim != dim:
+            return bounds_only(*self.bounds(dim))
+        return self._form
+
+    @cached_property
+    def _form(self) -> LinearForm:
+        return bounds_only(self.lower, self.upper)
 
     def in_unit(self, unit: float) -> Box:
         """Return {u : unit * u is in the set}."""
@@ -176,7 +182,8 @@ def box_corner(v: Array, lower: Array, upper: Array, rest: float | Array = 0.0) 
 
     Where v_j = 0 every x_j is one, and `rest`, clipped to the box, is taken.
     """
-    return np.where(v > 0.0, lower, np.where(v < 0.0, upper, np.clip(rest, lower, upper)))
+    nearest = np.minimum(np.maximum(rest, lower), upper)
+    return np.where(v > 0.0, lower, np.where(v < 0.0, upper, nearest))
 
 
 def _filled(side: float | Array, dim: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,12 @@ class Simplex(AnyDimension):
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return one equation."""
-        return bounded_sum(dim, self.radius, self.radius)
+        return self._form if self.dim == dim else bounded_sum(dim, self.radius, self.radius)
+
+    @cached_property
+    def _form(self) -> LinearForm:
+        assert self.dim is not None
+        return bounded_sum(self.dim, self.radius, self.radius)
 
     def in_unit(self, unit: float) -> Simplex:
         """Return {u : unit * u is in the set}."""

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.decomposition import canonical
+from cutplane.decomposition.bases import KnownBases
 from cutplane.decomposition.conic import ConicStage
+from cutplane.decomposition.recourse import LinearRecourse
 from cutplane.decomposition.stage import LinearStage, Solved
 
 DIM, ROWS, COLUMNS = 3, 4, 5
@@ -282,3 +285,55 @@ def test_each_scenario_is_worth_the_better_of_its_solution_and_its_dual_point():
     Q = cut.ValueFunction.of_stages([Rough(0.0, -1.0), Rough(-1.0, 0.0)], 1, n_groups=1)
     answer = Q.estimate(np.zeros(1), 0.0)
     assert answer.values == [0.0] and answer.offsets == [-0.5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_problem_is_compiled_once_for_all_scenarios(kind, monkeypatch):
+    problem, x, scenarios = programme(kind, np.random.default_rng(2))
+    compiled = []
+    plain = cp.Problem.get_problem_data
+    monkeypatch.setattr(
+        cp.Problem, "get_problem_data", lambda *args, **kw: compiled.append(0) or plain(*args, **kw)
+    )
+    shared = cut.ValueFunction(problem, x, scenarios)
+    assert len(compiled) == 1
+    monkeypatch.setattr(canonical._Affine, "of", lambda *args: None)
+    anew = cut.ValueFunction(problem, x, scenarios)
+    assert len(compiled) == 1 + len(scenarios)
+    u = np.random.default_rng(0).standard_normal(sum(stage.n_multipliers for stage in anew.stages))
+    for mine, other in zip(shared.dual_cut(u), anew.dual_cut(u), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_parameters_that_cvxpy_has_to_evaluate_first_are_taken_too():
+    x, y, a = cp.Variable(1), cp.Variable(1), cp.Parameter(pos=True)
+    problem = cp.Problem(cp.Minimize(y[0]), [y >= cp.square(a) * a - x])
+    assert not problem.is_dcp(dpp=True)
+    Q = cut.ValueFunction(problem, x, [{a: 1.0}, {a: 2.0}])
+    assert Q.oracle(np.zeros(1))[0] == pytest.approx([0.5, 4.0])
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_a_known_basis_gives_what_a_linear_programme_gives(kind, monkeypatch):
+    problem, x, scenarios = programme(kind, np.random.default_rng(4))
+    Q = cut.ValueFunction(problem, x, scenarios)
+    points = np.random.default_rng(0).uniform(1.5, 5.0, (12, DIM))
+    mine = [Q.estimate(point, 0.0) for point in points if not Q.separate(point)]
+    monkeypatch.setattr(KnownBases, "_worthwhile", False)
+    Q = cut.ValueFunction(problem, x, scenarios)
+    others = [Q.estimate(point, 0.0) for point in points if not Q.separate(point)]
+    assert len(mine) == len(others)
+    for one, other in zip(mine, others, strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-9)
+
+
+def test_scenarios_with_one_basis_take_one_linear_programme(monkeypatch):
+    x, y, d = cp.Variable(1), cp.Variable(2), cp.Parameter(1)
+    problem = cp.Problem(cp.Minimize(y[0] + 3 * y[1]), [y[:1] + y[1:] >= d - x, y >= 0, y[0] <= 5])
+    Q = cut.ValueFunction(problem, x, [{d: [value]} for value in (2.0, 3.0, 4.0, 7.0, 8.0)])
+    solved = []
+    plain = LinearRecourse._solve
+    monkeypatch.setattr(LinearRecourse, "_solve", lambda *args: solved.append(0) or plain(*args))
+    for point, values in ((0.0, [2.0, 3.0, 4.0, 11.0, 14.0]), (-1.0, [3.0, 4.0, 5.0, 14.0, 17.0])):
+        np.testing.assert_allclose(5 * Q.estimate(np.array([point]), 0.0).values, values)
+    assert len(solved) == 2

@@ -29,7 +29,7 @@ def test_a_new_bundle_is_empty():
     assert bundle.steepest == 0.0
     assert not bundle.has_half_spaces
     assert not bundle.has_cuts()
-    assert bundle.model(np.ones(3)) == -np.inf
+    assert bundle.block_models(np.ones(3)).sum() == -np.inf
     assert not bundle.is_full(10**9)
 
 
@@ -117,7 +117,7 @@ def test_block_models_take_the_largest_cut_of_each_block():
     blocks = [0, 1, 0, 1, HALF_SPACE]
     bundle = bundle_of([1.0, 2.0, -3.0, 0.0, 100.0], blocks, n_blocks=2)
     assert bundle.block_models(np.array([1.0, 0.0])).tolist() == [1.0, 3.0]
-    assert bundle.model(np.array([1.0, 0.0])) == 4.0
+    assert bundle.block_models(np.array([1.0, 0.0])).sum() == 4.0
     assert bundle_of([1.0, 2.0]).block_models(np.array([0.0, 5.0])).tolist() == [7.0]
     only = bundle_of([1.0, 90.0], [0, HALF_SPACE])
     assert only.block_models(np.array([0.0, 5.0])).tolist() == [6.0]
@@ -126,11 +126,11 @@ def test_block_models_take_the_largest_cut_of_each_block():
 def test_a_model_of_several_blocks_is_their_sum():
     bundle = bundle_of([1.0, 2.0, 5.0], [0, 1, 0], n_blocks=2)
     assert bundle.block_models(np.array([0.0, 1.0])).tolist() == [6.0, 3.0]
-    assert bundle.model(np.array([0.0, 1.0])) == 9.0
+    assert bundle.block_models(np.array([0.0, 1.0])).sum() == 9.0
 
 
 def test_one_cut_is_enough_for_one_block():
-    assert Bundle(2, 1).model(np.ones(2)) == -np.inf
+    assert Bundle(2, 1).block_models(np.ones(2)) == -np.inf
     assert not Bundle(2, 1).has_cuts()
     assert bundle_of([1.0]).has_cuts()
 

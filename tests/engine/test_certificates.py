@@ -165,4 +165,4 @@ def test_a_duplicate_cut_is_not_added():
     assert bundle.add(0, np.zeros(2), *row) == 1
     assert bundle.add(1, np.ones(2), *row) == 0
     assert len(bundle) == 1
-    assert bundle.model(np.array([1.0, 2.0])) == 4.0
+    assert bundle.block_models(np.array([1.0, 2.0])).sum() == 4.0

@@ -237,8 +237,8 @@ def test_what_is_known_of_the_rows_reaches_the_dual_function(given, set_multipli
     dual.dual = Recorded()
     dual.evaluate(bundle, np.array([0.5, 0.5]), 11.0, **given)
     assert len(dual.dual.calls) == 3
-    for upper, sides, *known, sizes, noise in dual.dual.calls:
-        assert (upper, sides, known) == (11.0, set_multipliers, [reach])
+    for upper, sides, known, sizes, noise, *_ in dual.dual.calls:
+        assert (upper, sides, known) == (11.0, set_multipliers, reach)
         assert sizes.tolist() == [3.0, 1.0]
         assert noise.tolist() == bundle.noise.tolist()
 
@@ -255,7 +255,7 @@ def test_residual_slopes_are_charged_as_far_as_the_minimiser_of_the_model(monkey
     seen = []
     evaluate = SafeDual.evaluate
 
-    def noted(self, bundle, multipliers, upper, set_multipliers=None, reach=0.0):
+    def noted(self, bundle, multipliers, upper, set_multipliers=None, reach=0.0, lower=-np.inf):
         seen.append(reach)
         return evaluate(self, bundle, multipliers, upper, set_multipliers, reach)
 

@@ -10,6 +10,7 @@ import cutplane as cut
 from cutplane.engine.bound import DualFunction
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Least, ReducedProblem
+from cutplane.masters.conic import whole
 from cutplane.masters.conic.certificates import InnerMinimum
 from cutplane.masters.conic.cone_programme import Solved
 from cutplane.masters.conic.whole import Conjugate, _split, image_form, solve_whole
@@ -318,3 +319,29 @@ def test_a_least_value_found_elsewhere_is_taken_where_it_is_near_enough(upper, m
         dual.known = Least(slope + np.array([0.0, share * most / 16.0]), -2.0, 16.0)
         assert dual(*row, upper).value == pytest.approx(wanted, abs=1e-8)
         assert dual(*row, upper).value == pytest.approx(-0.5, abs=1e-8)
+
+
+def test_the_conic_solve_is_as_tight_as_the_gap_asks_for(monkeypatch):
+    asked = []
+    plain = whole.solved
+    monkeypatch.setattr(whole, "solved", lambda *args: asked.append(args[2]) or plain(*args))
+    Z, Y = cp.Variable((3, 2)), np.arange(6.0).reshape(3, 2)
+    problem = cut.Problem(cut.CvxpyRisk(cp.normNuc(Z) + cp.sum_squares(Z - Y), Z))
+    assert problem.solve(cut.Direct(), tol=1e-4).status == "OPTIMAL"
+    assert problem.solve(cut.Direct(), tol=1e-9).gap <= 1e-9
+    assert asked == [1e-10, 1e-12]
+
+
+def test_a_gap_that_is_left_is_closed_by_a_tighter_solve(monkeypatch):
+    asked = []
+    plain = whole.solved
+
+    def rough(problem, backend, tolerance):
+        asked.append(tolerance)
+        return plain(problem, backend, 1e-2 if len(asked) == 1 else tolerance)
+
+    monkeypatch.setattr(whole, "solved", rough)
+    Z, Y = cp.Variable((3, 2)), np.arange(6.0).reshape(3, 2)
+    result = cut.Problem(cut.CvxpyRisk(cp.normNuc(Z) + cp.sum_squares(Z - Y), Z)).solve(cut.Direct())
+    assert asked == [1e-10, 1e-12]
+    assert result.status == "OPTIMAL" and len(result.history) == 2 and result.certificate.verify().valid

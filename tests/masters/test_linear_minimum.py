@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import cutplane as cut
+from cutplane.masters.lp import linear_minimum
 from cutplane.masters.lp.linear_minimum import LinearMinimum
 from cutplane.pieces.forms import LinearForm
 from cutplane.regularizers import LInf
@@ -126,3 +128,34 @@ def test_what_rounding_leaves_of_a_slope_is_worth_the_reach_only_where_x_is_unbo
     found = LinearMinimum(programme)(np.array([1.0 + error, 1.0]), np.ones(1), reach=64.0)
     charge = 64.0 * 2.0**-50 if np.isinf(side) else max(0.0, -error * side)
     assert found == (1.0 - charge, None)
+
+
+def test_solutions_that_are_known_show_which_minima_are_of_no_use():
+    minimum = LinearMinimum(form([1.0, 1.0], 1.0, 1.5))
+    v, other = np.array([1.0, 2.0]), np.array([1.0, 3.0])
+    assert not minimum.is_at_most(v, np.inf)
+    value = minimum(v).value
+    assert minimum.is_at_most(v, value) and not minimum.is_at_most(v, value - 1e-9)
+    assert not minimum.is_at_most(v, -np.inf)
+    assert not minimum.is_at_most(other, minimum(other).value - 1e-9)
+
+
+def test_a_bound_that_would_not_rise_is_not_computed(monkeypatch):
+    R = np.random.default_rng(0).standard_normal((60, 8))
+    risk = cut.OracleRisk(lambda w: (float(np.abs(R @ w).sum()), R.T @ np.sign(R @ w)), dim=8)
+    region = cut.Simplex(8) & cut.Polyhedron([R[0]], [0.1])
+    solved = []
+    plain = linear_minimum.rerun
+    monkeypatch.setattr(linear_minimum, "rerun", lambda model: solved.append(0) or plain(model))
+
+    def lower_bounds():
+        solved.clear()
+        result = cut.Problem(risk, feasible_set=region).solve(cut.ProximalBundle())
+        assert result.status == "OPTIMAL" and result.certificate.verify().valid
+        return [record.lower_bound for record in result.history], len(solved)
+
+    mine, fewer = lower_bounds()
+    monkeypatch.setattr(LinearMinimum, "is_at_most", lambda *args: False)
+    others, more = lower_bounds()
+    np.testing.assert_allclose(mine, others, rtol=1e-12)
+    assert fewer < more

@@ -22,9 +22,28 @@ ACCURATE: dict[str, dict[str, Any]] = {
 }
 """Options that make a backend accurate, where its own are not."""
 
-EXACT: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
-}
+LAST_DIGITS = 1e-12
+"""The tightest tolerance that is asked for."""
+
+_OF_GAP = 1e-6
+"""The share of a gap that a tolerance should be for it: residuals are charged over ten times the size of
+solutions, and their sums, relative to the objective, are some thousand tolerances."""
+_COARSEST = 1e-10
+"""Interior points gain a digit in an iteration, or two, as long as there are digits to gain."""
+
+
+def tolerance_for(gap: float) -> float:
+    """Return the tolerance of a conic solve that is to prove a relative gap."""
+    return min(max(_OF_GAP * gap, LAST_DIGITS), _COARSEST)
+
+
+def tolerances(backend: str, tolerance: float = LAST_DIGITS) -> dict[str, float]:
+    """Return the options of a backend that takes this one for gap and residuals; none for others."""
+    names = ("tol_gap_abs", "tol_gap_rel", "tol_feas") if backend == "CLARABEL" else ()
+    return dict.fromkeys(names, tolerance)
+
+
+EXACT: dict[str, dict[str, Any]] = {"CLARABEL": tolerances("CLARABEL")}
 """Options for the last digits: an interior point method that cannot reach them returns what it has."""
 
 _LENIENT: dict[str, dict[str, Any]] = {

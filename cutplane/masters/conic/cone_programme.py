@@ -14,7 +14,7 @@ import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 from scipy import sparse
 
-from cutplane.masters.conic.call import ACCURATE, EXACT, timed
+from cutplane.masters.conic.call import ACCURATE, EXACT, LAST_DIGITS, timed, tolerances
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -152,8 +152,11 @@ class Solved:
 
     def charge(self, residual: Array, extent: float = 0.0) -> float:
         """Return what a residual of the dual point is worth within the reach, at least ten times `extent`."""
-        reach = np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
-        return float(reach @ np.abs(residual))
+        return float(self.reaches(extent) @ np.abs(residual))
+
+    def reaches(self, extent: float = 0.0) -> Array:
+        """Return the reach of each column, at least ten times `extent`: that of squares is theirs."""
+        return np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
 
     def squares(self, extent: float) -> Array:
         """Return the size of auxiliaries that are squares, and 0 for other columns.
@@ -163,11 +166,13 @@ class Solved:
         `extent`.
         """
         sizes = np.zeros(self.v.size)
-        if self.known.all():
+        several = np.bincount(self.cone_of)[self.cone_of] > 1
+        if self.known.all() or not several.any():
             return sizes
         cones, kinds = np.unique(self.cone_of, return_inverse=True)
         entries = sparse.coo_array(self.A)
-        rows, columns = entries.row, entries.col
+        inside = several[entries.row]
+        rows, columns = entries.row[inside], entries.col[inside]
         heads = rows == self.cone_of[rows]
         at_head, elsewhere = (kinds[rows[side]] + cones.size * columns[side] for side in (heads, ~heads))
         both = np.intersect1d(at_head, elsewhere)
@@ -188,15 +193,17 @@ class Solved:
         return np.array(self.solution.primal_vars[variable])
 
 
-def solved(problem: cp.Problem, backend: str) -> Solved:
-    """Solve a cvxpy problem as a cone programme.
+def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) -> Solved:
+    """Solve a cvxpy problem as a cone programme; `tolerance` is for backends that can reach last digits.
 
     Raises
     ------
     OutOfTime
         If the deadline passes before there is a solution.
     """
-    data, inverse, raw, solution = _answer(problem, backend, BACKENDS[backend])
+    data, inverse, raw, solution = _answer(
+        problem, backend, BACKENDS[backend] | tolerances(backend, tolerance)
+    )
     if solution.status == cp.SOLVER_ERROR:  # as on the way to last digits that are not there
         data, inverse, raw, solution = _answer(problem, backend, {})
     if solution.status != cp.OPTIMAL:

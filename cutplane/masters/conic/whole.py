@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from cutplane.masters.base import Least, ReducedProblem, Whole
-from cutplane.masters.conic.call import EXACT, call
+from cutplane.masters.conic.call import call, tolerance_for, tolerances
 from cutplane.masters.conic.cone_programme import BACKENDS, REACH, Solved, solved, try_conic
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
@@ -24,8 +24,9 @@ _SAME = 1e-7
 """How well the objective of a cone programme agrees with the function that it states, relative to it."""
 
 
-def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> Whole:
-    """Solve the whole problem by a conic solver of cvxpy."""
+def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:
+    """Solve the whole problem by a conic solver of cvxpy, for a relative gap; 0 stands for last digits."""
+    tolerance = tolerance_for(gap)
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
     x = cp.Variable(reduced.dim)
@@ -35,13 +36,13 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str) -> Whole:
     objective = cp.Minimize(value(z) + regularizer.cvxpy_form(x))
     whole = cp.Problem(objective, [copies, *simple_set.cvxpy_form(x)])
     if backend in BACKENDS:
-        answer = solved(whole, backend)
+        answer = solved(whole, backend, tolerance)
         if answer.present:
             found = _split(answer, backend, z.id, x.id, regularizer)
             if multipliers_of is None or found.x is None or found.multipliers is None:
                 return found
             return found._replace(multipliers=multipliers_of(found.multipliers, found.x))
-    _, message = call(whole, backend, EXACT.get(backend, {}))
+    _, message = call(whole, backend, tolerances(backend, tolerance))
     if x.value is None or copies.dual_value is None:
         return Whole(message or f"{backend}: {whole.status}")
     slope = -np.array(copies.dual_value)
@@ -86,9 +87,9 @@ def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer
     in_risk = np.zeros(own.size, dtype=bool)
     in_risk[answer.cone_of[A[:, risks].indices]] = True
     in_risk = in_risk[answer.cone_of] & ~equations
-    values = []
+    values, reaches = [], answer.reaches()
     for columns, rows in ((risks, in_risk), (~risks, ~in_risk)):
-        charge = answer.charge(np.where(columns, residual, 0.0))
+        charge = float(reaches[columns] @ np.abs(residual[columns]))
         values.append(-float(curvature[columns].sum()) - float(sides[rows].sum()) - charge)
     stated = float(curvature[~risks].sum() + answer.c[~risks] @ answer.v[~risks])
     value = regularizer.value(x)

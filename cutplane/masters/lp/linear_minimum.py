@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from functools import cached_property
 
 import highspy
@@ -20,6 +21,8 @@ _FARTHER = 10.0
 _SIZES = 1.0, 2.0**20
 """Of the largest cost as HiGHS sees it. Its reduced costs may have the wrong sign by 1e-9, which is charged
 over the whole range of a variable; the larger size makes them last bits, where the smaller is not enough."""
+_KEPT = 30
+"""Solutions that are kept: a product with them takes a hundredth of a linear programme."""
 _BITS = 2.0**-48
 """What rounding leaves of terms that cancel, relative to them."""
 
@@ -52,7 +55,10 @@ class LinearMinimum:
     def __init__(self, form: LinearForm):
         self.form = form
         self._transposed = form.rows.T.tocsr()
+        self._sizes = abs(self._transposed)
+        self._has_lower, self._has_upper = np.isfinite(form.row_lower), np.isfinite(form.row_upper)
         self._unit = unit_of(form.scale or 1.0)
+        self._solutions: deque[Array] = deque(maxlen=_KEPT)
 
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
@@ -60,10 +66,10 @@ class LinearMinimum:
         What rounding leaves of the slope where u is unbounded is charged: that of x over the distance
         `reach`, that of auxiliaries over ten times their size in the solution, which is needed for it.
         """
-        dim = v.size
-        distances = np.full(self.form.n_columns, reach)
+        dim, more = v.size, self.form.n_columns - v.size
+        distances = np.full(dim + more, reach)
         distances[dim:] = np.inf
-        v = self.form.cost + np.concatenate([v, np.zeros(self.form.n_columns - dim)])
+        v = self.form.cost + (np.concatenate([v, np.zeros(more)]) if more else v)
         if multipliers is not None and multipliers.shape == self.form.row_lower.shape:
             value = self._bound(v, multipliers, distances)
             if value > -math.inf:
@@ -78,6 +84,7 @@ class LinearMinimum:
                 return Minimum(math.inf, None) if infeasible else best
             solution = self._model.getSolution()
             u = self._unit * np.array(solution.col_value)
+            self._solutions.append(u)
             distances[dim:] = np.maximum(reach, _FARTHER * np.abs(u[dim:]))
             value = self._bound(v, np.array(solution.row_dual) / (size * unit), distances)
             best = max(best, Minimum(value, u[:dim]), key=lambda minimum: minimum.value)
@@ -85,20 +92,32 @@ class LinearMinimum:
                 break
         return best
 
+    def is_at_most(self, v: Array, value: float) -> bool:
+        """Tell whether a solution of an earlier call shows that the minimum is at most this value."""
+        if not self._solutions or value == -math.inf:
+            return False
+        more = self.form.n_columns - v.size
+        v = self.form.cost + (np.concatenate([v, np.zeros(more)]) if more else v)
+        return bool((np.array(self._solutions) @ v).min() <= value)
+
     @cached_property
     def _model(self) -> highspy.Highs:
         return living_model(self.form.in_unit(self._unit), PRIMAL_SIMPLEX)
 
     def _bound(self, v: Array, y: Array, distances: Array) -> float:
         form = self.form
-        y = np.where(y > 0.0, np.where(np.isfinite(form.row_lower), y, 0.0), y)
-        y = np.where(y < 0.0, np.where(np.isfinite(form.row_upper), y, 0.0), y)
+        y = np.where((y > 0.0) & self._has_lower | (y < 0.0) & self._has_upper, y, 0.0)
         rest = v - self._transposed @ y
-        unbounded = np.isinf(np.where(rest > 0.0, form.lower, form.upper)) & (rest != 0.0)
-        terms = np.abs(v) + np.abs(y) @ form.sizes if unbounded.any() else rest
-        last_bits = unbounded & (np.abs(rest) <= _BITS * terms)
-        charge = float(distances[last_bits] @ np.abs(rest[last_bits]))
-        rest[last_bits] = 0.0
-        rows = np.where(y > 0.0, form.row_lower, form.row_upper)[y != 0.0] @ y[y != 0.0]
-        sides = np.where(rest > 0.0, form.lower, form.upper)[rest != 0.0] @ rest[rest != 0.0]
-        return float(rows + sides) - charge
+        sides = np.where(rest > 0.0, form.lower, form.upper)
+        unbounded = np.isinf(sides) & (rest != 0.0)
+        charge = 0.0
+        if unbounded.any():
+            last_bits = unbounded & (np.abs(rest) <= _BITS * (np.abs(v) + self._sizes @ np.abs(y)))
+            if (unbounded > last_bits).any():
+                return -math.inf
+            charge = float(distances[last_bits] @ np.abs(rest[last_bits]))
+            rest[last_bits] = 0.0
+        used = np.flatnonzero(y)
+        rows = np.where(y > 0.0, form.row_lower, form.row_upper)[used] @ y[used]
+        moved = np.flatnonzero(rest)
+        return float(rows + sides[moved] @ rest[moved]) - charge

@@ -49,7 +49,7 @@ class DualQP:
         self._n_free = 0
         self._sigma = 0.0
         self._moves = 0
-        self._last: tuple[Array, Array] | None = None  # weights of rows, and their combination
+        self._last: tuple[bytes, int, Array] | None = None  # weights of so many rows, and their combination
 
     @property
     def hessian(self) -> Array:
@@ -87,10 +87,10 @@ class DualQP:
             self._last = None
             self._keep(survivors(self._ids[:known], ids))
         if deleted or count > known:
-            self._extend(rows, self.count, count)
+            self._extend(rows, self.count, count, deleted)
         return deleted
 
-    def _extend(self, rows: Rows, known: int, count: int) -> None:
+    def _extend(self, rows: Rows, known: int, count: int, deleted: bool) -> None:
         if count > self._ids.shape[0]:
             self._grow(capacity_for(count))
         new = slice(known, count)
@@ -104,10 +104,15 @@ class DualQP:
             self._mix(known, count)
         self.count = count
         self.finite = bool(np.isfinite(self.hessian.diagonal()[:count]).all())
-        group = self._group[:count]
-        self.constraints = np.flatnonzero(group < 0)
-        cuts = group[group >= 0] if self.constraints.size else group
-        self.complete = bool(np.bincount(cuts, minlength=self.n_blocks).all())
+        known = 0 if deleted or not self.complete else known
+        group = self._group[known:count]
+        beside = known + np.flatnonzero(group < 0)
+        if known == 0:
+            self.constraints = beside
+            cuts = group[group >= 0] if beside.size else group
+            self.complete = bool(np.bincount(cuts, minlength=self.n_blocks).all())
+        elif beside.size:
+            self.constraints = np.concatenate([self.constraints, beside])
 
     def _grow(self, capacity: int) -> None:
         for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_free", "_where", "_sums"):
@@ -240,15 +245,15 @@ class DualQP:
         The last answer is kept, and is that of the same weights with zeros for new rows, too.
         """
         if self._last is not None:
-            known, total = self._last
-            if np.array_equal(weights[: known.size], known) and not weights[known.size :].any():
+            known, count, total = self._last
+            if weights[:count].tobytes() == known and not weights[count:].any():
                 return total
         if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
             total = np.empty(slopes.shape[1])
             combine(slopes, weights, self._free, self._n_free, total)
         else:
             total = weights[self.support] @ slopes[self.support]
-        self._last = weights.copy(), total
+        self._last = weights.tobytes(), weights.size, total
         return total
 
     def in_metric(self, v: Array) -> Array:

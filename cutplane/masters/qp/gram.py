@@ -36,9 +36,12 @@ class Gram:
         if count > self.matrix.shape[0]:
             self.matrix = grown(self.matrix, capacity_for(count), square=True)
         new = slopes[known:] if self.metric is None else slopes[known:] * self.metric
-        products = slopes @ new[0] if count == known + 1 else slopes @ new.T
-        self.matrix[:count, known:count] = products.reshape(count, -1)
-        self.matrix[known:count, :count] = products.reshape(count, -1).T
+        if count == known + 1:
+            self.matrix[:count, known] = self.matrix[known, :count] = slopes @ new[0]
+            return
+        products = slopes @ new.T
+        self.matrix[:count, known:count] = products
+        self.matrix[known:count, :count] = products.T
 
     def change(self, metric: Array, slopes: Array) -> None:
         """Take another metric; if few coordinates change, by an update of low rank."""

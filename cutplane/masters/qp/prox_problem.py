@@ -211,10 +211,13 @@ class BoundedProblem(ProxProblem):
     def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, costs: Array, lower: Array, upper: Array):
         super().__init__(n_blocks, quadratic, split=False)
         self.costs = costs
+        self._has_costs = bool(costs.any())
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
         """The piece that each coordinate is on: its sign (0 if it has no cost), or where it is fixed."""
+        self._at_bound = np.zeros_like(lower)
+        """Where it is, of those that are fixed."""
         self.dual.gram.metric = self._pattern
 
     def regularizer(self, x: Array) -> float:
@@ -263,7 +266,7 @@ class BoundedProblem(ProxProblem):
             if piece is None:
                 piece = self._minimiser(middle - scale * v, shift)[1]
             free = np.abs(piece) <= 1.0
-            target = middle - np.where(free, shift * piece, 0.0)
+            target = middle - np.where(free, shift * piece, 0.0) if self._has_costs else middle
             answer = self._with_fixed(rows, target, piece, free, t, accuracy)
             if answer.x is None and answer.ray is None:
                 return answer
@@ -297,6 +300,9 @@ class BoundedProblem(ProxProblem):
 
     def _minimiser(self, target: Array, shift: Array) -> tuple[Array, Array]:
         """Return the target, moved towards zero by `shift` and clipped, and the pieces that this is on."""
+        if not self._has_costs:
+            x = np.minimum(np.maximum(target, self._lower), self._upper)
+            return x, np.where(target > x, _AT_UPPER, np.where(target < x, _AT_LOWER, 0.0))
         moved = np.sign(target) * np.maximum(np.abs(target) - shift, 0.0)
         x = np.clip(moved, self._lower, self._upper)
         fixed = np.where(moved > x, _AT_UPPER, np.where(moved < x, _AT_LOWER, _AT_ZERO))
@@ -307,9 +313,11 @@ class BoundedProblem(ProxProblem):
         self, rows: Rows, target: Array, piece: Array, free: Array, t: float, accuracy: float
     ) -> Answer:
         """Minimise over the coordinates that are free; `target` is their minimiser without rows."""
+        if piece is not self._piece:
+            at_upper = np.where(piece == _AT_UPPER, self._upper, 0.0)
+            self._at_bound = np.where(piece == _AT_LOWER, self._lower, at_upper)
         self._piece = piece
-        at_bound = np.where(piece == _AT_LOWER, self._lower, np.where(piece == _AT_UPPER, self._upper, 0.0))
-        anchor = np.where(free, target, at_bound)
+        anchor = np.where(free, target, self._at_bound)
         self.dual.set_metric(np.where(free, self._pattern, 0.0), rows.slopes)
         return self.minimise_from(rows, anchor, rows.slopes @ anchor + rows.offsets, t, accuracy)
 
