@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,16 @@ class L1(Regularizer):
 
     def linear_form(self, dim: int) -> LinearForm:
         """Return one auxiliary t_j >= |x_j| for each coordinate with a positive weight."""
+        if dim not in self._forms:
+            self._forms[dim] = self._linear_form(dim)
+        return self._forms[dim]
+
+    @cached_property
+    def _forms(self) -> dict[int, LinearForm]:
+        """The linear forms by dimension: several masters ask for it."""
+        return {}
+
+    def _linear_form(self, dim: int) -> LinearForm:
         costs = self._costs(dim)
         paid = np.flatnonzero(costs)
         pairs = np.tile(np.column_stack([paid, dim + np.arange(paid.size)]), (2, 1))
