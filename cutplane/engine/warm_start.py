@@ -11,7 +11,7 @@ from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
 from cutplane.engine.domain import into_domain
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import rows_of
-from cutplane.engine.tolerances import CANCELLED, RECOMPUTED
+from cutplane.engine.tolerances import CANCELLED, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.capabilities import Capability, offers
@@ -54,7 +54,7 @@ def resume(run: Run, result: Result) -> None:
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
         allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)
-        if abs(value - known) > allowed:
+        if abs(value - known) > allowed + ROUNDING * run.terms(point):
             raise InvalidInputError(
                 f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."

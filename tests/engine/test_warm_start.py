@@ -219,3 +219,12 @@ def test_terms_are_those_of_the_cuts_in_use():
     assert _terms(earlier, np.array([-1.0, 2.0])) == pytest.approx(9e-9)
     earlier.multipliers[:] = 0.0
     assert _terms(earlier, np.ones(2)) == 0.0
+
+
+def test_a_risk_of_zero_may_come_back_with_the_last_bits_of_its_terms():
+    risk = cut.LinearRisk([[2.0], [-2.0]], [1.0, -1.0], cut.losses.Hinge())
+    result = cut.Problem(risk, feasible_set=cut.Box(-1, 1)).solve(cut.Kelley(), tol_abs=1e-9)
+    assert result.certificate.risk_value == 0.0
+    recorded = replace(result, certificate=replace(result.certificate, risk_value=-2e-16))
+    again = cut.Problem(risk, feasible_set=cut.Box(-2, 2)).solve(cut.Kelley(), warm_start=recorded)
+    assert again.status == "OPTIMAL" and again.objective == 0.0
