@@ -154,6 +154,7 @@ class Batches:
         self.remaining = math.inf if known is not None else run.upper - run.lower
         self.cost, self.learned = 0.0, False
         self.free = not form.quadratic.is_strict
+        self._epochs, self._needed = 0, math.inf
         self._epoch, self._pass = _cost_of_epoch(form), cost_of_pass(form.size)
         self._alongside = (OVERHEAD if self.free else LOOK) / self._epoch
         self.planned = max(float(_FIRST), self._alongside)
@@ -176,6 +177,7 @@ class Batches:
             if self.free or self.cost - began + self._epoch > BATCH:
                 return done
             objective, remaining = self.ascent.look()
+            self.cost += self._pass - OVERHEAD + LOOK
             enough = tolerance(objective)
             self.learn(remaining, enough)
             if remaining <= enough or BATCH < self._needed * self._epoch < math.inf:
@@ -210,9 +212,9 @@ class DualAscent:
 
     With the multipliers u_i, slopes of the losses, ``x = centre - (c_i u_i x_i summed) / weights``; a step on
     one u_i is a proximal step of the loss [1]_. The examples come in random order, the same in every run;
-    those whose multiplier is at a bound and whose prediction is far from a kink are left out until the next
-    call. A bias without a weight is given one, around a centre that follows it, so that the sum of the c_i
-    u_i tends to zero.
+    those whose multiplier is at a bound and whose prediction is far from a kink are left out until as many
+    were visited again. A bias without a weight is given one, around a centre that follows it, so that the sum
+    of the c_i u_i tends to zero.
 
     Parameters
     ----------
