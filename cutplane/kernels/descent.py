@@ -54,6 +54,29 @@ class Descent:
         self.chain = 1
         self.refresh()
 
+    def rescale(self) -> None:
+        """Multiply a by the number >= 1 that is best for the dual, as far as the bounds allow.
+
+        Coordinates at the bounds of another weight of the losses come to those of this one, all at a time.
+        """
+        form, a = self.form, self.a
+        rate = float(a @ self.g) - form.tube * float(np.abs(a).sum())
+        curvature = float(a @ (self.predictions + form.ridge * a))
+        if not (rate > 0.0 and curvature > 0.0):
+            return
+        support = np.flatnonzero(a)
+        ends = np.where(a > 0.0, form.upper, form.lower)[support]
+        t = min(1.0 + rate / curvature, float((ends / a[support]).min()))
+        if t <= 1.0:
+            return
+        a *= t
+        near = np.abs(ends - a[support]) <= 4.0 * _EPS * np.abs(a[support])
+        a[support[near]] = ends[near]
+        self.predictions *= t
+        self.g = form.linear - self.predictions - form.ridge * a
+        self.set_slopes()
+        self.measure()
+
     def run(self, accuracy: float) -> None:
         """Step until the gap is at most `accuracy`, or rounding allows no more."""
         known = math.inf

@@ -1,4 +1,4 @@
-"""Working sets of kernel machines that grow."""
+"""Solves of the dual of a kernel machine: working sets that grow, and starts that are scaled."""
 
 from typing import Any
 
@@ -83,3 +83,27 @@ def test_a_small_cache_ends_the_growth():
     assert result.objective == pytest.approx(
         solved(KernelRisk(X, y, Hinge(), Gaussian(2.0)), 1.0, 1e-4).objective, rel=2e-4
     )
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)])
+@pytest.mark.parametrize("factor", [1.5, 30.0])
+def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), np.sign(rng.standard_normal(200))
+    gram = KernelRisk(X, y, loss, Gaussian(1.0)).gram
+    solution = Descent(dual_form(loss, y, 0.01), gram.cache, np.zeros(200), True)
+    solution.run(1e-6)
+    form = dual_form(loss, y, 0.01 * factor)
+    descent = Descent(form, gram.cache, solution.a.copy(), True)
+    before = descent.dual_value
+    descent.rescale()
+    scale = float(np.abs(descent.a).max() / np.abs(solution.a).max())
+    assert scale > 1.0
+    assert descent.dual_value > before
+    assert (descent.a >= form.lower).all() and (descent.a <= form.upper).all()
+    np.testing.assert_allclose(descent.a, scale * solution.a, rtol=1e-12)
+    np.testing.assert_allclose(
+        descent.g, form.linear - gram.matrix() @ descent.a - form.ridge * descent.a, atol=1e-12
+    )
+    inside = bool((np.abs(descent.a) < np.maximum(form.upper, -form.lower)).all())
+    assert inside == (abs(descent.a @ descent.g - form.tube * np.abs(descent.a).sum()) < 1e-9)
