@@ -53,15 +53,17 @@ class Decomposition(Method):
 
     With multipliers u_i of the examples and a_i = -c_i u_i / lam the dual is a quadratic programme over a
     box, with sum a = 0 if there is an intercept. A step changes two coefficients (one without an intercept),
-    chosen by second-order information [1]_; rows of the kernel matrix are computed when a step needs one,
-    some at a time. Coefficients that their slopes hold at a bound are left out for a while (shrinking [2]_),
-    and Newton steps on those off their bounds take half of the time. The multipliers give a cut of the risk
-    and with it a lower bound, the coefficients the upper one; both are computed afresh, in float64.
+    chosen by second-order information [1]_. Rows of the kernel matrix are computed some at a time, those of
+    the examples that violate the optimality conditions most first. Coefficients that their slopes hold at a
+    bound are left out for a while (shrinking [2]_), and Newton steps on those off their bounds take half of
+    the time. The multipliers give a cut of the risk and with it a lower bound, the coefficients the upper
+    one; both are computed afresh, in float64.
 
     It takes a `KernelRisk` whose loss has a conjugate that is quadratic on an interval (`Hinge`,
     `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`, `Quantile`, `EpsilonInsensitive`,
     `SquaredEpsilonInsensitive`, `Huber`), its `squared_norm`, and no feasible set. A solve starts from the
-    coefficients of the first point, clipped to their bounds: for another lam, from those of the last.
+    coefficients of the first point, clipped to their bounds, and scaled up if that is better: for another
+    lam, from those of the last.
 
     Raises
     ------
@@ -98,7 +100,9 @@ class Decomposition(Method):
 
         risk, form, lam = form_of(run.problem, self.name)
         a = form.mended(run.anchor.x[: risk.gram.n], bool(risk.intercept))
-        return DecompositionState(run.timed(Descent, form, risk.gram.cache, a, bool(risk.intercept)), lam)
+        descent = run.timed(Descent, form, risk.gram.cache, a, bool(risk.intercept))
+        run.timed(descent.rescale)
+        return DecompositionState(descent, lam)
 
     def step(self, run: Run, state: DecompositionState) -> Step:
         """Do some steps; certify both bounds if they are expected to close the gap, or if it is time to."""

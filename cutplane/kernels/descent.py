@@ -1,5 +1,6 @@
 """One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between.
 
+While rows of the matrix are missing, the first steps are those on a working set that grows, `growing`.
 Coordinates that their slopes hold at a bound are left out for a while: `descend` then works on a copy of the
 state for the others, in which it may leave out more. The terms of the duality gap are not negative, so as
 long as those of the copy exceed the accuracy, the rest need not be known.
@@ -15,6 +16,7 @@ from scipy.linalg import get_lapack_funcs
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.dual_form import DualForm
+from cutplane.kernels.growing import grow
 from cutplane.kernels.intercept import measure
 from cutplane.kernels.rows import Rows
 from cutplane.kernels.smo import ROW, pair_steps, set_all_slopes, single_steps
@@ -52,6 +54,29 @@ class Descent:
         self.chain = 1
         self.refresh()
 
+    def rescale(self) -> None:
+        """Multiply a by the number >= 1 that is best for the dual, as far as the bounds allow.
+
+        Coordinates at the bounds of another weight of the losses come to those of this one, all at a time.
+        """
+        form, a = self.form, self.a
+        rate = float(a @ self.g) - form.tube * float(np.abs(a).sum())
+        curvature = float(a @ (self.predictions + form.ridge * a))
+        if not (rate > 0.0 and curvature > 0.0):
+            return
+        support = np.flatnonzero(a)
+        ends = np.where(a > 0.0, form.upper, form.lower)[support]
+        t = min(1.0 + rate / curvature, float((ends / a[support]).min()))
+        if t <= 1.0:
+            return
+        a *= t
+        near = np.abs(ends - a[support]) <= 4.0 * _EPS * np.abs(a[support])
+        a[support[near]] = ends[near]
+        self.predictions *= t
+        self.g = form.linear - self.predictions - form.ridge * a
+        self.set_slopes()
+        self.measure()
+
     def run(self, accuracy: float) -> None:
         """Step until the gap is at most `accuracy`, or rounding allows no more."""
         known = math.inf
@@ -66,6 +91,7 @@ class Descent:
 
     def descend(self, accuracy: float) -> None:
         """Step until the gap, as it is known without computing K a anew, is at most `accuracy`."""
+        self._grow(accuracy)
         m = self.a.size
         patience, most = 2 * m + 200, 1 + _SLICE // (m + 1000)
         idle, least = 0, math.inf
@@ -77,7 +103,7 @@ class Descent:
             if self._leave_out(accuracy):
                 continue
             before = self.n_steps
-            decrease, settled = self._steps(max(16, min(m, most, before // 4)))
+            decrease, settled = self.steps(max(16, min(m, most, before // 4)))
             steps = self.n_steps - before
             cost = 6.0 * m * steps + _BURST_OVERHEAD
             self.spent, self.total, self.on_all = self.spent + cost, self.total + cost, self.on_all + cost
@@ -87,6 +113,10 @@ class Descent:
                 idle, least = 0, min(least, self.gap)
             if settled:
                 return
+
+    def _grow(self, accuracy: float) -> None:
+        if not self.is_part:
+            grow(self, accuracy)
 
     def _leave_out(self, accuracy: float) -> bool:
         """Step on the active coordinates alone, if it pays, until their part of the gap is small enough."""
@@ -104,7 +134,7 @@ class Descent:
         moved[active] = part.a - self.a[active]
         self.a[active] = part.a
         self.g -= self.rows.product(moved) + self.form.ridge * moved
-        set_all_slopes(self.a, self.form.tube, self.form.lower, self.form.upper, self.rise, self.fall)
+        self.set_slopes()
         self.n_steps, self.spent, self.total = part.n_steps, part.spent, part.total
         self.on_all, self.is_fresh = 0.0, False
         self.measure()
@@ -136,7 +166,7 @@ class Descent:
         self.g = form.linear - self.predictions
         if form.curved:
             self.g -= form.ridge * self.a
-        set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
+        self.set_slopes()
         self.is_fresh = True
         self.measure()
         self.scale = float(np.abs(form.linear).max() + form.tube + np.abs(self.predictions).max())
@@ -156,7 +186,13 @@ class Descent:
                 "K holds entries that are not finite, or so large that K a overflows; clean or rescale it."
             )
 
-    def _steps(self, most: int) -> tuple[float, bool]:
+    def set_slopes(self) -> None:
+        """Set what the coordinates must gain to go up or down."""
+        form = self.form
+        set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
+
+    def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
+        """Do some steps; return how much they gain, and whether no violation above the tolerance is left."""
         form, rows = self.form, self.rows
         steps = pair_steps if self.intercept else single_steps
         total, left = 0.0, most
@@ -164,7 +200,7 @@ class Descent:
             status, wanted, done, decrease = steps(
                 rows.slots, rows.where, rows.used, rows.clock, self.diagonal, form.ridge, form.tube,
                 form.lower, form.upper, self.a, self.g, self.rise, self.fall, self.floor,
-                _ROUNDING * self.scale, left,
+                max(tolerance, _ROUNDING * self.scale), left,
             )  # fmt: skip
             rows.clock += done + 1
             total += decrease
@@ -247,7 +283,7 @@ class Descent:
                 new = np.where((d != 0.0) & ((ends - a[free]) / d <= limit * (1.0 + 4.0 * _EPS)), ends, new)
         a[free] = np.clip(new, low, high)
         self.g -= t * (moved + form.ridge * whole)
-        set_all_slopes(a, form.tube, form.lower, form.upper, self.rise, self.fall)
+        self.set_slopes()
         self.is_fresh = False
         self.n_steps += 1
         self.measure()

@@ -298,7 +298,6 @@ class Cosine(Kernel):
 
 
 def _exponential(out: Array) -> Array:
-    np.minimum(out, 0.0, out=out)
     return np.exp(out, out=out)
 
 

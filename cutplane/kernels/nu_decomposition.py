@@ -167,15 +167,20 @@ class SidedDescent(Descent):
                 "K holds entries that are not finite, or so large that K a overflows; clean or rescale it."
             )
 
+    def _grow(self, accuracy: float) -> None:
+        pass
+
     def _leave_out(self, accuracy: float) -> bool:
         return False
 
-    def _steps(self, most: int) -> tuple[float, bool]:
+    def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
+        """Do some steps; return how much they gain, and whether no violation above the tolerance is left."""
         rows, total, left = self.rows, 0.0, most
         while left > 0:
             status, wanted, done, decrease = sided_steps(
                 rows.slots, rows.where, rows.used, rows.clock, rows.diagonal, self.lower, self.upper,
-                self.a, self.g, self.rise, self.fall, self.floor, _ROUNDING * self.scale, left,
+                self.a, self.g, self.rise, self.fall, self.floor,
+                max(tolerance, _ROUNDING * self.scale), left,
             )  # fmt: skip
             rows.clock += done + 1
             total += decrease

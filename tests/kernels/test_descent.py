@@ -1,0 +1,109 @@
+"""Solves of the dual of a kernel machine: working sets that grow, and starts that are scaled."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cutplane as cut
+from cutplane.kernels import Gaussian, KernelRisk
+from cutplane.kernels.descent import Descent
+from cutplane.kernels.dual_form import dual_form
+from cutplane.kernels.growing import grow
+from cutplane.losses import EpsilonInsensitive, Hinge, SquaredHinge
+
+
+def separable(m, d=4, seed=0):
+    """Return two clouds of points that overlap a little."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
+    return rng.standard_normal((m, d)) + 1.5 * y[:, np.newaxis], y
+
+
+def solved(risk, C, tol) -> Any:
+    return cut.Problem(risk, risk.squared_norm(1.0 / (C * risk.y.size))).solve(tol=tol)
+
+
+def test_few_rows_are_computed_where_few_examples_are_support_vectors():
+    X, y = separable(3000)
+    risk: Any = KernelRisk(X, y, Hinge(), Gaussian(4.0))
+    result = solved(risk, 10.0, 1e-4)
+    support = np.count_nonzero(result.x[:-1])
+    assert result.status == "OPTIMAL"
+    assert support < 150
+    assert risk.gram.cache.filled < 600
+
+
+def test_all_rows_of_few_examples_are_computed_at_once(monkeypatch):
+    X, y = separable(300)
+    risk = KernelRisk(X, y, Hinge(), Gaussian(2.0))
+    counts, rows = [], risk.gram.rows
+    monkeypatch.setattr(
+        risk.gram, "rows", lambda chosen, out=None: counts.append(chosen.size) or rows(chosen, out)
+    )
+    assert solved(risk, 1.0, 1e-4).status == "OPTIMAL"
+    assert counts == [300]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)])
+def test_the_answer_is_that_of_a_matrix_which_is_there(loss, intercept):
+    X, y = separable(1500, seed=1)
+    y = y + 0.1 * X[:, 0] if isinstance(loss, EpsilonInsensitive) else y
+    risk = KernelRisk(X, y, loss, Gaussian(3.0), intercept=intercept)
+    whole = KernelRisk(risk.gram.matrix().copy(), y, loss, "precomputed", intercept=intercept)
+    risk = KernelRisk(X, y, loss, Gaussian(3.0), intercept=intercept)
+    one, other = solved(risk, 1.0, 1e-6), solved(whole, 1.0, 1e-6)
+    assert one.status == other.status == "OPTIMAL"
+    assert one.objective == pytest.approx(other.objective, rel=2e-6)
+    assert one.certificate.verify()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_nothing_outside_violates_the_conditions_at_the_end(intercept):
+    X, y = separable(2000, seed=2)
+    gram = KernelRisk(X, y, Hinge(), Gaussian(4.0)).gram
+    descent = Descent(dual_form(Hinge(), y, 1.0), gram.cache, np.zeros(y.size), intercept)
+    grow(descent, 0.0)
+    missing = gram.cache.where < 0
+    up, down = descent.g - descent.rise, descent.fall - descent.g
+    most, least = (up.max(), down.max()) if intercept else (0.0, 0.0)
+    assert missing.any()
+    assert (up[missing] + least <= 0.0).all()
+    assert (down[missing] + most <= 0.0).all()
+    np.testing.assert_allclose(descent.g, y - gram.matrix() @ descent.a, atol=1e-10)
+
+
+def test_a_small_cache_ends_the_growth():
+    X, y = separable(1500, seed=3)
+    risk = KernelRisk(X, y, Hinge(), Gaussian(2.0), cache_bytes=100 * 4 * 1500)
+    result = solved(risk, 1.0, 1e-4)
+    assert result.status == "OPTIMAL"
+    assert risk.gram.cache.slots.shape[0] == 100
+    assert result.objective == pytest.approx(
+        solved(KernelRisk(X, y, Hinge(), Gaussian(2.0)), 1.0, 1e-4).objective, rel=2e-4
+    )
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)])
+@pytest.mark.parametrize("factor", [1.5, 30.0])
+def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), np.sign(rng.standard_normal(200))
+    gram = KernelRisk(X, y, loss, Gaussian(1.0)).gram
+    solution = Descent(dual_form(loss, y, 0.01), gram.cache, np.zeros(200), True)
+    solution.run(1e-6)
+    form = dual_form(loss, y, 0.01 * factor)
+    descent = Descent(form, gram.cache, solution.a.copy(), True)
+    before = descent.dual_value
+    descent.rescale()
+    scale = float(np.abs(descent.a).max() / np.abs(solution.a).max())
+    assert scale > 1.0
+    assert descent.dual_value > before
+    assert (descent.a >= form.lower).all() and (descent.a <= form.upper).all()
+    np.testing.assert_allclose(descent.a, scale * solution.a, rtol=1e-12)
+    np.testing.assert_allclose(
+        descent.g, form.linear - gram.matrix() @ descent.a - form.ridge * descent.a, atol=1e-12
+    )
+    inside = bool((np.abs(descent.a) < np.maximum(form.upper, -form.lower)).all())
+    assert inside == (abs(descent.a @ descent.g - form.tube * np.abs(descent.a).sum()) < 1e-9)
