@@ -16,6 +16,8 @@ PER_EXAMPLE, PER_ENTRY = 10.0, 1.0
 """A pass there and back, with the line search, per example and per stored entry."""
 PER_COEFFICIENT = 4.0
 """A coefficient of a cut in the bundle: the products of a new cut with the old ones."""
+PER_PAIR = 60.0
+"""A pair of cuts: steps of the active set on the reduced problem."""
 NEWTON_EXAMPLE, NEWTON_ENTRY = 12.0, 1.5
 """The same pass with multipliers and bends of the smoothed losses."""
 NEWTON = 1e5
@@ -32,7 +34,7 @@ def cost_of_pass(size: tuple[int, int, float]) -> float:
 
 def cost_of_cut(size: tuple[int, int, float], n_cuts: int) -> float:
     """Return what an iteration with a new cut costs."""
-    return cost_of_pass(size) + PER_COEFFICIENT * size[1] * n_cuts
+    return cost_of_pass(size) + PER_COEFFICIENT * size[1] * n_cuts + PER_PAIR * n_cuts**2
 
 
 def cost_of_newton(size: tuple[int, int, float], near: float) -> float:

@@ -260,12 +260,24 @@ class Schedule:
             self._cuts.rate = 0.0
         if self._cuts.rate == math.inf:
             return self._begin(run, self._cuts, _TURN)
-        best = min((self._to_go(run, track) for track in self._tracks), default=0.0)
+        best = min((self._to_go(run, track, track.rate) for track in self._tracks), default=0.0)
         self._looks = size is not None and (self._probing or cost_of_cut(size, run.n_cuts) < _LOOK * best)
         return self._begin(run, self._cuts, 1) if self._looks else self._next(run)
 
     def _next(self, run: Run) -> _Track:
-        track = min((self._cuts, *self._tracks), key=lambda track: self._to_go(run, track))
+        """Begin with the move that is expected to end first.
+
+        One that had no turn gets one when as much was spent as it usually takes: so a problem that is hard
+        for others costs at most twice what the best move takes.
+        """
+        tracks = self._cuts, *self._tracks
+        spent = sum(track.state.cost for track in tracks if track.state is not None)
+        waiting = [
+            track
+            for track in self._tracks
+            if track.state is None and self._to_go(run, track, track.usual) < spent
+        ]
+        track = min(waiting or tracks, key=lambda track: self._to_go(run, track, track.rate))
         return self._begin(run, track, track.turn)
 
     def _measure(self, run: Run, track: _Track) -> None:
@@ -289,13 +301,13 @@ class Schedule:
                     if not other.measured:
                         other.rate = other.usual * min(1.0, track.rate / track.usual)
 
-    def _to_go(self, run: Run, track: _Track) -> float:
-        """Return what it is expected to cost until the gap is closed by one of the moves."""
-        if track.rate in (0.0, math.inf):
-            return math.inf if track.rate == 0.0 else 0.0
+    def _to_go(self, run: Run, track: _Track, rate: float) -> float:
+        """Return what it costs at this rate until the gap is closed by one of the moves."""
+        if rate in (0.0, math.inf):
+            return math.inf if rate == 0.0 else 0.0
         gap = run.upper - run.lower if track.state is None else track.state.gap(run)
         tolerance = run.tolerance(run.upper)
-        return math.log(gap / tolerance) / track.rate if gap > tolerance > 0.0 else 0.0
+        return math.log(gap / tolerance) / rate if gap > tolerance > 0.0 else 0.0
 
     def _count(self, method: Method, step: Step) -> Step:
         self.counts[method.name] = self.counts.get(method.name, 0) + 1

@@ -234,3 +234,12 @@ def test_cuts_of_no_method_are_refused():
 
 def test_a_portfolio_that_ended_before_its_first_turn_has_no_moves():
     assert cut.Portfolio().describe(None) == "Portfolio(): none"
+
+
+def test_a_move_gets_a_turn_when_cuts_have_cost_as_much_as_it_usually_takes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 300))
+    y = np.sign(X[:, 0] + rng.normal(size=1000))
+    result = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-4)).solve(tol=1e-3)
+    assert result.status == "OPTIMAL" and "x SemismoothNewton" in result.method
+    assert result.n_iter < 200  # 399 by cuts alone
