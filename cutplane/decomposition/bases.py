@@ -67,9 +67,7 @@ class KnownBases:
         if not feasible[place]:
             return None
         self._successes += 1
-        multipliers = self._multipliers[place]
-        charge = float(np.abs(multipliers) @ beside[place])
-        return Solved(stage.value(x, ys[place]) + charge, multipliers)
+        return charged(stage, form, x, ys[place], self._multipliers[place])
 
     def add(self, model: Any, form: LinearForm, multipliers: Array) -> None:
         """Take the basis at which HiGHS ended; of too many, the oldest is forgotten."""
@@ -89,6 +87,15 @@ class KnownBases:
         self._maps[place], self._starts[place] = inverse
         self._multipliers[place : place + 1] = [multipliers]
         self._count += 1
+
+
+def charged(stage: LinearStage, form: LinearForm, x: Array, y: Array, multipliers: Array) -> Solved:
+    """Return a solution; what its y violates is charged to the value at the multipliers."""
+    reduced, rows = form.cost - form.rows.T @ multipliers, form.rows @ y
+    outside = np.abs(y - np.clip(y, form.lower, form.upper))
+    beside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
+    charge = float(np.abs(reduced) @ outside) + float(np.abs(multipliers) @ beside)
+    return Solved(stage.value(x, y) + charge, multipliers)
 
 
 def _shared(stage: LinearStage) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.decomposition.bases import KnownBases
+from cutplane.decomposition.bases import KnownBases, charged
 from cutplane.decomposition.stage import FEASIBLE, LinearStage, Solved
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import MasterStatus
@@ -68,15 +68,9 @@ class LinearRecourse:
         return rerun(self._model)
 
     def _solved(self, stage: LinearStage, form: LinearForm, x: Array) -> Solved:
-        """Return the solution; what its y violates is charged to the value at the multipliers."""
         solution = self._model.getSolution()
         y, multipliers = np.array(solution.col_value), self._unit * np.array(solution.row_dual)
-        reduced = self._unit * np.array(solution.col_dual)
-        inside = np.clip(y, form.lower, form.upper)
-        rows = form.rows @ y
-        beside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
-        charge = float(np.abs(reduced) @ np.abs(y - inside)) + float(np.abs(multipliers) @ beside)
-        return Solved(stage.value(x, y) + charge, multipliers)
+        return charged(stage, form, x, y, multipliers)
 
     def _cut_off(self, stage: LinearStage, form: LinearForm, x: Array) -> Solved | HalfSpace:
         """Return a half-space from the least sum of violations; or a solution, if that is rounding.

@@ -5,13 +5,15 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import sparse
 
 import cutplane as cut
 from cutplane.decomposition import canonical
-from cutplane.decomposition.bases import KnownBases
+from cutplane.decomposition.bases import KnownBases, charged
 from cutplane.decomposition.conic import ConicStage
 from cutplane.decomposition.recourse import LinearRecourse
 from cutplane.decomposition.stage import LinearStage, Solved
+from cutplane.pieces.forms import LinearForm
 
 DIM, ROWS, COLUMNS = 3, 4, 5
 COSTS = np.array([0.3, 0.4, 0.5])
@@ -337,3 +339,13 @@ def test_scenarios_with_one_basis_take_one_linear_programme(monkeypatch):
     for point, values in ((0.0, [2.0, 3.0, 4.0, 11.0, 14.0]), (-1.0, [3.0, 4.0, 5.0, 14.0, 17.0])):
         np.testing.assert_allclose(5 * Q.estimate(np.array([point]), 0.0).values, values)
     assert len(solved) == 2
+
+
+def test_what_a_solution_violates_is_charged_to_its_value():
+    """The least of 2 y over y >= 0 and y >= -1 + x is 0 at x = 0, also with a y slightly below."""
+    one = sparse.csr_array([[1.0]])
+    numbers = np.array([-1.0]), np.array([np.inf]), np.array([2.0]), np.array([0.0]), np.array([np.inf])
+    stage = LinearStage(-one, one, *numbers, np.zeros(1))
+    form = LinearForm(stage.cost, stage.lower, stage.upper, stage.W, stage.row_lower, stage.row_upper)
+    solved = charged(stage, form, np.zeros(1), np.array([-5e-10]), np.zeros(1))
+    assert solved.value == 0.0
