@@ -122,12 +122,12 @@ class CoordinateAscent(Method):
             return Step("none", state, "the loss cannot be compiled; use OCAS()")
         start, epochs = run.best, run.timed(state.ascend, run.tolerance)
         bound = run.add_dual_cut(state.ascent.multipliers)
-        target = run.evaluate(state.ascent.x.copy())
-        if start is not None and target.feasible and not run.closed:
-            target = run.line_search(start, target)
+        point = best = run.evaluate(state.ascent.x.copy())
+        if start is not None and point.feasible and not run.closed:
+            best = run.line_search(start, point)
         if state.free and not run.closed:
-            run.add_cut(target)
-        state.conclude(run, bound)
+            run.add_cut(best)
+        state.conclude(run, (run.upper if state.free else point.objective) - bound)
         useless = math.isinf(state.remaining)
         return Step(
             f"ascent {epochs}", state, "the multipliers give no bound; use OCAS()" if useless else None
@@ -148,10 +148,13 @@ class Batches:
     def __init__(self, form: Regularized, run: Run):
         from cutplane.losses.compiling import compiled
 
-        known = run.known_multipliers()
+        known, slope = run.known_multipliers(), None
         code = compiled(form.risk.loss, form.risk.y)
-        self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known)
-        self.remaining = math.inf if known is not None else run.upper - run.lower
+        if known is None:
+            known = form.risk.loss.derivative(np.asarray(run.anchor.image), form.risk.y)
+            slope = run.slopes(run.anchor)[0]
+        self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known, slope)
+        self.remaining = math.inf
         self.cost, self.learned = 0.0, False
         self.free = not form.quadratic.is_strict
         self._epochs, self._needed = 0, math.inf
@@ -170,19 +173,29 @@ class Batches:
         """
         assert self.ascent is not None
         done, began = 0, self.cost
+        if (
+            not self.free and self.remaining == math.inf and self._alongside < 1.0
+        ):  # a strong regularizer needs no epoch
+            enough, self.remaining = self._look(self.ascent, tolerance)
+            if self.remaining <= enough:
+                return 0
         while True:
             self._epochs = int(self.planned)
             self.cost += self.ascent.run(self._epochs)
             done += self._epochs
             if self.free or self.cost - began + self._epoch > BATCH:
                 return done
-            objective, remaining = self.ascent.look()
-            self.cost += self._pass - OVERHEAD + LOOK
-            enough = tolerance(objective)
+            enough, remaining = self._look(self.ascent, tolerance)
             self.learn(remaining, enough)
             if remaining <= enough or BATCH < self._needed * self._epoch < math.inf:
                 self._epochs = 0
                 return done
+
+    def _look(self, ascent: DualAscent, tolerance: Callable[[float], float]) -> tuple[float, float]:
+        """Return the gap that is small enough, and the one of the epochs."""
+        self.cost += self._pass - OVERHEAD + LOOK
+        objective, remaining = ascent.look()
+        return tolerance(objective), remaining
 
     def learn(self, remaining: float, tolerance: float) -> None:
         """Plan the next epochs: those needed at the rate of the last ones, or some more than these.
@@ -198,13 +211,11 @@ class Batches:
         self.learned, self._needed = True, needed
         self.planned = max(1.0, self._alongside, min(_GROWTH * self.planned, needed))
 
-    def conclude(self, run: Run, bound: float) -> None:
+    def conclude(self, run: Run, remaining: float) -> None:
         """Take the gap that the cut of the multipliers left, if no look has told it."""
         self.cost += 2.0 * self._pass if self.free else self._pass
         if self._epochs:
-            self.learn(run.upper - bound, run.tolerance(run.upper))
-        else:
-            self.remaining = run.upper - bound
+            self.learn(remaining, run.tolerance(run.upper))
 
 
 class DualAscent:
@@ -224,8 +235,10 @@ class DualAscent:
         One that `can_ascend` accepts.
     quadratic : DiagonalQuadratic
         Equal positive weights, but for that of a bias.
-    multipliers : ndarray of shape (m,), optional
-        Where to start, within the domain of the conjugates.
+    multipliers : ndarray of shape (m,)
+        Where to start, up to a factor, within the domain of the conjugates.
+    slope : ndarray of shape (n,), optional
+        The c_i u_i x_i summed, if they are known.
 
     References
     ----------
@@ -238,7 +251,8 @@ class DualAscent:
         code: Compiled,
         risk: LinearPredictor,
         quadratic: DiagonalQuadratic,
-        multipliers: Array | None = None,
+        multipliers: Array,
+        slope: Array | None = None,
     ):
         from cutplane.linear.epochs import csr_epochs, dense_epochs
 
@@ -263,13 +277,18 @@ class DualAscent:
         self._count = m
         self._reach = math.inf
         self._seed = np.uint64(_SEED)
-        self._u = np.zeros(m) if multipliers is None else multipliers.copy()
+        if slope is None:
+            slope = risk.data.transposed_times(risk.weights * multipliers)
+            if risk.intercept:
+                slope = np.append(slope, risk.weights @ multipliers)
+        weights = np.full(slope.size, self._weight)
+        if risk.intercept:
+            weights[-1] = self._bias_weight
+        factor = self._best_factor(multipliers, slope, weights)
+        self._u, self.x = factor * multipliers, self._centre - factor * slope / weights
         fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or without weight
-        if multipliers is None and fixed.size:
+        if fixed.size:
             self._u[fixed] = risk.loss.derivative(np.zeros(fixed.size), risk.y[fixed])
-        self.x = self._point()
-        if multipliers is not None:
-            self._rescale()
 
     @property
     def multipliers(self) -> Array:
@@ -311,39 +330,20 @@ class DualAscent:
             self._centre[-1] = self.x[-1]
         return _PER_ENTRY * entries + _per_visit(self.risk) * visits
 
-    def _rescale(self) -> None:
-        """Scale the multipliers by the best factor in [0, 1]: they may be those of another weight of g."""
-        step = self.x - self._centre
-        weights = np.full(step.size, self._weight)
-        if self.risk.intercept:
-            weights[-1] = self._bias_weight
-        rise, bend = -float((weights * step) @ self._centre), float((weights * step) @ step)
-        rows = slice(None, None, max(1, self._u.size // _SAMPLE))
-        u, y, c = self._u[rows], self.risk.y[rows], self.risk.weights[rows]
-        u, y, c = (part[c > 0.0] for part in (u, y, c))
-        c = c * (self.risk.weights.sum() / max(float(c.sum()), 1e-300))
+    def _best_factor(self, u: Array, slope: Array, weights: Array) -> float:
+        """Return the factor t in [0, 1] of multipliers with the best bound, if their conjugates were linear.
 
-        def loss(t: float) -> float:
-            return 0.5 * t * t * bend - t * rise + float(c @ self.risk.loss.conjugate(t * u, y))
-
-        from scipy.optimize import minimize_scalar
-
-        best = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
-        if best.fun < loss(1.0):
-            self._u *= best.x
-            self.x = self._centre + best.x * step
-
-    def _point(self) -> Array:
-        u = self.risk.weights * self._u
-        x = self._centre.copy()
-        if not u.any():
-            return x
-        if self.risk.intercept:
-            x[:-1] -= self.risk.data.transposed_times(u) / self._weight
-            x[-1] -= u.sum() / self._bias_weight
-        else:
-            x -= self.risk.data.transposed_times(u) / self._weight
-        return x
+        They may be those of another weight of g. Conjugates are convex, so that they are lower in between.
+        """
+        risk, zeros = self.risk, np.zeros_like(u)
+        counted = risk.weights > 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            rise = risk.loss.conjugate(u, risk.y) - risk.loss.conjugate(zeros, risk.y)
+        steep = float(slope @ self._centre) - float(risk.weights[counted] @ rise[counted])
+        bend = float(slope @ (slope / weights))
+        if not math.isfinite(steep) or steep <= 0.0:
+            return 0.0 if steep <= 0.0 else 1.0
+        return min(steep / bend, 1.0) if bend > 0.0 else 1.0
 
 
 def _per_visit(risk: LinearPredictor) -> float:

@@ -15,6 +15,7 @@ from cutplane.linear.costs import BATCH, OVERHEAD, cost_of_newton
 from cutplane.linear.predictor import require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class SemismoothNewton(Method):
 
         assert run.best is not None
         form = require_regularized(run.problem, self.name)
+        if run.best is run.first and math.isinf(form.risk.loss.smoothness):
+            run.line_search(
+                run.best, run.evaluate(_downhill(run.best, run.slopes(run.best)[0], form.quadratic))
+            )
         point, gap = run.best, run.best.objective - run.lower
         size = gap if math.isfinite(gap) else abs(point.objective)
         method = MultiplierMethod(
@@ -102,6 +107,13 @@ class SemismoothNewton(Method):
         """Do a Newton step."""
         done = state.step(run)
         return Step("Newton", state, None if done else "rounding errors leave no Newton step")
+
+
+def _downhill(point: Point, slope: Array, quadratic: DiagonalQuadratic) -> Array:
+    """Return the minimiser of the cut at a point and the quadratic, but for coordinates without a weight."""
+    weights, centre = quadratic.weights, quadratic.centre
+    strict = weights > 0.0
+    return np.where(strict, centre - slope / np.where(strict, weights, 1.0), point.x)
 
 
 class NewtonSteps:

@@ -29,12 +29,10 @@ _NEAR, _FAR = 0.1, 0.3
 """Where OCAS cuts: as published, and with more features than examples, where its models are poor for long."""
 _TURN, _MEMORY = 10, 0.5
 """Iterations of cuts before their rate is measured, and what is kept of it: their gap falls in steps."""
-_LOOK = 0.25
-"""The first iteration is one of cuts where it costs less than this part of what the best move should take:
-with a strong regularizer a cut or two close the gap. It counts by its gap relative to the objective, which
-any first step lowers."""
 _USUAL_FALL, _USUAL_CUTS, _USUAL_IF_WIDE = math.log(1e3), 30, 300
 """Iterations of cuts for a gap of 1e-3, before the first turn; with more features than examples."""
+_LEAST_FALL = 1.0
+"""Of the logarithm of the gap, that a move is charged for: it takes a step however little is left."""
 
 
 class Move(Protocol):
@@ -166,7 +164,7 @@ class _Track:
     memory: float = 0.0
     measured: bool = False
     state: Any = None
-    began: tuple[float, float, float] = field(default=(0.0, math.inf, 0.0))
+    began: tuple[float, float] = field(default=(0.0, math.inf))
 
     def __post_init__(self) -> None:
         self.usual = self.rate
@@ -183,7 +181,6 @@ class Schedule:
         self._cuts = _Track(cuts, math.inf, _TURN, _MEMORY)
         self._current: _Track | None = None
         self._left = 0
-        self._looks = False
 
     def step(self, run: Run) -> Step:
         """Do an iteration; a move that finds that it cannot go on is left out from then on."""
@@ -208,23 +205,12 @@ class Schedule:
                 self._measure(run, track)
             return self._count(track.method, step)
 
-    @property
-    def _probing(self) -> bool:
-        """Whether a move comes next in any case, so that cuts would be of little use."""
-        return self._cuts.rate < math.inf and any(track.rate == math.inf for track in self._tracks)
-
     def _cut(self, run: Run) -> Step:
-        """Add cuts; while a move waits for its first turn, search the line alone."""
-        cuts = self._cuts.state
-        if not self._probing or run.best is None:
-            began = clock()
-            step = self._cuts.method.step(run, cuts.own)
-            cuts.own = step.state
-            cuts.cost += cost_of_cut(cuts.size, run.n_cuts) if cuts.size else 1e9 * (clock() - began)
-            return step
-        start, target = run.best, run.evaluate(run.reduced().x)
-        best = run.line_search(start, target)
-        return Step("serious" if best.objective < start.objective else "null")
+        cuts, began = self._cuts.state, clock()
+        step = self._cuts.method.step(run, cuts.own)
+        cuts.own = step.state
+        cuts.cost += cost_of_cut(cuts.size, run.n_cuts) if cuts.size else 1e9 * (clock() - began)
+        return step
 
     def _choose(self, run: Run) -> _Track:
         if self._current is None:
@@ -235,7 +221,7 @@ class Schedule:
         if track.state is None:
             track.state = track.method.start(run)
         self._current, self._left = track, turn
-        track.began = track.state.cost, track.state.gap(run), run.tolerance(run.upper)
+        track.began = track.state.cost, track.state.gap(run)
         return track
 
     def _first(self, run: Run) -> _Track:
@@ -260,9 +246,7 @@ class Schedule:
             self._cuts.rate = 0.0
         if self._cuts.rate == math.inf:
             return self._begin(run, self._cuts, _TURN)
-        best = min((self._to_go(run, track, track.rate) for track in self._tracks), default=0.0)
-        self._looks = size is not None and (self._probing or cost_of_cut(size, run.n_cuts) < _LOOK * best)
-        return self._begin(run, self._cuts, 1) if self._looks else self._next(run)
+        return self._next(run)
 
     def _next(self, run: Run) -> _Track:
         """Begin with the move that is expected to end first.
@@ -272,12 +256,14 @@ class Schedule:
         """
         tracks = self._cuts, *self._tracks
         spent = sum(track.state.cost for track in tracks if track.state is not None)
+        track = min(tracks, key=lambda track: self._to_go(run, track, track.rate))
+        most = min(spent, self._to_go(run, track, track.rate))
         waiting = [
             track
             for track in self._tracks
-            if track.state is None and self._to_go(run, track, track.usual) < spent
+            if track.state is None and self._to_go(run, track, track.usual) < most
         ]
-        track = min(waiting or tracks, key=lambda track: self._to_go(run, track, track.rate))
+        track = min(waiting or [track], key=lambda track: self._to_go(run, track, track.usual))
         return self._begin(run, track, track.turn)
 
     def _measure(self, run: Run, track: _Track) -> None:
@@ -285,13 +271,8 @@ class Schedule:
 
         What is slower than usual shows that the problem is harder than usual, for all that had no turn yet.
         """
-        looked, self._looks = self._looks, False
-        if track is self._cuts and self._probing:
-            return
-        cost, before, allowed = track.began
+        cost, before = track.began
         fall = _fall(before, track.state.gap(run))
-        if looked:
-            fall -= _fall(allowed, run.tolerance(run.upper))
         if fall < math.inf and track.state.cost > cost:
             known = track.memory * track.rate if track.rate < math.inf else 0.0
             track.rate = max(fall / (track.state.cost - cost), known)
@@ -307,7 +288,7 @@ class Schedule:
             return math.inf if rate == 0.0 else 0.0
         gap = run.upper - run.lower if track.state is None else track.state.gap(run)
         tolerance = run.tolerance(run.upper)
-        return math.log(gap / tolerance) / rate if gap > tolerance > 0.0 else 0.0
+        return max(math.log(gap / tolerance), _LEAST_FALL) / rate if gap > tolerance > 0.0 else 0.0
 
     def _count(self, method: Method, step: Step) -> Step:
         self.counts[method.name] = self.counts.get(method.name, 0) + 1

@@ -26,7 +26,8 @@ from cutplane.pieces.capabilities import Capability, offers
 
 def ascent_of(risk, quadratic, multipliers=None):
     code = compiled(risk.loss, risk.y)
-    return None if code is None else DualAscent(code, risk, quadratic, multipliers)
+    start = np.zeros(risk.y.size) if multipliers is None else multipliers
+    return None if code is None else DualAscent(code, risk, quadratic, start)
 
 
 def point_of(risk, lam, u, x):
@@ -71,6 +72,23 @@ def test_multipliers_of_another_weight_are_rescaled(loss):
     started = ascent_of(risk, L2(lam).quadratic(risk.dim), given)
     assert dual_value(risk, lam, started.multipliers) > dual_value(risk, lam, given)
     np.testing.assert_allclose(started.x, point_of(risk, lam, started.multipliers, started.x), atol=1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("lam", [1e-4, 1.0, 1e4])
+def test_slopes_at_a_point_are_a_better_start_than_zeros(loss, lam):
+    risk = instance(loss)
+    quadratic, origin = L2(lam).quadratic(risk.dim), np.zeros(risk.dim)
+    u, slope = loss.derivative(risk.image(origin), risk.y), risk.oracle(origin)[1]
+    started, computed = (
+        DualAscent(compiled(loss, risk.y), risk, quadratic, u, known) for known in (slope, None)
+    )
+    best = dual_value(risk, lam, started.multipliers)
+    assert best >= dual_value(risk, lam, np.zeros(risk.y.size)) - 1e-15
+    np.testing.assert_allclose(started.x, computed.x, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(started.x, point_of(risk, lam, started.multipliers, started.x), atol=1e-11)
+    if lam == 1e4:  # where they are nearly optimal
+        assert risk.oracle(started.x)[0] + L2(lam).value(started.x) - best <= 1e-3 * abs(best)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -142,7 +160,7 @@ def test_the_certificate_checks_dual_cuts_and_survives_the_disk(tmp_path):
 def test_multipliers_are_where_the_next_solve_starts():
     risk = instance(Hinge(), m=200, n=1500)  # so many that a batch is no longer than needed
     cold = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6)
-    first = Problem(risk, L2(2e-3)).solve(Portfolio(), tol=1e-6)
+    first = Problem(risk, L2(8e-4)).solve(Portfolio(), tol=1e-6)
     warm = Problem(risk, L2(1e-3)).solve(Portfolio(), tol=1e-6, warm_start=first)
     assert warm.status is Status.OPTIMAL and warm.certificate.verify().valid
     assert abs(warm.objective - cold.objective) <= 2e-6 * cold.objective
