@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import BATCH, LOOK, OVERHEAD, cost_of_pass
+from cutplane.linear.costs import BATCH, LOOK, OVERHEAD, cost_of_epoch, cost_of_pass, cost_of_visits
 from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.losses.base import pieces_of
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from cutplane.losses.compiling import Compiled
 
 _SEED = 0x9E3779B97F4A7C15
-_PER_ENTRY, _PER_VISIT, _PER_PROX = 2.4, 28.0, 150.0
-"""Nanoseconds, on a usual machine, of an entry of the data and of an example in an epoch, and of the equation
-that is solved for each if its loss has no outline."""
 _SAMPLE = 2048
 """Examples that tell the factor of given multipliers, to the percent or so that it is worth."""
 _FIRST, _GROWTH = 4, 1.5
@@ -101,12 +98,12 @@ class CoordinateAscent(Method):
             return math.inf
         if not form.quadratic.is_strict and newton_suits(risk):
             return 0.0
+        epoch = _cost_of_epoch(form)
         rows = slice(None, None, max(1, m // _SAMPLE))
         norms = np.square(risk.X[rows], dtype=np.float64).sum(axis=1)
         steep = float(risk.weights[rows] @ norms) / norms.size
         bend = risk.loss.smoothness
         share = float(form.quadratic.weights[0]) / max(steep * (bend if math.isfinite(bend) else 1.0), 1e-300)
-        epoch = _cost_of_epoch(form)
         first = max(_FIRST, BATCH / epoch)
         epochs = max(_USUAL_FALL / max(math.log1p(share), 1e-300), _FIRST)
         iterations = max(epochs / first, 1.0)
@@ -150,11 +147,11 @@ class Batches:
 
         known, slope = run.known_multipliers(), None
         code = compiled(form.risk.loss, form.risk.y)
+        self.remaining = math.inf if known is not None else run.upper - run.lower
         if known is None:
             known = form.risk.loss.derivative(np.asarray(run.anchor.image), form.risk.y)
             slope = run.slopes(run.anchor)[0]
         self.ascent = None if code is None else DualAscent(code, form.risk, form.quadratic, known, slope)
-        self.remaining = math.inf
         self.cost, self.learned = 0.0, False
         self.free = not form.quadratic.is_strict
         self._epochs, self._needed = 0, math.inf
@@ -169,13 +166,13 @@ class Batches:
     def ascend(self, tolerance: Callable[[float], float]) -> int:
         """Do epochs, with looks at their own gap, until a batch is full or closes it; return how many.
 
-        A batch ends early if the gap is not expected to close within another one.
+        A batch ends early if the gap is not expected to close within another one. With a strong regularizer
+        the start closes it: where epochs take longer than a look, the first look comes before them.
         """
         assert self.ascent is not None
         done, began = 0, self.cost
-        if (
-            not self.free and self.remaining == math.inf and self._alongside < 1.0
-        ):  # a strong regularizer needs no epoch
+        may_do_without = not self.free and self.cost == 0.0
+        if may_do_without and self._alongside < 1.0:
             enough, self.remaining = self._look(self.ascent, tolerance)
             if self.remaining <= enough:
                 return 0
@@ -328,7 +325,7 @@ class DualAscent:
         self._seed = np.uint64(seed)
         if self.risk.intercept and self._follows:
             self._centre[-1] = self.x[-1]
-        return _PER_ENTRY * entries + _per_visit(self.risk) * visits
+        return cost_of_visits(visits, entries, not sparse.issparse(X), pieces_of(self.risk.loss) is None)
 
     def _best_factor(self, u: Array, slope: Array, weights: Array) -> float:
         """Return the factor t in [0, 1] of multipliers with the best bound, if their conjugates were linear.
@@ -346,13 +343,8 @@ class DualAscent:
         return min(steep / bend, 1.0) if bend > 0.0 else 1.0
 
 
-def _per_visit(risk: LinearPredictor) -> float:
-    return _PER_VISIT + (_PER_PROX if pieces_of(risk.loss) is None else 0.0)
-
-
 def _cost_of_epoch(form: Regularized) -> float:
-    m, _, entries = form.size
-    return _PER_ENTRY * entries + _per_visit(form.risk) * m
+    return cost_of_epoch(form.size, pieces_of(form.risk.loss) is None)
 
 
 def can_ascend(risk: LinearPredictor) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.engine.tolerances import EPS, ROUNDING
 from cutplane.linear.columns import Columns
 from cutplane.linear.compressed import Compressed, cost_of_compression
-from cutplane.linear.costs import OVERHEAD, PER_ENTRY
+from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.examples import Examples, bend_of_conjugate
 from cutplane.linear.group_terms import GroupTerms, group_terms_of
 from cutplane.linear.group_working_set import GroupWorkingSet
@@ -57,7 +57,7 @@ class Descent:
         self._free = np.flatnonzero(terms.free)
         self._free_columns = self._columns(self._free) if self._free.size else None
         self._pass = risk.X.shape[0] * risk.data.row_entries
-        self._proof = OVERHEAD / PER_ENTRY + self._pass
+        self._proof = OVERHEAD / PER_DENSE_ENTRY + self._pass
         self._whole: Compressed | None = None
         self._aim = 1.0
         self._steps = 0
@@ -65,7 +65,7 @@ class Descent:
     @property
     def cost(self) -> float:
         """Nanoseconds so far, on a usual machine: counted, not measured, so that a run can be repeated."""
-        return PER_ENTRY * self.position.visited + OVERHEAD * self._steps
+        return PER_DENSE_ENTRY * self.position.visited + OVERHEAD * self._steps
 
     def gap(self, run: Run) -> float:
         """Return the gap that it has to close."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
-from cutplane.linear.costs import PER_SQUARE, cost_of_newton
+from cutplane.linear.costs import cost_of_newton
 from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
@@ -204,8 +204,8 @@ class MultiplierMethod:
 
     def _shares(self) -> list[tuple[int, int]]:
         """Split the rows of the Gram matrix in two, if that pays."""
-        cost = PER_SQUARE * self._rows.size * self.risk.data.row_entries**2
-        return equal_ranges(self._rows.size, cost - 2.0 * self.risk.dim**2, 2)
+        work = 0.5 * self._rows.size * self.risk.data.row_entries**2
+        return equal_ranges(self._rows.size, work - 2.0 * self.risk.dim**2, 2)
 
     def _gram(self, share: tuple[int, int]) -> tuple[Array, Array | None]:
         """Return the sum of the bends times the squares of some rows, and times these rows."""

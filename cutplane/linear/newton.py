@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import BATCH, OVERHEAD, cost_of_newton
-from cutplane.linear.predictor import require_regularized
+from cutplane.linear.costs import BATCH, NEWTON, OVERHEAD, cost_of_newton
+from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic
@@ -80,11 +80,7 @@ class SemismoothNewton(Method):
 
     def usual_rate(self, problem: Declaration) -> float:
         """Return by how much the logarithm of the gap usually falls per nanosecond."""
-        form = require_regularized(problem, self.name)
-        smooth = math.isfinite(form.risk.loss.smoothness)
-        steps, share = (_USUAL_IF_SMOOTH, 1.0) if smooth else (_USUAL_STEPS, _USUAL_SHARE)
-        cost = steps * cost_of_newton(form.size, share * form.size[0])
-        return _USUAL_FALL / (cost + OVERHEAD * min(max(cost / BATCH, 1.0), steps))
+        return _USUAL_FALL / usual_cost_of_newton(require_regularized(problem, self.name))
 
     def start(self, run: Run) -> NewtonSteps:
         """Return the steps to come, from known multipliers and the best point."""
@@ -92,7 +88,8 @@ class SemismoothNewton(Method):
 
         assert run.best is not None
         form = require_regularized(run.problem, self.name)
-        if run.best is run.first and math.isinf(form.risk.loss.smoothness):
+        kinked = math.isinf(form.risk.loss.smoothness)
+        if run.best is run.first and kinked and cost_of_newton(form.size, 0.0) > 2.0 * NEWTON:
             run.line_search(
                 run.best, run.evaluate(_downhill(run.best, run.slopes(run.best)[0], form.quadratic))
             )
@@ -107,6 +104,14 @@ class SemismoothNewton(Method):
         """Do a Newton step."""
         done = state.step(run)
         return Step("Newton", state, None if done else "rounding errors leave no Newton step")
+
+
+def usual_cost_of_newton(form: Regularized) -> float:
+    """Return what Newton steps usually cost until the gap is 1e-3."""
+    smooth = math.isfinite(form.risk.loss.smoothness)
+    steps, share = (_USUAL_IF_SMOOTH, 1.0) if smooth else (_USUAL_STEPS, _USUAL_SHARE)
+    cost = steps * cost_of_newton(form.size, share * form.size[0])
+    return cost + OVERHEAD * min(max(cost / BATCH, 1.0), steps)
 
 
 def _downhill(point: Point, slope: Array, quadratic: DiagonalQuadratic) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import OVERHEAD, PER_ENTRY
+from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
@@ -94,8 +94,8 @@ class PathTracking(Method):
         if risk is None or terms is None or terms.weights.any() or not suits(self, problem):
             return 0
         entries = float(risk.X.size)
-        solve = _SOLVE * OVERHEAD + _EPOCHS * PER_ENTRY * entries
-        return math.ceil(count * solve / (_TURN * (_PER_EVENT + PER_ENTRY * entries)))
+        solve = _SOLVE * OVERHEAD + _EPOCHS * PER_DENSE_ENTRY * entries
+        return math.ceil(count * solve / (_TURN * (_PER_EVENT + PER_DENSE_ENTRY * entries)))
 
     def start(self, run: Run) -> Tracker:
         """Go to the weight where the path begins."""
