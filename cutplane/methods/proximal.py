@@ -24,6 +24,8 @@ _FAR = 1e8
 """How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
 _SHRINKS = tuple(10.0**-k for k in range(1, 13))
 """Weights for the lower bound, in units of the present one, down to the rounding of the reduced problem."""
+_PATIENCE = 3
+"""Null steps in a row before more is done than to add their cuts."""
 _STILL = 1e-15
 """A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
 
@@ -53,10 +55,11 @@ class ProximalBundle(Method):
     """Proximal bundle method with Kiwiel's proximity control.
 
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
-    times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step). The
-    weight u_t follows the quadratic interpolation of F between c and x_t. Where the model predicts less than
-    half the tolerance, it is minimised with smaller weights for the lower bound; where it is right about
-    that, u_t is halved.
+    times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step).
+    After more than three null steps the point half way is asked too, and c moves there if that is half as
+    good a descent. The weight u_t follows the quadratic interpolation of F between c and x_t. Where the model
+    predicts less than half the tolerance, it is minimised with smaller weights for the lower bound; where it
+    is right about that, u_t is halved.
 
     Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
     combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
@@ -129,7 +132,14 @@ class ProximalBundle(Method):
         if not (predicted > 0.0 and point.feasible):
             return Step("null" if point.feasible else "separation", state, finished)
         steepness = state.weight * float(norm(reduced.x - centre.x))
-        return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
+        after = _after_null_step(state, point, predicted, error, steepness)
+        if state.run_length >= -_PATIENCE or run.closed:
+            return Step("null", after, finished)
+        half = run.evaluate(centre.x + 0.5 * (reduced.x - centre.x))
+        run.add_cut(half)
+        if half.feasible and half.objective <= centre.objective - 0.5 * self.decrease * predicted:
+            return Step("serious", replace(after, centre=half), finished)
+        return Step("null", after, finished)
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
         if is_certifiable(run.problem):
@@ -170,7 +180,7 @@ def _after_serious_step(state: ProximityState, point: Point, predicted: float) -
     weight, count = state.weight, max(state.run_length + 1, 1)
     if state.centre.objective - point.objective >= 0.5 * predicted and state.run_length > 0:
         weight = _interpolated(state, point, predicted)
-    elif state.run_length > 3:
+    elif state.run_length > _PATIENCE:
         weight = state.weight / 2.0
     weight = max(weight, state.weight / 10.0)
     if weight != state.weight:
@@ -184,7 +194,7 @@ def _after_null_step(
     weight, count = state.weight, min(state.run_length - 1, -1)
     aggregate_error = max(predicted - steepness**2 / state.weight, 0.0)
     variation = min(state.variation, steepness + aggregate_error)
-    if error > max(variation, 10.0 * predicted) and state.run_length < -3:
+    if error > max(variation, 10.0 * predicted) and state.run_length < -_PATIENCE:
         weight = min(max(_interpolated(state, point, predicted), state.weight), 10.0 * state.weight)
     if weight != state.weight:
         count = -1
