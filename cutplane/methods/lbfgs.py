@@ -24,6 +24,8 @@ _DECREASE, _CURVATURE = 1e-4, 0.9
 """What share of the predicted decrease, and what share of the slope, a step may leave: as is usual."""
 _TRIALS = 40
 """Points of a line search: bisection alone gives twelve digits."""
+_FALL = 0.5
+"""At most what the gap of a point is of the present one when its cut is added: it costs as much as a step."""
 _NOISE = 1e-15
 """Changes of the objective below this share of it are rounding."""
 
@@ -37,14 +39,22 @@ class LBFGSState:
     point : Point
     gradient : ndarray of shape (dim,)
         Of risk and regularizer together.
+    weights : ndarray of shape (dim,)
+        Of the regularizer.
     steps, changes : list of ndarray
         The last steps, and by what the gradient changed along each.
     """
 
     point: Point
     gradient: Array
+    weights: Array
     steps: list[Array] = field(default_factory=list)
     changes: list[Array] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """What the cut at the point leaves open, but for rounding."""
+        return 0.5 * float(self.gradient @ (self.gradient / self.weights))
 
     def direction(self) -> Array:
         """Return the quasi-Newton direction, by the two-loop recursion."""
@@ -125,11 +135,12 @@ class LBFGS(Method):
 
     def start(self, run: Run) -> LBFGSState:
         """Start from the best evaluated point."""
-        point = run.anchor
-        return LBFGSState(point, _gradient(run, point))
+        point, problem = run.anchor, run.problem
+        quadratic: Any = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+        return LBFGSState(point, _gradient(run, point), quadratic.weights)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
-        """Search the line of the quasi-Newton direction, and take the bound of the point found."""
+        """Search the line of the quasi-Newton direction; take the bound of the point found where it pays."""
         direction = state.direction()
         slope = float(direction @ state.gradient)
         if not slope < 0.0:
@@ -144,7 +155,8 @@ class LBFGS(Method):
             state.steps = [*state.steps, step][-self.memory :]
             state.changes = [*state.changes, change][-self.memory :]
         state.point, state.gradient = point, gradient
-        minimise_cut(run, point)
+        if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
+            minimise_cut(run, point)
         return Step("quasi-Newton", state)
 
     def _from_model(self, run: Run, state: LBFGSState) -> Step:
@@ -154,7 +166,7 @@ class LBFGS(Method):
             point = run.visit(minimiser)
             if not point.objective < state.point.objective:
                 return Step("search", state, "no step along the gradient decreases the objective")
-            state = LBFGSState(point, _gradient(run, point))
+            state = LBFGSState(point, _gradient(run, point), state.weights)
         return Step("model", state)
 
 
