@@ -12,6 +12,7 @@ from cutplane.engine.history import History, Record
 from cutplane.engine.state import Mark, State
 from cutplane.exceptions import BackendError, OracleError
 from cutplane.pieces.validation import Array
+from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
 from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.status import Status
@@ -163,7 +164,8 @@ class Driver(Generic[Answer]):
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do something; turn what goes wrong in it into a status, or an error that carries the result."""
         try:
-            return action()
+            with one_blas_thread():
+                return action()
         except Ended as ended:
             self.stop = ended.stop
         except OutOfTime:

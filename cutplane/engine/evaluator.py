@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
+from cutplane.runtime.blas import usual_blas_threads
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
 
@@ -85,6 +87,8 @@ class Evaluator:
         self.separations = 0
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
+        users = problem.risk.black_box or problem.separators
+        self._blas_threads: Any = usual_blas_threads if users else nullcontext
 
     def point(self, x: Array, accuracy: float = 0.0) -> Point:
         """Evaluate the objective at x: one pass over the data, or one call of the oracle.
@@ -275,7 +279,8 @@ class Evaluator:
     def _call(self, function: Any, *arguments: Any) -> Any:
         start = clock()
         try:
-            return function(*arguments)
+            with self._blas_threads():
+                return function(*arguments)
         except OracleError:
             raise
         except Exception as error:

@@ -1,0 +1,78 @@
+"""BLAS has one thread within a solve, but for the oracles of the user, and its own number afterwards."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController
+
+import cutplane as cut
+from cutplane.runtime.blas import one_blas_thread, usual_blas_threads
+
+BLAS = ThreadpoolController().select(user_api="blas")
+
+
+def threads():
+    return {library.num_threads for library in BLAS.lib_controllers}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with BLAS.limit(limits=2):
+        yield
+
+
+def test_contexts_nest_and_end():
+    with one_blas_thread():
+        assert threads() == {1}
+        with one_blas_thread():
+            with usual_blas_threads():
+                assert threads() == {2}
+            assert threads() == {1}
+        assert threads() == {1}
+    assert threads() == {2}
+    with usual_blas_threads():
+        assert threads() == {2}
+
+
+def test_the_thread_that_limits_also_restores_whichever_leaves_last():
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with one_blas_thread(), usual_blas_threads():
+            inside.set()
+            leave.wait(10.0)
+
+    other = threading.Thread(target=stay)
+    with one_blas_thread():
+        other.start()
+        assert inside.wait(10.0)
+    assert threads() == {2}
+    leave.set()
+    other.join()
+    assert threads() == {2}
+
+
+def test_errors_restore_the_number():
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
+        raise ZeroDivisionError
+    assert threads() == {2}
+
+
+def test_a_solve_limits_blas_and_leaves_it_to_oracles_of_the_user():
+    seen, between = [], []
+
+    @cut.risk(dim=3)
+    def distance(x):
+        seen.append(threads())
+        return np.abs(x - 1.0).sum(), np.sign(x - 1.0)
+
+    class Watched(cut.L2):
+        def value(self, x):
+            between.append(threads())
+            return super().value(x)
+
+    cut.Problem(distance, Watched(0.1)).solve()
+    assert all(each == {2} for each in seen)
+    assert between and {1} in between
+    assert threads() == {2}
