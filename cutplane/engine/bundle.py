@@ -12,7 +12,7 @@ from cutplane.engine.points import Points, memory_of
 from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, deepest, largest_entry, rows_of
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.rows import row_sizes
+from cutplane.masters.rows import products, row_sizes
 from cutplane.pieces.validation import Array
 
 AGGREGATE = -1
@@ -249,7 +249,7 @@ class Bundle:
 
     def block_models(self, x: Array) -> Array:
         """Return the largest cut of each block at x, -inf if it has none, shape (n_blocks,)."""
-        values = self.slopes @ x + self.offsets
+        values = products(self.slopes, x) + self.offsets
         if self.n_blocks == 1 and not self.has_half_spaces:
             return np.array([values.max()]) if values.size else np.array([-np.inf])
         models = np.full(self.n_blocks, -np.inf)
