@@ -41,8 +41,8 @@ _FEW = 2
 a slope of zero leaves a method where it is."""
 
 
-_HEIGHT, _WIDTH = 32, 4096
-"""Points and coordinates that are multiplied at a time: no more of the cuts and points is copied."""
+_SIZE, _WIDTH = 2**20, 4096
+"""Numbers of the points, and coordinates of the cuts, that are copied to be multiplied at a time."""
 
 
 class _Known(NamedTuple):
@@ -83,16 +83,17 @@ def probe(run: Run) -> int:
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
     rng = np.random.default_rng(0)
     bounded = run.problem.simple_set.bounded
-    asked = [_again(run, run.best), (_far if bounded else _neighbour)(run, known.points, rng)]
+    answers = [_of(run, _again(run, run.best))]
+    answers.append(_of(run, (_far if bounded else _neighbour)(run, known.points, rng)))
     steep = (slope != 0.0 for slope in known.slopes)
     flat = ~reduce(np.logical_or, steep, np.zeros(run.problem.dim, dtype=bool))
     if flat.any():  # a slope that the oracle forgets leaves x where it is
-        asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
-    while len(asked) < count:
-        asked += _pair(run, known.points, rng)
-    known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
+        answers.append(_of(run, run.evaluator.point(_along(run, flat, known.points, rng))))
+    while len(answers) < count:
+        answers += [_of(run, point) for point in _pair(run, known.points, rng)]
+    known = _joined(known, [answer for answer in answers if answer is not None])
     compare(run, lambda noise: _compare(run, known, noise), run.anchor)
-    return len(asked)
+    return len(answers)
 
 
 def _again(run: Run, point: Point) -> Point:
@@ -175,7 +176,10 @@ def _from_bundle(run: Run) -> _Known:
     return _Known(points, values, slopes, offsets, blocks, places.tolist())
 
 
-def _from_point(run: Run, point: Point) -> _Known:
+def _of(run: Run, point: Point) -> _Known | None:
+    """Return what a point says, if the objective is finite there."""
+    if not np.isfinite(point.objective):
+        return None
     slopes, offsets = run.evaluator.cut(point)
     here, blocks, places = Points({0: point.x}), np.arange(offsets.size), [0] * offsets.size
     return _Known(here, point.values[np.newaxis], list(slopes), offsets, blocks, places)
@@ -198,12 +202,13 @@ def _joined(first: _Known, others: list[_Known]) -> _Known:
 def _products(slopes: list[Array], points: Points) -> Array:
     """Return the product of each slope with each point."""
     products = np.zeros((len(slopes), len(points)))
-    for first in range(0, len(points), _HEIGHT):
-        group = np.array([points[place] for place in range(first, min(first + _HEIGHT, len(points)))])
+    height = max(_SIZE // points[0].size, 1)
+    for first in range(0, len(points), height):
+        group = np.array([points[place] for place in range(first, min(first + height, len(points)))])
         for begin in range(0, group.shape[1], _WIDTH):
             part = slice(begin, begin + _WIDTH)
             columns = np.array([slope[part] for slope in slopes])
-            products[:, first : first + _HEIGHT] += columns @ group[:, part].T
+            products[:, first : first + height] += columns @ group[:, part].T
     return products
 
 
