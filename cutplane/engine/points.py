@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import UserDict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 import numpy as np
 
@@ -16,8 +14,8 @@ _SPARSE = 3
 """A vector of which at most one entry in so many is nonzero takes half the memory, or less, without zeros."""
 
 
-class Points(UserDict[int, Array]):
-    """A dict of vectors that holds copies of them; what is read is an ndarray.
+class Points(MutableMapping[int, Array]):
+    """Vectors by query: what is written is copied, what is read is an ndarray.
 
     Parameters
     ----------
@@ -32,8 +30,12 @@ class Points(UserDict[int, Array]):
     ((3000,), 12)
     """
 
+    def __init__(self, points: Mapping[int, Array] | None = None):
+        self._stored: dict[int, Array | tuple[int, Array, Array]] = {}
+        self.update(points or {})
+
     def __getitem__(self, query: int) -> Array:
-        stored: Any = self.data[query]
+        stored = self._stored[query]
         if isinstance(stored, np.ndarray):
             return stored
         dim, where, values = stored
@@ -42,32 +44,46 @@ class Points(UserDict[int, Array]):
         return point
 
     def __setitem__(self, query: int, point: Array) -> None:
-        stored: Any = None
         if point.size >= _LONG and _SPARSE * np.count_nonzero(point) <= point.size:
             where = np.flatnonzero(point)
-            stored = point.size, where.astype(np.int32), point[where]
-        self.data[query] = np.array(point) if stored is None else stored
+            self._stored[query] = point.size, where.astype(np.int32), point[where]
+        else:
+            self._stored[query] = np.array(point)
+
+    def __delitem__(self, query: int) -> None:
+        del self._stored[query]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __or__(self, other: Mapping[int, Array]) -> Points:
+        both = self.copy()
+        both.update(other)
+        return both
 
     def copy(self) -> Points:
         """Return a copy."""
-        return self.only(self.data)
+        return self.only(self)
 
     def only(self, queries: Iterable[int]) -> Points:
         """Return the points of these queries, in their order."""
         chosen = Points()
-        chosen.data = {query: self.data[query] for query in queries if query in self.data}
+        chosen._stored = {query: self._stored[query] for query in queries if query in self._stored}
         return chosen
 
     def numbered(self) -> Points:
         """Return the points by their number, from 0 on."""
         numbered = Points()
-        numbered.data = dict(enumerate(self.data.values()))
+        numbered._stored = dict(enumerate(self._stored.values()))
         return numbered
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        stored: Any = self.data.values()
+        stored = self._stored.values()
         return sum(it.nbytes if isinstance(it, np.ndarray) else it[1].nbytes + it[2].nbytes for it in stored)
 
 

@@ -13,8 +13,8 @@ from cutplane.pieces.validation import Array
 
 _SAMPLED = 1024
 """Entries by which the key of a slope tells it from others: long ones are compared whole if these agree."""
-_RESERVED = 2**28
-"""Bytes of rows that are set aside at first, if that is at least 16 rows and at most 256: what is not written
+_RESERVED = 2**29
+"""Bytes of rows that are set aside at first, if that is at least 16 rows and at most 512: what is not written
 takes no memory, and copies of larger arrays are rare."""
 
 
@@ -28,7 +28,7 @@ class DenseSlopes:
 
     def __init__(self, dim: int):
         self.count = 0
-        self._rows = np.empty((min(max(_RESERVED // (8 * max(dim, 1)), 16), 256), dim))
+        self._rows = np.empty((min(max(_RESERVED // (8 * max(dim, 1)), 16), 512), dim))
         self._lent = False
 
     @property

@@ -34,15 +34,15 @@ def test_a_new_bundle_is_empty():
 
 
 def test_columns_survive_growth_beyond_the_first_capacity():
-    bundle = bundle_of(np.arange(300) - 20.0)
-    assert len(bundle) == 300
-    assert bundle.slopes.tolist() == [[k, 1.0] for k in range(300)]
-    assert bundle.offsets.tolist() == [k - 20.0 for k in range(300)]
-    assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(300))
-    assert bundle.blocks.tolist() == [0] * 300
-    assert bundle.weights.tolist() == [0.0] * 300
-    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(300)]
-    assert bundle.steepest == 299.0
+    bundle = bundle_of(np.arange(600) - 20.0)
+    assert len(bundle) == 600
+    assert bundle.slopes.tolist() == [[k, 1.0] for k in range(600)]
+    assert bundle.offsets.tolist() == [k - 20.0 for k in range(600)]
+    assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(600))
+    assert bundle.blocks.tolist() == [0] * 600
+    assert bundle.weights.tolist() == [0.0] * 600
+    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(600)]
+    assert bundle.steepest == 599.0
 
 
 def test_slopes_that_were_lent_stay_what_they_are():

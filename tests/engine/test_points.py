@@ -29,3 +29,16 @@ def test_points_are_chosen_in_the_order_asked_for():
     assert [x[0] for x in points.only([3, 1, 7]).numbered().values()] == [3.0, 1.0]
     assert list(points.only([3, 1, 7])) == [3, 1]
     assert [x[0] for x in (points | {1: np.zeros(2)}).values()] == [0.0, 0.0, 2.0, 3.0]
+
+
+def test_unions_are_those_of_dicts():
+    sparse, full = np.eye(1, 3000)[0], np.ones(3000)
+    points, others = Points({0: sparse, 1: full}), {1: 2.0 * sparse, 2: full}
+    for union in (points | others, points | Points(others)):
+        assert [x[0] for x in union.values()] == [1.0, 2.0, 1.0]
+        assert union.nbytes == 2 * 12 + 24_000
+    assert points[1] is not full
+    assert points.nbytes == 12 + 24_000
+    del points[1]
+    points |= others
+    assert list(points) == [0, 1, 2] and np.array_equal(points[1], others[1])
