@@ -80,6 +80,19 @@ class Points(MutableMapping[int, Array]):
         numbered._stored = dict(enumerate(self._stored.values()))
         return numbered
 
+    def columns(self, begin: int, end: int) -> Array:
+        """Return some entries of all points, in their order, as rows."""
+        rows = []
+        for stored in self._stored.values():
+            if isinstance(stored, np.ndarray):
+                rows.append(stored[begin:end])
+                continue
+            dim, where, values = stored
+            first, last = np.searchsorted(where, [begin, end])
+            rows.append(np.zeros(min(end, dim) - begin))
+            rows[-1][where[first:last] - begin] = values[first:last]
+        return np.array(rows)
+
     @property
     def nbytes(self) -> int:
         """Memory held."""

@@ -41,8 +41,8 @@ _FEW = 2
 a slope of zero leaves a method where it is."""
 
 
-_SIZE, _WIDTH = 2**20, 4096
-"""Numbers of the points, and coordinates of the cuts, that are copied to be multiplied at a time."""
+_WIDTH = 4096
+"""Coordinates of the cuts and points that are copied to be multiplied at a time."""
 
 
 class _Known(NamedTuple):
@@ -202,13 +202,9 @@ def _joined(first: _Known, others: list[_Known]) -> _Known:
 def _products(slopes: list[Array], points: Points) -> Array:
     """Return the product of each slope with each point."""
     products = np.zeros((len(slopes), len(points)))
-    height = max(_SIZE // points[0].size, 1)
-    for first in range(0, len(points), height):
-        group = np.array([points[place] for place in range(first, min(first + height, len(points)))])
-        for begin in range(0, group.shape[1], _WIDTH):
-            part = slice(begin, begin + _WIDTH)
-            columns = np.array([slope[part] for slope in slopes])
-            products[:, first : first + height] += columns @ group[:, part].T
+    for begin in range(0, slopes[0].size if slopes else 0, _WIDTH):
+        end = begin + _WIDTH
+        products += np.array([slope[begin:end] for slope in slopes]) @ points.columns(begin, end).T
     return products
 
 

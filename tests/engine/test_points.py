@@ -42,3 +42,10 @@ def test_unions_are_those_of_dicts():
     del points[1]
     points |= others
     assert list(points) == [0, 1, 2] and np.array_equal(points[1], others[1])
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 3000), (0, 1), (999, 1001), (2000, 4096)])
+def test_columns_are_those_of_the_matrix_of_all_points(begin, end):
+    X = np.zeros((3, 3000))
+    X[0, ::7], X[1] = np.arange(429.0), np.arange(3000.0)
+    assert np.array_equal(Points(dict(enumerate(X))).columns(begin, end), X[:, begin:end])
