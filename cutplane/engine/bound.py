@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.engine.repair import Balanced, balance
 from cutplane.engine.tolerances import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
 from cutplane.masters.base import HALF_SPACE, Least
-from cutplane.masters.rows import row_sizes
+from cutplane.masters.rows import parts_of, row_sizes
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
@@ -236,9 +237,13 @@ class DualFunction:
 def combine(weights: Array, slopes: Any) -> Array:
     """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
     support = np.flatnonzero(weights)
-    if 3 * support.size < weights.size:
-        return weights[support] @ slopes[support]
-    return weights @ slopes
+    if 3 * support.size >= weights.size:
+        return weights @ slopes
+    used = weights[support]
+    if sparse.issparse(slopes):
+        return used @ slopes[support]
+    parts = parts_of(np.arange(slopes.shape[1]), slopes.shape[1])
+    return np.concatenate([used @ slopes[support, part] for part in parts])
 
 
 def _error_of_slopes(balanced: Balanced, slopes: Any, offsets: Array, x: Array, sizes: Array | None) -> float:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, largest_entry, rows_of
+from cutplane.engine.points import Points, memory_of
+from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, deepest, largest_entry, rows_of
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.rows import row_sizes
+from cutplane.masters.rows import products, row_sizes
 from cutplane.pieces.validation import Array
 
 AGGREGATE = -1
@@ -64,7 +65,7 @@ class Bundle:
         self._offsets, self._sizes, self._noise, self._weights = np.empty((4, 16))
         integers = np.empty((5, 16), dtype=np.int64)
         self._blocks, self._ids, self._keys, self._queries, self._ages = integers
-        self.points: dict[int, Array] = {}
+        self.points = Points()
         """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
         """The multipliers of the examples of each query that is a dual cut."""
@@ -83,6 +84,10 @@ class Bundle:
     def slopes(self) -> Any:
         """An ndarray or csr_array of shape (K, dim)."""
         return self._slopes.matrix
+
+    def lend(self) -> Any:
+        """Return the slopes for others to keep: what happens to the bundle later does not change them."""
+        return self._slopes.lend()
 
     @property
     def offsets(self) -> Array:
@@ -125,8 +130,7 @@ class Bundle:
     @property
     def nbytes(self) -> int:
         """Memory held by the rows and by the query points."""
-        origins = [*self.points.values(), *self.duals.values()]
-        return self._slopes.nbytes + sum(origin.nbytes for origin in origins)
+        return self._slopes.nbytes + memory_of(self.points) + memory_of(self.duals)
 
     def has_cuts(self) -> bool:
         """Tell whether every block has at least one cut, so that the model is finite."""
@@ -154,7 +158,7 @@ class Bundle:
         """
         if self.is_full(len(offsets)) and point is not None:
             assert self.max_cuts is not None
-            slopes, offsets, blocks = _deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
+            slopes, offsets, blocks = deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes = SparseSlopes(self._slopes.matrix)
             self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
@@ -163,7 +167,7 @@ class Bundle:
         for slope, offset, block, error in zip(rows_of(slopes), offsets, blocks, noise, strict=True):
             added += self._append(query, slope, float(offset), block, error)
         if added and point is not None:
-            self.points[query] = np.array(point)
+            self.points[query] = point
         if added and solutions is not None:
             self.solutions[query] = solutions
         return added
@@ -245,7 +249,7 @@ class Bundle:
 
     def block_models(self, x: Array) -> Array:
         """Return the largest cut of each block at x, -inf if it has none, shape (n_blocks,)."""
-        values = self.slopes @ x + self.offsets
+        values = products(self.slopes, x) + self.offsets
         if self.n_blocks == 1 and not self.has_half_spaces:
             return np.array([values.max()]) if values.size else np.array([-np.inf])
         models = np.full(self.n_blocks, -np.inf)
@@ -378,19 +382,9 @@ class Bundle:
         held = {base for members in self._members.values() for base in members}
         self.retired = {row: entry for row, entry in self.retired.items() if row in held}
         alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
-        self.points = {query: point for query, point in self.points.items() if query in alive}
+        self.points = self.points.only([query for query in self.points if query in alive])
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
         self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
-
-
-def _deepest(
-    point: Array, slopes: Any, offsets: Array, blocks: Sequence[int], most: int
-) -> tuple[Any, Array, Sequence[int]]:
-    """Return the half-spaces that the point violates most, in multiples of the length of their normals."""
-    lengths = np.sqrt((slopes * slopes).sum(axis=1))
-    depths = (slopes @ point + offsets) / np.where(lengths > 0.0, lengths, 1.0)
-    chosen = np.argsort(-depths, kind="stable")[: max(most, 0)]
-    return slopes[chosen], offsets[chosen], [blocks[row] for row in chosen]
 
 
 def rounding_of_offsets(slopes: Any, offsets: Array, point: Array | None) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from cutplane.engine.bound import DualFunction
 from cutplane.engine.bundle import rounding_of_offsets
 from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
+from cutplane.engine.points import memory_of
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
 from cutplane.engine.solutions import average
@@ -74,7 +77,7 @@ class Certificate:
         Key into `points` or `duals`; -2 for a known infimum.
     multipliers : ndarray of shape (K,)
         Those of the best lower bound: nonnegative, each block sums to 1.
-    points : dict of int to ndarray of shape (dim,)
+    points : mapping of int to ndarray of shape (dim,)
         The query points.
     duals : dict of int to ndarray of shape (m,)
         The multipliers of the examples, for cuts that come from these and not from a query point.
@@ -98,7 +101,7 @@ class Certificate:
     blocks: Array
     queries: Array
     multipliers: Array
-    points: dict[int, Array]
+    points: Mapping[int, Array]
     x: Array | None
     lower_bound: float
     upper_bound: float
@@ -129,9 +132,8 @@ class Certificate:
     @property
     def n_bytes(self) -> int:
         """Memory of the cuts and the query points."""
-        origins = [*self.points.values(), *self.duals.values()]
         slopes = self.slopes.data.nbytes if sparse.issparse(self.slopes) else self.slopes.nbytes
-        return slopes + sum(origin.nbytes for origin in origins)
+        return slopes + memory_of(self.points) + memory_of(self.duals)
 
     def __repr__(self) -> str:
         used = int((self.multipliers > 0.0).sum())
@@ -196,7 +198,7 @@ class Certificate:
             return [
                 f"slopes of shape {self.slopes.shape} and rows of shapes {lengths} do not fit dimension {dim}"
             ]
-        vectors = [*self.points.values(), *([] if self.x is None else [self.x])]
+        vectors = chain(self.points.values(), [] if self.x is None else [self.x])
         if any(np.shape(vector) != (dim,) or not np.isfinite(vector).all() for vector in vectors):
             return [f"x or a query point is not a vector of {dim} finite numbers"]
         rows = self.slopes.data if sparse.issparse(self.slopes) else self.slopes

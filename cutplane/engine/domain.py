@@ -20,13 +20,15 @@ _ROUNDS = 1000
 
 def into_domain(run: Run, x: Array) -> Array:
     """Return x, or the projections of it on the half-spaces found so far until none cuts off the last."""
-    from cutplane.masters.conic.certificates import ConicProjection
-
     problem = run.problem
     domain = problem.risk.domain
     separators = () if domain is None else domain.parts[1]
+    if not separators:
+        return x
+    from cutplane.masters.conic.certificates import ConicProjection
+
     found, point = HalfSpaces.stack([], problem.dim), x
-    for _ in range(_ROUNDS if separators else 0):
+    for _ in range(_ROUNDS):
         new = run.evaluator.separate(point, separators)
         if not len(new):
             break
@@ -38,6 +40,5 @@ def into_domain(run: Run, x: Array) -> Array:
         except (BackendError, InvalidInputError) as error:
             raise Ended(*infeasible_end(run, stabilized=False)) from error
     else:
-        if separators:
-            raise OracleError(f"No point where {problem.risk!r} is finite was found; give one as x0.")
+        raise OracleError(f"No point where {problem.risk!r} is finite was found; give one as x0.")
     return point

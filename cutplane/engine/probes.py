@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.engine.jitter import compare
 from cutplane.engine.oracle_checks import allowed, contradiction, name_of, show
+from cutplane.engine.points import Points
 from cutplane.engine.slopes import dense
 from cutplane.engine.tolerances import ORACLE, REACH
 from cutplane.exceptions import OracleError
@@ -38,16 +41,21 @@ _FEW = 2
 a slope of zero leaves a method where it is."""
 
 
+_WIDTH = 4096
+"""Coordinates of the cuts and points that are copied to be multiplied at a time."""
+
+
 class _Known(NamedTuple):
     """Cuts and values that must agree: no cut of a block lies above a value of that block."""
 
-    points: Array
+    points: Points
+    """By number, from 0 on."""
     values: Array
-    slopes: Array
+    slopes: list[Array]
     offsets: Array
     blocks: Array
-    origins: Array
-    """Where each cut was found."""
+    places: list[int]
+    """The number of the point at which each cut was found."""
 
 
 def probe(run: Run) -> int:
@@ -75,15 +83,17 @@ def probe(run: Run) -> int:
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
     rng = np.random.default_rng(0)
     bounded = run.problem.simple_set.bounded
-    asked = [_again(run, run.best), (_far if bounded else _neighbour)(run, known.points, rng)]
-    flat: Array = np.all(known.slopes == 0.0, axis=0)
+    answers = [_of(run, _again(run, run.best))]
+    answers.append(_of(run, (_far if bounded else _neighbour)(run, known.points, rng)))
+    steep = (slope != 0.0 for slope in known.slopes)
+    flat = ~reduce(np.logical_or, steep, np.zeros(run.problem.dim, dtype=bool))
     if flat.any():  # a slope that the oracle forgets leaves x where it is
-        asked.append(run.evaluator.point(_along(run, flat, known.points, rng)))
-    while len(asked) < count:
-        asked += _pair(run, known.points, rng)
-    known = _joined(known, [_from_point(run, point) for point in asked if np.isfinite(point.objective)])
+        answers.append(_of(run, run.evaluator.point(_along(run, flat, known.points, rng))))
+    while len(answers) < count:
+        answers += [_of(run, point) for point in _pair(run, known.points, rng)]
+    known = _joined(known, [answer for answer in answers if answer is not None])
     compare(run, lambda noise: _compare(run, known, noise), run.anchor)
-    return len(asked)
+    return len(answers)
 
 
 def _again(run: Run, point: Point) -> Point:
@@ -98,14 +108,14 @@ def _again(run: Run, point: Point) -> Point:
     return again
 
 
-def _neighbour(run: Run, points: Array, rng: np.random.Generator) -> Point:
+def _neighbour(run: Run, points: Points, rng: np.random.Generator) -> Point:
     """Evaluate a point close to the best one."""
     assert run.best is not None
     x = run.best.x
     return run.evaluator.point(x + _STEP * (_elsewhere(run, points, rng) - x))
 
 
-def _far(run: Run, points: Array, rng: np.random.Generator) -> Point:
+def _far(run: Run, points: Points, rng: np.random.Generator) -> Point:
     """Evaluate a point of a bounded set where the run has not been: what is not convex shows from afar."""
     assert run.best is not None
     centre = run.best.x
@@ -116,20 +126,20 @@ def _far(run: Run, points: Array, rng: np.random.Generator) -> Point:
     return run.evaluator.point(centre + rng.uniform(0.5, 1.0) * (end - centre))
 
 
-def _along(run: Run, flat: Array, points: Array, rng: np.random.Generator) -> Array:
+def _along(run: Run, flat: Array, points: Points, rng: np.random.Generator) -> Array:
     """Return a point that differs from the best one where all slopes are zero, as far as the set allows."""
     assert run.best is not None
     return run.problem.into_simple_set(np.where(flat, _elsewhere(run, points, rng), run.best.x))
 
 
-def _pair(run: Run, points: Array, rng: np.random.Generator) -> list[Point]:
+def _pair(run: Run, points: Points, rng: np.random.Generator) -> list[Point]:
     """Evaluate two points close to one another, somewhere in the simple set where the run has been."""
     assert run.best is not None
     way, share = _elsewhere(run, points, rng) - run.best.x, rng.uniform(0.2, 0.8)
     return [run.evaluator.point(run.best.x + t * way) for t in (share, share + _STEP)]
 
 
-def _elsewhere(run: Run, points: Array, rng: np.random.Generator) -> Array:
+def _elsewhere(run: Run, points: Points, rng: np.random.Generator) -> Array:
     """Draw a point of the simple set, as far from the best one as the run has been."""
     assert run.best is not None
     centre = run.best.x
@@ -138,11 +148,11 @@ def _elsewhere(run: Run, points: Array, rng: np.random.Generator) -> Array:
     return _THERE * there + (1.0 - _THERE) * back
 
 
-def _reach(run: Run, points: Array) -> float:
+def _reach(run: Run, points: Points) -> float:
     """Return how far from the best point the run has been; or the size of the set, if it has seen nothing."""
     assert run.best is not None
     centre = run.best.x
-    reach = max(np.abs(points - centre).max(initial=0.0), np.abs(centre).max())
+    reach = max(np.abs(centre).max(), *(np.abs(point - centre).max() for point in points.values()), 0.0)
     if reach == 0.0 or len(points) <= _FEW:
         whole = scale_of(run.problem.simple_set, run.problem.dim, 0.0)
         reach = whole if reach <= _NOWHERE * whole else reach
@@ -156,31 +166,56 @@ def _from_bundle(run: Run) -> _Known:
     cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
     queries = np.unique(bundle.queries[cuts])
     places = np.searchsorted(queries, bundle.queries[cuts])
-    points = np.array([bundle.points[query] for query in queries.tolist()]).reshape(-1, run.problem.dim)
-    slopes, offsets, blocks = dense(bundle.slopes[cuts]), bundle.offsets[cuts], bundle.blocks[cuts]
+    points = bundle.points.only(queries.tolist()).numbered()
+    thin = sparse.issparse(bundle.slopes)
+    slopes = list(dense(bundle.slopes[cuts])) if thin else [bundle.slopes[cut] for cut in cuts]
+    offsets, blocks = bundle.offsets[cuts], bundle.blocks[cuts]
     values = np.full((queries.size, run.problem.risk.n_blocks), np.inf)
     if not offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
-        values[places, blocks] = (slopes * points[places]).sum(axis=1) + offsets
-    return _Known(points, values, slopes, offsets, blocks, points[places])
+        values[places, blocks] = [s @ points[k] for s, k in zip(slopes, places, strict=True)] + offsets
+    return _Known(points, values, slopes, offsets, blocks, places.tolist())
 
 
-def _from_point(run: Run, point: Point) -> _Known:
+def _of(run: Run, point: Point) -> _Known | None:
+    """Return what a point says, if the objective is finite there."""
+    if not np.isfinite(point.objective):
+        return None
     slopes, offsets = run.evaluator.cut(point)
-    here = np.broadcast_to(point.x, slopes.shape)
-    return _Known(here[:1], point.values[np.newaxis], slopes, offsets, np.arange(offsets.size), here)
+    here, blocks, places = Points({0: point.x}), np.arange(offsets.size), [0] * offsets.size
+    return _Known(here, point.values[np.newaxis], list(slopes), offsets, blocks, places)
 
 
 def _joined(first: _Known, others: list[_Known]) -> _Known:
-    return _Known(*(np.concatenate(parts) for parts in zip(first, *others, strict=True)))
+    points, slopes, places = first.points.copy(), list(first.slopes), list(first.places)
+    for other in others:
+        count = len(points)
+        places += [count + place for place in other.places]
+        points |= {count + place: point for place, point in other.points.items()}
+        slopes += other.slopes
+    values, offsets, blocks = (
+        np.concatenate([getattr(part, name) for part in (first, *others)])
+        for name in ("values", "offsets", "blocks")
+    )
+    return _Known(points, values, slopes, offsets, blocks, places)
+
+
+def _products(slopes: list[Array], points: Points) -> Array:
+    """Return the product of each slope with each point."""
+    products = np.zeros((len(slopes), len(points)))
+    for begin in range(0, slopes[0].size if slopes else 0, _WIDTH):
+        end = begin + _WIDTH
+        products += np.array([slope[begin:end] for slope in slopes]) @ points.columns(begin, end).T
+    return products
 
 
 def _compare(run: Run, known: _Known, noise: float) -> None:
-    heights = known.slopes @ known.points.T + known.offsets[:, np.newaxis]
+    heights = _products(known.slopes, known.points) + known.offsets[:, np.newaxis]
     values = known.values.T[known.blocks]
     suspects = np.argwhere(heights - values > ORACLE * np.abs(values))
-    extent = np.abs(known.points).max(axis=0, initial=0.0)
+    extent = reduce(np.maximum, (np.abs(point) for point in known.points.values()))
     for row, place in suspects.tolist():
         x, value = known.points[place], values[row, place]
         scale = abs(value) + abs(known.offsets[row]) + np.abs(known.slopes[row]) @ extent
         if heights[row, place] - value > allowed(scale, noise):
-            raise contradiction(run.problem, known.origins[row], x, float(heights[row, place] - value))
+            origin = known.points[known.places[row]]
+            raise contradiction(run.problem, origin, x, float(heights[row, place] - value))

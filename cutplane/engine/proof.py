@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Rows(NamedTuple):
 class Origins(NamedTuple):
     """Where rows come from, by query: a point, multipliers of examples; and the solution found there."""
 
-    points: dict[int, Array]
+    points: Mapping[int, Array]
     duals: dict[int, Array]
     solutions: dict[int, tuple[Any, ...]]
 
@@ -70,10 +71,10 @@ class Proof:
         origins: Any = bundle.points, bundle.duals, bundle.solutions
         if self._kept is None and inside.all():
             multipliers[places] = [*weights.values()]
-            rows = np.argsort(multipliers > 0.0, kind="stable")
-            rows = rows[bundle.queries[rows] != AGGREGATE]
-            found = Rows(bundle.slopes[rows], *(column[rows] for column in columns))
-            return found, Origins(*map(dict, origins))
+            rows = bundle.queries != AGGREGATE
+            slopes = bundle.lend() if rows.all() else bundle.slopes[np.flatnonzero(rows)]
+            found = Rows(slopes, *(column[rows] for column in columns))
+            return found, Origins(*(known.copy() for known in origins))
         kept, before = self._gather(bundle) if self._kept is None else self._kept
         idle = bundle.queries != AGGREGATE
         idle[places[inside]] = False
@@ -100,9 +101,10 @@ class Proof:
         if gone:
             slopes = stacked(slopes, rows_to_matrix([entry.slope for entry in gone], bundle.dim))
         queries = np.append(bundle.queries[rows], [entry.query for entry in gone]).astype(np.int64)
+        used = set(queries.tolist())
         origins: Any = (
-            {query: known[query] for query in queries.tolist() if query in known}
-            for known in (bundle.points, bundle.duals, bundle.solutions)
+            {query: known[query] for query in used & known.keys()}
+            for known in (bundle.duals, bundle.solutions)
         )
         gathered = Rows(
             slopes,
@@ -112,7 +114,7 @@ class Proof:
             np.append(shares[inside], shares[~inside]),
             np.append(bundle.noise[rows], [entry.noise for entry in gone]),
         )
-        return gathered, Origins(*origins)
+        return gathered, Origins(bundle.points.only(used), *origins)
 
 
 def _places(bundle: Bundle, ids: Any) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.validation import Array
+
+_SAMPLED = 1024
+"""Entries by which the key of a slope tells it from others: long ones are compared whole if these agree."""
+_RESERVED = 2**29
+"""Bytes of rows that are set aside at first, if that is at least 16 rows and at most 512: what is not written
+takes no memory, and copies of larger arrays are rare."""
 
 
 class DenseSlopes:
@@ -21,21 +28,28 @@ class DenseSlopes:
 
     def __init__(self, dim: int):
         self.count = 0
-        self._rows = np.empty((16, dim))
+        self._rows = np.empty((min(max(_RESERVED // (8 * max(dim, 1)), 16), 512), dim))
+        self._lent = False
 
     @property
     def matrix(self) -> Array:
         """Shape (count, dim)."""
         return self._rows[: self.count]
 
+    def lend(self) -> Array:
+        """Return the matrix for others to keep: these rows stay what they are."""
+        self._lent = True
+        return self.matrix
+
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self._rows.nbytes
+        return self.matrix.nbytes
 
     def key(self, slope: Array) -> int:
         """Return a number that equal slopes have in common."""
-        return hash((slope + 0.0).tobytes())  # 0.0 and -0.0 are equal
+        sample = slope[:: -(-slope.size // _SAMPLED) or 1]
+        return hash((sample + 0.0).tobytes())  # 0.0 and -0.0 are equal
 
     def holds(self, row: int, slope: Array) -> bool:
         """Tell whether this row has this slope."""
@@ -44,15 +58,27 @@ class DenseSlopes:
     def append(self, slope: Array) -> None:
         """Add a row."""
         if self.count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+            self._move(2 * self.count, range(self.count))
         self._rows[self.count] = slope
         self.count += 1
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows."""
-        left = int(mask.sum())
-        self._rows[:left] = self._rows[: self.count][mask]
-        self.count = left
+        kept = np.flatnonzero(mask).tolist()
+        if self._lent:
+            self._move(len(self._rows), kept)
+        else:
+            for place, row in enumerate(kept):
+                if place < row:
+                    self._rows[place] = self._rows[row]
+        self.count = len(kept)
+
+    def _move(self, capacity: int, rows: Sequence[int]) -> None:
+        """Copy rows to a new array."""
+        larger = np.empty((capacity, self._rows.shape[1]))
+        for place, row in enumerate(rows):
+            larger[place] = self._rows[row]
+        self._rows, self._lent = larger, False
 
 
 class SparseSlopes:
@@ -112,6 +138,10 @@ class SparseSlopes:
         self.count += 1
         self._starts[self.count] = end
         self._matrix = None
+
+    def lend(self) -> Any:
+        """Return the matrix for others to keep: its rows are never written over."""
+        return self.matrix
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows."""
@@ -180,3 +210,13 @@ def _entries(slope: Any) -> tuple[Array, Array]:
         return slope.indices, slope.values
     indices = np.flatnonzero(slope).astype(np.int32)
     return indices, slope[indices]
+
+
+def deepest(
+    point: Array, slopes: Any, offsets: Array, blocks: Sequence[int], most: int
+) -> tuple[Any, Array, Sequence[int]]:
+    """Return the half-spaces that the point violates most, in multiples of the length of their normals."""
+    lengths = np.sqrt((slopes * slopes).sum(axis=1))
+    depths = (slopes @ point + offsets) / np.where(lengths > 0.0, lengths, 1.0)
+    chosen = np.argsort(-depths, kind="stable")[: max(most, 0)]
+    return slopes[chosen], offsets[chosen], [blocks[row] for row in chosen]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -149,10 +149,12 @@ def _copied(run: Run, earlier: Certificate) -> Array:
     bundle, known = run.bundle, earlier.queries == TRIVIAL
     weights = np.bincount(earlier.blocks[known], earlier.multipliers[known], run.problem.risk.n_blocks)
     rows = np.flatnonzero(~known)
+    rows = rows[np.argsort(earlier.multipliers[rows] > 0.0, kind="stable")]  # idle ones are dropped first
     found, queries = np.unique(earlier.queries[rows], return_inverse=True)
     mine, theirs = (bundle.points, bundle.duals, bundle.solutions), (earlier.points, earlier.duals)
-    for own, other in zip(mine, (*theirs, earlier.solutions), strict=True):
-        own |= {new: other[old] for new, old in enumerate(found.tolist(), run.queries) if old in other}
+    pairs: Any = zip(mine, (*theirs, earlier.solutions), strict=True)
+    for own, other in pairs:
+        own.update((new, other[old]) for new, old in enumerate(found.tolist(), run.queries) if old in other)
     offsets, blocks, noise = (column[rows] for column in (earlier.offsets, earlier.blocks, earlier.noise))
     weights = weights if len(bundle) else weights[:0]
     bundle.fill(earlier.slopes[rows], offsets, blocks, noise, run.queries + queries)

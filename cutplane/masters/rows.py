@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.pieces.validation import Array
 
 _ROUNDING = 1e-14
+_LONG = 1000
+"""Columns from which on to gather some of them can pay."""
+_SPARSE = 8
+"""A column that is gathered takes about as long as so many that are read in order."""
+_PART = 8192
+"""Columns that are copied at a time."""
 
 
 def survivors(known: Array, ids: Array) -> Array:
@@ -49,6 +56,31 @@ def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
     half_spaces = blocks == HALF_SPACE
     factors[half_spaces] = np.ldexp(1.0, -np.frexp(row_sizes(slopes[half_spaces]))[1])
     return factors
+
+
+def products(slopes: Any, x: Array) -> Array:
+    """Return the product of each row with x; of a sparse x only those columns are read that it needs."""
+    if x.size >= _LONG and _SPARSE * np.count_nonzero(x) <= x.size and not sparse.issparse(slopes):
+        where = np.flatnonzero(x)
+        return slopes[:, where] @ x[where]
+    return slopes @ x
+
+
+def sizes_at(slopes: Any, x: Array) -> Array:
+    """Return the size of the terms that the product of each row with x is a sum of."""
+    if sparse.issparse(slopes):
+        return abs(slopes) @ np.abs(x)
+    total, where = np.zeros(slopes.shape[0]), np.flatnonzero(x)
+    for part in parts_of(where, x.size):
+        total += np.abs(slopes[:, part]) @ np.abs(x[part])
+    return total
+
+
+def parts_of(where: Array, dim: int) -> Iterator[Any]:
+    """Return these of `dim` columns, in order, in parts of which a copy takes little memory."""
+    for begin in range(0, where.size, _PART):
+        whole = where.size == dim
+        yield slice(begin, begin + _PART) if whole else where[begin : begin + _PART]
 
 
 def row_sizes(slopes: Any) -> Array:

@@ -26,6 +26,8 @@ _SHRINKS = tuple(10.0**-k for k in range(1, 13))
 """Weights for the lower bound, in units of the present one, down to the rounding of the reduced problem."""
 _PATIENCE = 3
 """Null steps in a row before more is done than to add their cuts."""
+_TIMID = 0.1
+"""Share of the gap: a serious step that was to gain less is one of many, held back by the prox term."""
 _STILL = 1e-15
 """A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
 
@@ -59,7 +61,8 @@ class ProximalBundle(Method):
     After more than three null steps the point half way is asked too, and c moves there if that is half as
     good a descent. The weight u_t follows the quadratic interpolation of F between c and x_t. Where the model
     predicts less than half the tolerance, it is minimised with smaller weights for the lower bound; where it
-    is right about that, u_t is halved.
+    is right about that, u_t is halved. So it is after a serious step for which the model predicted less than
+    a tenth of the gap. Null steps never lower it, on which convergence rests.
 
     Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
     combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
@@ -109,7 +112,7 @@ class ProximalBundle(Method):
         centre = state.centre
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
-        small = 0.5 * run.tolerance(centre.objective)
+        small, lower = 0.5 * run.tolerance(centre.objective), run.lower
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
         finished = None
         if predicted <= small:
@@ -119,7 +122,8 @@ class ProximalBundle(Method):
         if predicted > 0.0 and point.feasible:
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
-                return Step("serious", _after_serious_step(state, point, predicted), finished)
+                moved = _after_serious_step(state, point, predicted, centre.objective - lower)
+                return Step("serious", moved, finished)
         if (
             math.isclose(point.objective, centre.objective)
             and np.abs(reduced.x - centre.x).max() <= _STILL * centre.extent
@@ -176,11 +180,13 @@ def _interpolated(state: ProximityState, point: Point, predicted: float) -> floa
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 
-def _after_serious_step(state: ProximityState, point: Point, predicted: float) -> ProximityState:
+def _after_serious_step(state: ProximityState, point: Point, predicted: float, gap: float) -> ProximityState:
     weight, count = state.weight, max(state.run_length + 1, 1)
     if state.centre.objective - point.objective >= 0.5 * predicted and state.run_length > 0:
         weight = _interpolated(state, point, predicted)
     elif state.run_length > _PATIENCE:
+        weight = state.weight / 2.0
+    elif predicted < _TIMID * gap < math.inf:
         weight = state.weight / 2.0
     weight = max(weight, state.weight / 10.0)
     if weight != state.weight:

@@ -34,15 +34,31 @@ def test_a_new_bundle_is_empty():
 
 
 def test_columns_survive_growth_beyond_the_first_capacity():
-    bundle = bundle_of(np.arange(40) - 20.0)
-    assert len(bundle) == 40
-    assert bundle.slopes.tolist() == [[k, 1.0] for k in range(40)]
-    assert bundle.offsets.tolist() == [k - 20.0 for k in range(40)]
-    assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(40))
-    assert bundle.blocks.tolist() == [0] * 40
-    assert bundle.weights.tolist() == [0.0] * 40
-    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(40)]
-    assert bundle.steepest == 39.0
+    bundle = bundle_of(np.arange(600) - 20.0)
+    assert len(bundle) == 600
+    assert bundle.slopes.tolist() == [[k, 1.0] for k in range(600)]
+    assert bundle.offsets.tolist() == [k - 20.0 for k in range(600)]
+    assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(600))
+    assert bundle.blocks.tolist() == [0] * 600
+    assert bundle.weights.tolist() == [0.0] * 600
+    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(600)]
+    assert bundle.steepest == 599.0
+
+
+def test_slopes_that_were_lent_stay_what_they_are():
+    bundle = bundle_of([0.0, 1.0, 2.0])
+    lent = bundle.lend()
+    bundle.add(3, None, np.array([[5.0, 5.0]]), np.zeros(1), [0])
+    bundle.drop(np.array([True, False, False, False]))
+    assert bundle.slopes.tolist() == [[1.0, 1.0], [2.0, 1.0], [5.0, 5.0]]
+    assert lent.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+
+
+def test_long_slopes_that_differ_in_one_entry_are_different_rows():
+    bundle, slopes = Bundle(5000, 1), np.ones((3, 5000))
+    slopes[1, 4321] = 2.0
+    assert bundle.add(0, None, slopes, np.zeros(3), [0] * 3) == 2
+    assert [bundle.find(slope, 0.0, 0) for slope in slopes] == [0, 1, 0]
 
 
 def test_add_counts_the_new_rows_and_keeps_a_copy_of_the_point():

@@ -101,11 +101,12 @@ def test_the_distance_to_balancing_multipliers_is_worth_their_rows(kind):
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("dim", [2, 8192, 20_000])
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
-def test_rows_without_weight_do_not_count_in_a_combination(count, kind):
+def test_rows_without_weight_do_not_count_in_a_combination(count, dim, kind):
     weights = np.zeros(9)
     weights[:count] = 1.0 / np.arange(2, count + 2)
-    slopes = np.arange(18.0).reshape(9, 2)
+    slopes = np.arange(9.0 * dim).reshape(9, dim)
     assert combine(weights, kind(slopes)) == pytest.approx(weights @ slopes)
 
 

@@ -7,6 +7,7 @@ import pytest
 from covering import covering
 
 import cutplane as cut
+from cutplane.engine.points import Points
 from cutplane.engine.probes import _compare, _Known
 from cutplane.engine.run import Run
 from cutplane.masters.select import Backend
@@ -290,8 +291,8 @@ def test_where_values_vanish_other_cuts_tell_what_rounding_is(excess, accused):
     run = Run(cut.Problem(flat, feasible_set=cut.Box(5e7, 2e8)), cut.Kelley(), Backend())
     run.begin_at(run.query(np.array([5e7])))
     run.query(np.array([2e8]))
-    points, values = np.array([[5e7]]), np.array([[-excess]])
-    known = _Known(points, values, np.zeros((1, 1)), np.zeros(1), np.zeros(1, dtype=int), points)
+    points, values = Points({0: np.array([5e7])}), np.array([[-excess]])
+    known = _Known(points, values, [np.zeros(1)], np.zeros(1), np.zeros(1, dtype=int), [0])
     if accused:
         with pytest.raises(cut.OracleError, match="above its value"):
             _compare(run, known, run.terms(run.anchor))

@@ -36,12 +36,12 @@ def test_an_empty_proof_uses_no_row():
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
-def test_idle_rows_come_first_and_rows_in_use_with_their_multipliers(kind):
+def test_rows_come_in_the_order_of_the_bundle_with_their_multipliers(kind):
     proof, bundle = Proof(np.array([0, 1, 2]), np.array([0.25, 0.0, 0.75])), bundle_of(4, kind=kind)
     assert proof.weights(bundle) == {0: 0.25, 2: 0.75}
     rows, (points, _, _) = proof.rows(bundle)
-    queries, weights = [1, 3, 0, 2], [0.0, 0.0, 0.25, 0.75]
-    assert listed(rows) == [[1.0, 3.0, 0.0, 2.0], [10.0, 30.0, 0.0, 20.0], [0] * 4, queries, weights]
+    queries, weights = [0, 1, 2, 3], [0.25, 0.0, 0.75, 0.0]
+    assert listed(rows) == [[0.0, 1.0, 2.0, 3.0], [0.0, 10.0, 20.0, 30.0], [0] * 4, queries, weights]
     assert rows.blocks.dtype == rows.queries.dtype == np.int64
     assert set(points) == {0, 1, 2, 3}
 

@@ -82,6 +82,15 @@ def test_cuts_keep_their_multipliers_points_and_blocks(foreign):
     assert new.unconfirmed == ({2: 2} if foreign else {})
 
 
+def test_idle_cuts_of_the_same_set_come_first():
+    new = run()
+    again = earlier(CUTS, AT, problem=new.problem, noise=np.zeros(4))
+    assert _transfer(new, again, False).tolist() == [0.0, 1.0, 0.25, 0.75]
+    assert new.bundle.offsets.tolist() == [7.0, 1.0, 4.0, 8.0]
+    assert new.bundle.queries.tolist() == [1, 0, 0, 1]
+    assert {query: x.tolist() for query, x in new.bundle.points.items()} == {0: [1.0, 2.0], 1: [3.0, 4.0]}
+
+
 def test_cuts_keep_what_rounding_did_to_them():
     """Where it is more than their terms tell."""
     known, new = np.array([1e-3, 0.0, 2e-3, 0.0]), run()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from cutplane.masters.base import Rows
 from cutplane.masters.qp import active_set
 from cutplane.masters.qp.gram import Gram, capacity_for, grown
+from cutplane.masters.qp.stack import Stack
 from cutplane.masters.rows import survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
@@ -150,7 +152,7 @@ class DualQP:
             self._mix(0, self.count)
             self._moves = _RENEW
 
-    def set_metric(self, metric: Array, slopes: Array) -> None:
+    def set_metric(self, metric: Array, slopes: Any) -> None:
         """Change the metric of the other coordinates; O(K^2 dim), or less if few of them change."""
         if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
             self.gram.change(metric, slopes[: self.count])
@@ -239,7 +241,7 @@ class DualQP:
         active_set.newton(self._factor, self._sums, self._n_free, step)
         return step
 
-    def aggregate(self, weights: Array, slopes: Array) -> Array:
+    def aggregate(self, weights: Array, slopes: Any) -> Array:
         """Return A'weights, for weights that vanish outside the support, to be read alone.
 
         The last answer is kept, and is that of the same weights with zeros for new rows, too.
@@ -248,11 +250,7 @@ class DualQP:
             known, count, total = self._last
             if weights[:count].tobytes() == known and not weights[count:].any():
                 return total
-        if slopes.dtype == np.float64 and slopes.flags.c_contiguous:
-            total = np.empty(slopes.shape[1])
-            combine(slopes, weights, self._free, self._n_free, total)
-        else:
-            total = weights[self.support] @ slopes[self.support]
+        total = combined(weights, slopes)
         self._last = weights.tobytes(), weights.size, total
         return total
 
@@ -290,12 +288,23 @@ class DualQP:
         return lengths * float(np.abs(self._a[: self.count]) @ lengths)
 
 
+def combined(weights: Array, slopes: Any) -> Array:
+    """Return the sum of the rows times their weights; rows without weight are not read."""
+    if isinstance(slopes, Stack):
+        split = slopes.above.shape[0]
+        return combined(weights[:split], slopes.above) + combined(weights[split:], slopes.below)
+    if not (slopes.dtype == np.float64 and slopes.flags.c_contiguous):
+        slopes = np.ascontiguousarray(slopes, dtype=np.float64)
+    total = np.zeros(slopes.shape[1])
+    add(slopes, weights, np.flatnonzero(weights), total)
+    return total
+
+
 @routine(fastmath=SUMS)
-def combine(rows, weights, free, n_free, out):
-    """Set out to the sum of the free rows times their weights."""
-    out[:] = 0.0
-    for p in range(n_free):
-        i = free[p]
+def add(rows, weights, chosen, out):
+    """Add the chosen rows times their weights."""
+    for p in range(chosen.shape[0]):
+        i = chosen[p]
         t = weights[i]
         row = rows[i]
         for j in range(out.shape[0]):

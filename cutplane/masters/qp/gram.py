@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from cutplane.masters.rows import parts_of, products
 from cutplane.pieces.validation import Array
 
 _FEW = 4  # an update is faster if less than a fourth of the coordinates change
@@ -30,32 +33,32 @@ class Gram:
         self.matrix = np.zeros((16, 16))
         self._updates = 0
 
-    def extend(self, slopes: Array, known: int) -> None:
+    def extend(self, slopes: Any, known: int) -> None:
         """Add the rows from number `known` on."""
         count = slopes.shape[0]
         if count > self.matrix.shape[0]:
             self.matrix = grown(self.matrix, capacity_for(count), square=True)
-        new = slopes[known:] if self.metric is None else slopes[known:] * self.metric
         if count == known + 1:
-            self.matrix[:count, known] = self.matrix[known, :count] = slopes @ new[0]
+            row = slopes[known] if self.metric is None else slopes[known] * self.metric
+            self.matrix[:count, known] = self.matrix[known, :count] = products(slopes, row)
             return
-        products = slopes @ new.T
-        self.matrix[:count, known:count] = products
-        self.matrix[known:count, :count] = products.T
+        metric = np.ones(slopes.shape[1]) if self.metric is None else self.metric
+        among = _gram(slopes, metric, np.flatnonzero(metric), known)
+        self.matrix[:count, known:count] = among
+        self.matrix[known:count, :count] = among.T
 
-    def change(self, metric: Array, slopes: Array) -> None:
+    def change(self, metric: Array, slopes: Any) -> None:
         """Take another metric; if few coordinates change, by an update of low rank."""
         count = slopes.shape[0]
         free = np.flatnonzero(metric)
         if 2 * free.size <= metric.size:
-            columns = slopes[:, free]
-            self.matrix[:count, :count] = (columns * metric[free]) @ columns.T
+            self.matrix[:count, :count] = _gram(slopes, metric, free)
         elif not self._update(metric, slopes):
-            self.matrix[:count, :count] = (slopes * metric) @ slopes.T
+            self.matrix[:count, :count] = _gram(slopes, metric, np.arange(metric.size))
             self._updates = 0
         self.metric = metric
 
-    def _update(self, metric: Array, slopes: Array) -> bool:
+    def _update(self, metric: Array, slopes: Any) -> bool:
         """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
         if self.metric is None or self._updates == _UPDATES:
             return False
@@ -63,9 +66,8 @@ class Gram:
         if changed.size > metric.size // _FEW:
             return False
         leading = self.matrix[: slopes.shape[0], : slopes.shape[0]]
-        columns = slopes[:, changed]
         before = leading.diagonal().copy()
-        leading += (columns * (metric - self.metric)[changed]) @ columns.T
+        leading += _gram(slopes, metric - self.metric, changed)
         self._updates += 1
         return bool((leading.diagonal() >= _CANCELLED * before).all())
 
@@ -73,6 +75,15 @@ class Gram:
         """Remove all rows but those with the numbers `kept`."""
         count = kept.shape[0]
         self.matrix[:count, :count] = self.matrix[np.ix_(kept, kept)]
+
+
+def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
+    """Return the products, over some coordinates, in the metric, of the rows with those from `first` on."""
+    total = np.zeros((slopes.shape[0], slopes.shape[0] - first))
+    for part in parts_of(where, metric.size):
+        columns = slopes[:, part]
+        total += columns @ (columns[first:] * metric[part]).T
+    return total
 
 
 def capacity_for(count: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.qp.prox_problem import Answer, ProxProblem, violations
+from cutplane.masters.rows import products
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -45,7 +46,7 @@ class LevelSearch:
         if inside and excess <= 0.0:
             return Answer(MasterStatus.SOLVED, centre.copy()), 0.0
         low, high, leaps = 0.0, math.inf, 0
-        steepest = math.sqrt(np.einsum("ij,ij->i", rows.slopes, rows.slopes).max())
+        steepest = math.sqrt(max(float(row @ row) for row in rows.slopes))
         tau = self._tau or (abs(excess) / steepest**2 if excess and steepest else 1.0)
         for rounds in range(_ROUNDS):
             check_time()
@@ -76,9 +77,9 @@ class LevelSearch:
     def _excess(self, rows: Rows, x: Array, centre: Array, tau: float, level: float) -> tuple[float, float]:
         """Return model(x) + g(x) - level at x = x(tau), and its derivative with respect to tau."""
         problem, dual = self._problem, self._problem.dual
-        excess = dual.model(rows.slopes @ x + rows.offsets) + self._problem.regularizer(x) - level
+        excess = dual.model(products(rows.slopes, x) + rows.offsets) + self._problem.regularizer(x) - level
         step = problem.free_part(x - centre)
-        moved = (rows.slopes @ step)[dual.support]
+        moved = products(rows.slopes, step)[dual.support]
         speed = float(step @ step) + float(moved @ dual.newton_step(-moved))
         if speed <= _STILL * float(step @ step):
             return excess, 0.0

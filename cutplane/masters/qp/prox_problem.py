@@ -8,7 +8,8 @@ import numpy as np
 
 from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.qp import active_set
-from cutplane.masters.qp.dual_qp import DualQP
+from cutplane.masters.qp.dual_qp import DualQP, combined
+from cutplane.masters.rows import products, sizes_at
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -74,13 +75,13 @@ class ProxProblem:
             return rows.offsets
         slopes, known = rows.slopes, 0
         if self._known is None or not np.array_equal(x, self._known[0]):
-            products = slopes @ x
+            found = products(slopes, x)
         else:
             known = self._known[1].shape[0]
-            products = np.concatenate([self._known[1], slopes[known:] @ x])
-        if known < products.shape[0]:
-            self._known = (x.copy(), products)
-        return products + rows.offsets
+            found = np.concatenate([self._known[1], slopes[known:] @ x])
+        if known < found.shape[0]:
+            self._known = (x.copy(), found)
+        return found + rows.offsets
 
     def regularizer(self, x: Array) -> float:
         """Return g(x), for equal weights."""
@@ -159,8 +160,10 @@ class ProxProblem:
         if not chosen.size:
             return False
         slopes, offsets = rows.slopes[chosen], rows.offsets[chosen]
-        sizes = np.abs(slopes) @ np.abs(x) + np.abs(offsets)
-        return bool(np.any(violations(rows.blocks[chosen], slopes @ x + offsets) > tolerance * sizes))
+        sizes = sizes_at(slopes, x) + np.abs(offsets)
+        return bool(
+            np.any(violations(rows.blocks[chosen], products(slopes, x) + offsets) > tolerance * sizes)
+        )
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
         """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
@@ -168,12 +171,11 @@ class ProxProblem:
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
             check_time()
-            gradient = (rows.slopes @ x + rows.offsets) / t
+            gradient = (products(rows.slopes, x) + rows.offsets) / t
             status, gap, _ = dual.refine(gradient, base, dual.length(x) / t, tol)
-            changed = np.flatnonzero(dual.moved)
-            if not changed.size:
+            if not dual.moved.any():
                 return status, gap, x
-            x = x - t * dual.in_metric(dual.moved[changed] @ rows.slopes[changed])
+            x = x - t * dual.in_metric(combined(dual.moved, rows.slopes))
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
@@ -257,7 +259,7 @@ class BoundedProblem(ProxProblem):
         shift = scale * self.costs
         dual.begin(self.values(rows, middle) / t)
         a = dual.multipliers
-        v = dual.aggregate(a, slopes)
+        v = new = dual.aggregate(a, slopes)
         x = None
         for number in range(rounds):
             check_time()
@@ -279,10 +281,12 @@ class BoundedProblem(ProxProblem):
                 if guessed:
                     a, v = dual.multipliers, new
                     continue
-            step = dual.multipliers - a if answer.ray is None else answer.ray
-            dv = step @ slopes
-            if answer.ray is not None:
-                dv[np.abs(dv) <= _ROUNDING * (np.abs(step) @ np.abs(slopes))] = 0.0
+            if answer.ray is None:
+                step, dv = dual.multipliers - a, new - v
+            else:
+                step, dv = answer.ray, combined(answer.ray, slopes)
+                used = np.flatnonzero(step)
+                dv[np.abs(dv) <= _ROUNDING * (np.abs(step[used]) @ np.abs(slopes[used]))] = 0.0
             slope, limit = float(step @ rows.offsets), 1.0 if answer.ray is None else np.inf
             box = self._lower, self._upper
             length = line_maximum(read_only(middle), scale, shift, v, dv, *box, slope, limit)
@@ -290,10 +294,12 @@ class BoundedProblem(ProxProblem):
                 return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
             if length == 0.0 and not guessed:
                 break
+            if length == limit:
+                a, v = dual.multipliers, new
+                continue
             a = a + length * step
             v = v + length * dv
-            if length < limit:
-                dual.move_to(a)
+            dual.move_to(a)
         if x is not None and self._is_solution(rows, x, dual.multipliers, accuracy, True):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
@@ -319,21 +325,21 @@ class BoundedProblem(ProxProblem):
         self._piece = piece
         anchor = np.where(free, target, self._at_bound)
         self.dual.set_metric(np.where(free, self._pattern, 0.0), rows.slopes)
-        return self.minimise_from(rows, anchor, rows.slopes @ anchor + rows.offsets, t, accuracy)
+        return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, a: Array, accuracy: float, settled: bool) -> bool:
         """Tell whether x = x(a) satisfies the constraints with a duality gap that is small enough.
 
         If the active bounds are settled, nothing but rounding can be wrong, and more of it is forgiven.
         """
-        heights = rows.slopes @ x + rows.offsets
+        heights = products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(a @ heights))
         size = float(np.abs(a) @ (np.abs(heights) + np.abs(rows.offsets)))
         if gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, _ROUNDING):
             return True
         if not settled:
             return False
-        size = float(np.abs(a) @ (np.abs(rows.slopes) @ np.abs(x) + np.abs(rows.offsets)))
+        size = float(np.abs(a) @ (sizes_at(rows.slopes, x) + np.abs(rows.offsets)))
         return gap <= _CREDIBLE_IN_BOX * size and not self.outside(rows, x, _CREDIBLE_IN_BOX)
 
 

@@ -15,6 +15,7 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.qp.gram import capacity_for, grown
+from cutplane.masters.qp.stack import Stack
 from cutplane.masters.rows import survivors
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm
@@ -130,7 +131,7 @@ class StackedRows:
         self._above, self._below = above, below
         self.own = int(above.sum() + below.sum())
         self._count = self.own
-        self._slopes = np.vstack([rows[above], -rows[below]])
+        self.slopes = Stack(np.vstack([rows[above], -rows[below]]), np.empty((0, rows.shape[1])))
         self._offsets = np.concatenate([-form.row_upper[above], form.row_lower[below]])
         self._blocks = np.full(self.own, HALF_SPACE)
         self._blocks[: equal[above].size][equal[above]] = EQUATION
@@ -144,27 +145,22 @@ class StackedRows:
         return held
 
     def take(self, rows: Rows) -> None:
-        """Copy what is new in the pool, and forget what has left it."""
+        """Take the rows of the pool: of what is new there all but the slopes is copied."""
         ids, known = rows.ids, self._count - self.own
         if known and (ids.shape[0] < known or ids[known - 1] != self._ids[self._count - 1]):
             kept = np.flatnonzero(survivors(self._ids[self.own : self._count], ids))
             known = kept.shape[0]
-            for array in (self._slopes, self._offsets, self._blocks, self._ids):
+            for array in (self._offsets, self._blocks, self._ids):
                 array[self.own : self.own + known] = array[self.own + kept]
         self._count = self.own + ids.shape[0]
         if self._count > self._ids.shape[0]:
-            for name in ("_slopes", "_offsets", "_blocks", "_ids"):
+            for name in ("_offsets", "_blocks", "_ids"):
                 setattr(self, name, grown(getattr(self, name), capacity_for(self._count)))
         new = slice(self.own + known, self._count)
-        self._slopes[new] = rows.slopes[known:]
+        self.slopes = Stack(self.slopes.above, rows.slopes)
         self._offsets[new] = rows.offsets[known:]
         self._blocks[new] = rows.blocks[known:]
         self._ids[new] = ids[known:]
-
-    @property
-    def slopes(self) -> Array:
-        """Shape (K, dim)."""
-        return self._slopes[: self._count]
 
     @property
     def offsets(self) -> Array:
