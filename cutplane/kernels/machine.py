@@ -15,6 +15,7 @@ from cutplane.kernels.intercept import best_intercept
 from cutplane.kernels.rows import CACHE_BYTES, as_rows
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+from cutplane.runtime.blas import one_blas_thread
 
 _SUM_TOLERANCE = 1e-12
 
@@ -121,6 +122,7 @@ class KernelMachine:
         object.__setattr__(self, "C", float(self.C))
         object.__setattr__(self, "cache_bytes", as_count("cache_bytes", self.cache_bytes))
 
+    @one_blas_thread()
     def solve(
         self, K: Any, a0: Any = None, accuracy: float = 0.0, *, trusted: bool = False
     ) -> MachineSolution:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import as_count
+from cutplane.runtime.blas import one_blas_thread
 
 Chunk = TypeVar("Chunk")
 Answer = TypeVar("Answer")
@@ -112,12 +113,13 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
     if wanted < 1 or getattr(_here, "helps", False):
         return [function(chunk) for chunk in chunks]
     call = _Call(function, chunks)
-    for _ in range(_enlist(wanted)):
-        _calls.put(call)
-    try:
-        call.work()
-    finally:
-        call.close()
+    with one_blas_thread():
+        for _ in range(_enlist(wanted)):
+            _calls.put(call)
+        try:
+            call.work()
+        finally:
+            call.close()
     if call.error is not None:
         raise call.error
     return call.answers

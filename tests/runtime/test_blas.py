@@ -8,6 +8,7 @@ import pytest
 import cutplane as cut
 from cutplane.runtime import blas
 from cutplane.runtime.blas import one_blas_thread, usual_blas_threads
+from cutplane.runtime.threads import get_threads, run_chunks, set_threads
 
 
 class Library:
@@ -66,6 +67,16 @@ def test_the_thread_that_limits_also_restores_whichever_leaves_last():
 def test_errors_restore_the_number():
     with pytest.raises(ZeroDivisionError), one_blas_thread():
         raise ZeroDivisionError
+    assert threads() == {2}
+
+
+def test_threads_of_ours_have_one_each():
+    before = get_threads()
+    set_threads(2)
+    try:
+        assert run_chunks(lambda _: threads(), range(4)) == [{1}] * 4
+    finally:
+        set_threads(before)
     assert threads() == {2}
 
 
