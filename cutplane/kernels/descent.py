@@ -12,9 +12,9 @@ import math
 from copy import copy
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.directions import longest_step, newton_direction, within
 from cutplane.kernels.dual_form import DualForm
 from cutplane.kernels.growing import grow
 from cutplane.kernels.intercept import measure
@@ -33,7 +33,6 @@ _EPS = 2.0**-52
 _OVERHEAD = 400_000.0
 _COPY = 2.0
 _LARGEST_PART = 0.7
-_SHIFT = 1e-12
 
 
 class Descent:
@@ -252,7 +251,7 @@ class Descent:
     def _newton_step(self) -> bool:
         """Go along the Newton direction on the free coordinates, as far as they stay within their bounds.
 
-        Tell whether a bound cut the step short.
+        Or, if more is gained, towards its end put within the bounds. Tell whether a bound cut the step short.
         """
         form, a = self.form, self.a
         free = self._free()
@@ -267,12 +266,11 @@ class Descent:
         low, high = form.lower[free], form.upper[free]
         if form.tube:
             low, high = np.where(a[free] > 0.0, 0.0, low), np.where(a[free] < 0.0, 0.0, high)
-        whole = np.zeros_like(a)
-        whole[free] = d
-        moved = self.rows.product(whole)
-        curvature = max(float(d @ moved[free]) + float(d @ (form.ridge[free] * d)), 0.0)
-        best = rate / curvature if curvature > 0.0 else math.inf
         limit = longest_step(a[free], d, low, high)
+        if limit < 1.0 and self._move_many(free, d, low, high, rates, limit * (1.0 - 0.5 * limit) * rate):
+            return True
+        whole, moved, curvature = self._along(free, d)
+        best = rate / curvature if curvature > 0.0 else math.inf
         t = min(best, limit)
         if not math.isfinite(t):
             return False
@@ -281,13 +279,40 @@ class Descent:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ends = np.where(d > 0.0, high, low)
                 new = np.where((d != 0.0) & ((ends - a[free]) / d <= limit * (1.0 + 4.0 * _EPS)), ends, new)
-        a[free] = np.clip(new, low, high)
-        self.g -= t * (moved + form.ridge * whole)
+        self._take(free, np.clip(new, low, high), t, whole, moved)
+        return limit < best
+
+    def _along(self, free: Array, d: Array) -> tuple[Array, Array, float]:
+        """Return a direction as one of all coordinates, K times it, and how the dual curves along it."""
+        whole = np.zeros_like(self.a)
+        whole[free] = d
+        moved = self.rows.product(whole)
+        return whole, moved, max(float(d @ (moved[free] + self.form.ridge[free] * d)), 0.0)
+
+    def _move_many(self, free: Array, d: Array, low: Array, high: Array, rates: Array, least: float) -> bool:
+        """Go towards the end of a direction, put within the bounds, if that gains more; tell whether it does.
+
+        Many coordinates come to their bounds at a time.
+        """
+        a = self.a[free]
+        end = within(a + d, low, high, float(a.sum()) if self.intercept else None)
+        if end is None or not (rate := float(rates @ (end - a))) > least:
+            return False
+        whole, moved, curvature = self._along(free, end - a)
+        t = 1.0 if curvature <= rate else rate / curvature
+        if t * (rate - 0.5 * t * curvature) <= least:
+            return False
+        self._take(free, end if t == 1.0 else a + t * (end - a), t, whole, moved)
+        return True
+
+    def _take(self, free: Array, new: Array, t: float, whole: Array, moved: Array) -> None:
+        """Move the free coordinates to new places, by t times a direction whose product with K is known."""
+        self.a[free] = new
+        self.g -= t * (moved + self.form.ridge * whole)
         self.set_slopes()
         self.is_fresh = False
         self.n_steps += 1
         self.measure()
-        return limit < best
 
     def _restore_sum(self) -> None:
         """Take what rounding has added to the sum from the coordinate that has the most room."""
@@ -330,39 +355,3 @@ def worth_leaving_out(active: int, m: int, spent: float) -> bool:
 def may_be_worth_it(spent: float) -> bool:
     """Tell whether `worth_leaving_out` could hold, before the active coordinates are known."""
     return spent >= _OVERHEAD
-
-
-_potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
-
-
-def newton_direction(H: Array, rates: Array, intercept: bool) -> Array | None:
-    """Return the minimiser d of d'Hd / 2 - rates'd, with sum d = 0 if there is an intercept.
-
-    A small multiple of the identity is added to H if it is not positive definite in floating-point numbers;
-    d is then still a direction of descent. None if that does not help either.
-    """
-    diagonal = H.diagonal().copy()
-    scale = float(diagonal.max(initial=0.0))
-    for shift in (0.0, _SHIFT, 1e3 * _SHIFT):
-        if shift:
-            np.fill_diagonal(H, diagonal + shift * scale)
-        factor, failed = _potrf(H.T, lower=1, overwrite_a=0)
-        if not failed and factor.diagonal().min() ** 2 > 1e-15 * scale:
-            break
-    else:
-        return None
-    if not intercept:
-        return _potrs(factor, rates, lower=1)[0]
-    solved = _potrs(factor, np.stack([rates, np.ones_like(rates)], axis=1), lower=1)[0]
-    total = float(solved[:, 1].sum())
-    if not (total > 0.0 and math.isfinite(total)):
-        return None
-    d = solved[:, 0] - (solved[:, 0].sum() / total) * solved[:, 1]
-    return d - d.sum() / d.size
-
-
-def longest_step(a: Array, d: Array, low: Array, high: Array) -> float:
-    """Return the largest t with low <= a + t d <= high; inf if there is none."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(d > 0.0, (high - a) / d, np.where(d < 0.0, (low - a) / d, math.inf))
-    return float(t.min(initial=math.inf))

@@ -11,7 +11,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.kernels.decomposition import Decomposition, DecompositionState
-from cutplane.kernels.descent import Descent, longest_step
+from cutplane.kernels.descent import Descent
+from cutplane.kernels.directions import longest_step
 from cutplane.kernels.intercept import measure
 from cutplane.kernels.smo import MORE, OPTIMAL, ROW, larger, second
 from cutplane.pieces.capabilities import Capability, ask, require

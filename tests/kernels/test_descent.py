@@ -8,8 +8,10 @@ import pytest
 import cutplane as cut
 from cutplane.kernels import Gaussian, KernelRisk
 from cutplane.kernels.descent import Descent
+from cutplane.kernels.directions import within
 from cutplane.kernels.dual_form import dual_form
 from cutplane.kernels.growing import grow
+from cutplane.kernels.rows import DenseRows
 from cutplane.losses import EpsilonInsensitive, Hinge, SquaredHinge
 
 
@@ -107,3 +109,47 @@ def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):
     )
     inside = bool((np.abs(descent.a) < np.maximum(form.upper, -form.lower)).all())
     assert inside == (abs(descent.a @ descent.g - form.tube * np.abs(descent.a).sum()) < 1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+@pytest.mark.parametrize("unbounded", ["", "above", "both"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_point_within_bounds_has_the_sum_and_is_one_shift_away(seed, unbounded, size):
+    rng = np.random.default_rng(seed)
+    low, high = -rng.random(50), rng.random(50)
+    high[: 50 * bool(unbounded) : 2] = np.inf
+    low[: 50 * (unbounded == "both")] = -np.inf
+    a = size * rng.standard_normal(50)
+    found = within(a, low, high, 0.3)
+    assert found is not None
+    assert (low <= found).all() and (found <= high).all()
+    assert found.sum() == pytest.approx(0.3, abs=1e-11 * size)
+    shifts = (found - a)[(low < found) & (found < high)]
+    assert not shifts.size or np.ptp(shifts) < 1e-11 * size
+    np.testing.assert_array_equal(within(a, low, high, None), np.clip(a, low, high))
+
+
+def test_a_sum_out_of_reach_gives_no_point_within_bounds():
+    assert within(np.zeros(3), -np.ones(3), np.ones(3), 5.0) is None
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1)])
+def test_a_newton_step_takes_many_coordinates_to_their_bounds(loss, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = np.sign(X[:, 0] + rng.standard_normal(200))
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / 0.5)
+    form = dual_form(loss, y, 1.0)
+    a = form.mended(0.5 * y, intercept)
+    descent = Descent(form, DenseRows(K), a, intercept)
+    total, value = float(a.sum()), descent.dual_value
+    assert descent._newton_step()
+    ends = (a == form.lower) | (a == form.upper) | (a == 0.0)
+    assert np.count_nonzero(ends) > 10
+    assert (a >= form.lower).all() and (a <= form.upper).all()
+    assert not intercept or abs(float(a.sum()) - total) < 1e-10
+    known = descent.dual_value
+    descent.refresh()
+    assert descent.dual_value == pytest.approx(known, rel=1e-10)
+    assert descent.dual_value > value
