@@ -133,7 +133,7 @@ class Driver(Generic[Answer]):
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
         """Go on until a rule, a callback or Ctrl-C stops it; callbacks are shown `view` of each state."""
-        with progress_display(progress) as display:
+        with progress_display(progress) as display, one_blas_thread():
             callbacks = [one for one in (callback, Log() if log else None, display) if one is not None]
             try:
                 for state in self:

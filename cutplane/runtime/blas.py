@@ -65,7 +65,8 @@ def usual_blas_threads() -> Iterator[None]:
 
 def _set(numbers: list[int]) -> None:
     for library, number in zip(_libraries(), numbers, strict=True):
-        library.set_num_threads(number)
+        if library.num_threads != number:
+            library.set_num_threads(number)
 
 
 @cache
