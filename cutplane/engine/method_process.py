@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from cutplane.engine.certificate import Certificate
@@ -13,8 +14,10 @@ from cutplane.engine.history import History
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
-from cutplane.exceptions import OracleError
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
 from cutplane.result import Result
 from cutplane.status import Status
@@ -47,7 +50,7 @@ class MethodProcess:
         probes: bool = True,
         given: bool = True,
     ):
-        self.run = run
+        self.run, self.problem = run, run.problem
         self.given = given
         self.x0 = x0
         self.warm_start = warm_start
@@ -76,7 +79,7 @@ class MethodProcess:
             oracle_seconds=run.evaluator.seconds,
             master_seconds=run.solver.seconds,
             note="; ".join(run.solver.notes),
-            scale=run.bounds.scale,
+            scale=run._bounds.scale,
             marks=tuple(run.marks),
         )
 
@@ -89,7 +92,7 @@ class MethodProcess:
             return self._begin()
         run.exact, run.solver.idle = self._idle > 0, self._idle > 1
         run.moved = False
-        step = run.method.step(run, self.method_state)
+        step = _checked(run.method, run.method.step(run, self.method_state))
         self.method_state = step.state
         self._idle = 0 if run.moved else self._idle + 1
         self._last_note = "; ".join(run.solver.notes) or self._last_note
@@ -107,9 +110,24 @@ class MethodProcess:
         return Stop(stop.status, f"{stop.reason}; {count} probes of the oracle found no mistake")
 
     def result(self, stop: Stop, history: History) -> Result:
-        """Return the best point, the bounds and their proof."""
+        """Return the best point, the bounds and their proof.
+
+        The bounds of a user's method are recomputed from its multipliers and the oracles, because it may call
+        or change anything within its reach.
+        """
+        certificate = self._certificate()
+        if users_parts(self.run.method, Method):
+            found = certificate.verify()
+            if not found.valid:
+                certificate = replace(
+                    certificate, lower_bound=found.lower_bound, upper_bound=found.upper_bound
+                )
+                reason = (
+                    f"the bounds of {self.run.method.name} are not confirmed: {'; '.join(found.problems)}"
+                )
+                stop = Stop(Status.INVALID_ORACLE, reason)
         return Result(
-            certificate=self._certificate(),
+            certificate=certificate,
             status=stop.status,
             reason=stop.reason,
             history=history,
@@ -120,7 +138,7 @@ class MethodProcess:
 
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
-        run, bounds = self.run, self.run.bounds
+        run, bounds = self.run, self.run._bounds
         rows, origins = bounds.proof.rows(run.bundle)
         return Certificate(
             **rows._asdict(),
@@ -130,7 +148,7 @@ class MethodProcess:
             upper_bound=run.upper,
             risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
             scale=bounds.scale,
-            problem=run.problem,
+            problem=self.problem,
         )
 
     def _begin(self) -> Turn:
@@ -163,3 +181,13 @@ class MethodProcess:
             f"for {_PATIENCE} iterations neither bound moved and no cut changed the model beyond rounding"
         )
         return Stop(Status.STALLED, f"{reason}; {self._last_note}" if self._last_note else reason)
+
+
+def _checked(method: Method, step: Any) -> Step:
+    """Return what a method's step returned, if that is a `Step`."""
+    if isinstance(step, Step) and isinstance(step.kind, str) and isinstance(step.finished, str | None):
+        return step
+    raise InvalidInputError(
+        f"{method.name}.step must return a cutplane.methods.Step, with a word as kind and a sentence or "
+        f"None as finished, got {step!r}."
+    )

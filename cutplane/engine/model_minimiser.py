@@ -106,7 +106,7 @@ class ModelMinimiser:
         return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
     def _is_pinned(self) -> bool:
-        free = self._run.safe.dual.free
+        free = self._run._safe.dual.free
         if free.size and not self._pinned:
             self._pinned = pins(self._run.bundle.slopes, self._run.bundle.blocks, free)
         return not free.size or self._pinned

@@ -69,8 +69,8 @@ class Run:
             problem.dim, problem.risk.n_blocks, problem.active_regularizer, problem.simple_set
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
-        self.safe = SafeDual(problem)
-        self.bounds = Bounds(problem.risk.exact)
+        self._safe = SafeDual(problem)
+        self._bounds = Bounds(problem.risk.exact)
         self.first: Point
         self.size = 0.0  # of the risk where the run began
         self.hidden = 0.0  # the size of terms inside a black box that cancel in its values
@@ -97,22 +97,22 @@ class Run:
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights, np.zeros(blocks.size))
-        self.bounds.offer_known(self.safe.dual.at_infima(), Proof.of(rows))
+        self._bounds.offer_known(self._safe.dual.at_infima(), Proof.of(rows))
 
     @property
     def best(self) -> Point | None:
         """The best feasible point, if one is known."""
-        return self.bounds.best
+        return self._bounds.best
 
     @property
     def upper(self) -> float:
         """The objective at the best feasible point; inf if none is known."""
-        return self.bounds.upper
+        return self._bounds.upper
 
     @property
     def lower(self) -> float:
         """The certified lower bound."""
-        return self.bounds.lower
+        return self._bounds.lower
 
     @property
     def _accuracy(self) -> float:
@@ -126,7 +126,7 @@ class Run:
 
     def tolerance(self, objective: float) -> float:
         """Return the absolute gap that is small enough at this objective."""
-        size = max(abs(objective), least_size(self.bounds.scale))
+        size = max(abs(objective), least_size(self._bounds.scale))
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def natural_weight(self, point: Point) -> float:
@@ -161,11 +161,11 @@ class Run:
         """
         reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
         given = self.bundle, multipliers, self.upper, held, reach, known
-        evaluate = self.safe.evaluate
-        dual = self.timed(evaluate, *given, master=True) if self.safe.calls_solver else evaluate(*given)
+        evaluate = self._safe.evaluate
+        dual = self.timed(evaluate, *given, master=True) if self._safe.calls_solver else evaluate(*given)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
-        self.moved |= self.bounds.offer_bound(dual.value, dual.magnitude, proof)
+        self.moved |= self._bounds.offer_bound(dual.value, dual.magnitude, proof)
         return dual
 
     @property
@@ -240,12 +240,12 @@ class Run:
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
         if self.problem.separators or not self._projects:
             away = max(self.extent, point.extent)  # a point may be outside by a share of what was cut off
-            self.bounds.slack = max(self.bounds.slack, away * float(np.abs(slopes).sum()))
+            self._bounds.slack = max(self._bounds.slack, away * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
             known = self.problem, slopes, offsets, point, self.best
             compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
         elif self.best is not None:
-            self.bounds.raise_best(slopes, offsets)
+            self._bounds.raise_best(slopes, offsets)
             self._offer(point)
         if not isinstance(cancelled := self.hidden + self.evaluator.cancelled(point), float):
             cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
@@ -316,13 +316,13 @@ class Run:
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
-        free = self.safe.dual.free
+        free = self._safe.dual.free
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
         if (mine := self.bundle.places(slopes, offsets)) is None:
             return self.lower
-        self.safe.dual.known = least
+        self._safe.dual.known = least
         return self.certify(mine).value
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
@@ -336,7 +336,7 @@ class Run:
         """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
         stale = self.bundle.stale(age)
         if self.moved and stale.any():
-            self.bounds.proof.keep(self.bundle)
+            self._bounds.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
     def terms(self, *points: Point) -> float:
@@ -375,11 +375,11 @@ class Run:
         solutions: tuple[Any, ...] | None = None,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
-            self.bounds.proof.keep(self.bundle)
+            self._bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled, solutions)
-        self.bounds.size = self.terms(*filter(None, [self.best]))
+        self._bounds.size = self.terms(*filter(None, [self.best]))
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
@@ -388,7 +388,7 @@ class Run:
 
     def _offer(self, point: Point) -> None:
         self._farthest = max(self._farthest, point.extent)
-        self.moved |= self.bounds.offer_point(point)
+        self.moved |= self._bounds.offer_point(point)
         if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
 

@@ -321,10 +321,10 @@ def test_the_terms_of_a_run_have_the_size_of_its_steepest_cuts():
 
     run = Run(cut.Problem(deep, feasible_set=cut.Box(-1.0, 1.0)), cut.Kelley(), Backend())
     run.begin_at(run.query(np.zeros(1)))
-    assert run.bounds.size == run.size == 0.0
+    assert run._bounds.size == run.size == 0.0
     run.query(np.ones(1))
-    assert run.bounds.size == pytest.approx(1.0, rel=0.01)
-    run.bounds.offer_bound(1e-16, 1e-16, proof())
+    assert run._bounds.size == pytest.approx(1.0, rel=0.01)
+    run._bounds.offer_bound(1e-16, 1e-16, proof())
     assert run.lower == -1e-16
 
 
