@@ -13,16 +13,18 @@ import numpy as np
 from cutplane.decomposition.stage import LinearStage
 from cutplane.decomposition.value_function import ValueFunction
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.problem import Problem
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
 Entries = dict[tuple[str, str], float]
-"""Values of entries by the names of column and row; a column that is none is the right-hand side."""
+"""Values of entries by the names of column and row; the right-hand side has the name of a column, too."""
 
 _MANY = 100_000
 """More scenarios than this are sampled, not written out."""
+_ROUNDING = 1e-9
+"""How far a sum of probabilities may be from 1, because each of up to some millions is rounded."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,18 @@ class RandomEntries:
     Parameters
     ----------
     probabilities : tuple of float
+        Not negative, with the sum 1.
     outcomes : tuple of dict
         The values of the entries, by column and row.
     """
 
     probabilities: tuple[float, ...]
     outcomes: tuple[Entries, ...]
+
+    def __post_init__(self) -> None:
+        p = as_vector("probabilities", self.probabilities, len(self.outcomes))
+        if (p < 0.0).any() or abs(p.sum() - 1.0) > _ROUNDING:
+            raise InvalidInputError(f"probabilities must be >= 0 and sum to 1, got the sum {p.sum():g}.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +66,11 @@ class TwoStageProgram:
         The name that costs have as a row.
     random : tuple of RandomEntries
         Independent of each other.
+    sides : frozenset of str, default {"RHS"}
+        The names that the right-hand side has as a column.
+    sign : float, default 1.0
+        -1 if the programme maximises: costs and constant are the negative ones of its file, and its optimal
+        value is ``sign * result.objective``. Random entries are as in the file.
     """
 
     name: str
@@ -68,12 +81,15 @@ class TwoStageProgram:
     columns: dict[str, int]
     objective_row: str
     random: tuple[RandomEntries, ...]
+    sides: frozenset[str] = frozenset({"RHS"})
+    sign: float = 1.0
 
     def __repr__(self) -> str:
         rows, columns = self.core.W.shape
         return (
             f"TwoStageProgram({self.name}: {self.cost.size} first-stage variables, a second stage of {rows} "
-            f"rows and {columns} columns, {self.n_scenarios:.4g} scenarios)"
+            f"rows and {columns} columns, {self.n_scenarios:.4g} scenarios"
+            f"{', maximised' if self.sign < 0.0 else ''})"
         )
 
     @property
@@ -144,35 +160,53 @@ class TwoStageProgram:
             return changed.setdefault(name, getattr(core, name).copy())
 
         for (column, row), value in entries.items():
-            if row != self.objective_row and row not in self.rows:
-                raise InvalidInputError(f"{self.name}: the random row {row!r} is not in the second stage.")
-            i, j = self.rows.get(row), self.columns.get(column)
-            if i is None:
-                own("cost")[self._of_second(column)] = value
-            elif j is None:
-                self._set_side(own("row_lower"), own("row_upper"), i, value)
-            elif j < 0:
-                own("T")[i, j + self.cost.size] = value
+            name, where = self.place(column, row)
+            if name == "constant":
+                changed[name] = 0.0 - self.sign * value
+            elif name == "side":
+                for side in ("row_lower", "row_upper"):
+                    if np.isfinite(getattr(core, side)[where]):
+                        own(side)[where] = value
             else:
-                own("W")[i, j] = value
+                own(name)[where] = self.sign * value if name == "cost" else value
         return replace(core, **changed)
 
-    def _of_second(self, column: str) -> int:
-        j = self.columns.get(column, -1)
-        if j < 0:
-            raise InvalidInputError(f"{self.name}: the cost of {column!r}, of the first stage, is random.")
-        return j
+    def place(self, column: str, row: str) -> tuple[str, Any]:
+        """Return the array of the second stage that holds a random entry, and its place there.
 
-    def _set_side(self, lower: Array, upper: Array, i: int, value: float) -> None:
-        below, above = np.isfinite(lower[i]), np.isfinite(upper[i])
-        if below and above and self.core.row_lower[i] != self.core.row_upper[i]:
+        Parameters
+        ----------
+        column, row : str
+
+        Returns
+        -------
+        str
+            "T", "W" or "cost", "side" for the right-hand side of a row, "constant" for that of the costs.
+        int or tuple of int
+
+        Raises
+        ------
+        InvalidInputError
+            If the entry is not in the second stage.
+        """
+        i, j = self.rows.get(row), self.columns.get(column)
+        if i is None and row != self.objective_row:
+            raise InvalidInputError(f"The random row {row!r} is not in the second stage.")
+        if j is None and column not in self.sides:
             raise InvalidInputError(
-                f"{self.name}: row {i} of the second stage has a range and a random side."
+                f"The random column {column!r} is not in the core, nor the right-hand side "
+                f"{' or '.join(sorted(self.sides))}; bounds and ranges cannot be random."
             )
-        if below:
-            lower[i] = value
-        if above:
-            upper[i] = value
+        if i is None:
+            if j is not None and j < 0:
+                raise InvalidInputError(f"The cost of {column!r}, of the first stage, is random.")
+            return ("constant", 0) if j is None else ("cost", j)
+        if j is not None:
+            return ("T", (i, j + self.cost.size)) if j < 0 else ("W", (i, j))
+        lower, upper = self.core.row_lower[i], self.core.row_upper[i]
+        if np.isfinite([lower, upper]).all() and lower != upper:
+            raise InvalidInputError(f"The row {row!r} has a range and a random right-hand side.")
+        return "side", i
 
 
 def _joined(parts: Iterable[Entries]) -> Entries:

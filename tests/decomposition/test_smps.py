@@ -161,15 +161,21 @@ def test_files_are_named_or_found_beside_the_core(tmp_path):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"core": "nonsense\n"}, "not an MPS file"),
-        ({"time": TIME.replace("y1  ", "y9  ")}, "begins at y9, CAP1, not in the core"),
+        ({"core": "nonsense\n"}, "tiny.cor, line 1: the section NONSENSE is not read"),
+        (
+            {"time": TIME.replace("y1  ", "y9  ")},
+            "tiny.tim, line 4: the period 'TIME2' begins at 'y9', 'CAP1', not in the core",
+        ),
         ({"time": TIME.replace("PERIODS       LP", "PERIODS       EXPLICIT")}, "first column and row"),
         ({"time": TIME.replace("    y1        CAP1                     TIME2\n", "")}, "two periods"),
-        ({"time": TIME.replace("CAP1", "DEM1")}, "first stage has a variable of the second"),
-        ({"stoch": INDEP.replace("DISCRETE", "NORMAL")}, "INDEP NORMAL is not read"),
-        ({"stoch": INDEP.replace("INDEP", "TREES")}, "section TREES"),
-        ({"stoch": INDEP.replace("0.75", "0.5")}, "sum to 0.75"),
-        ({"stoch": INDEP.replace("0.75", "much")}, "a line that cannot be read"),
+        (
+            {"time": TIME.replace("CAP1", "DEM1")},
+            "line 4: the row .* of the first stage has the column 'y1' of the second",
+        ),
+        ({"stoch": INDEP.replace("DISCRETE", "NORMAL")}, "line 3: 'INDEP NORMAL' is not read"),
+        ({"stoch": INDEP.replace("INDEP", "TREES")}, "line 3: the section TREES DISCRETE is not read"),
+        ({"stoch": INDEP.replace("0.75", "0.5")}, "line 3: probabilities of this section sum to 0.75"),
+        ({"stoch": INDEP.replace("0.75", "much")}, "line 5: 'much' in .* is no finite number"),
         ({"stoch": INDEP.replace("INDEP         DISCRETE\n", "")}, "in no section"),
     ],
 )
@@ -180,12 +186,268 @@ def test_what_is_wrong_with_a_file_is_said(changes, said, tmp_path):
 
 
 def test_random_entries_outside_of_the_second_stage_are_refused(tmp_path):
-    for old, said in (("RHS       DEM1", "random row 'BUDGET'"), ("y1        COST", "cost of 'x1'")):
-        new = "RHS       BUDGET" if "RHS" in old else "x1        COST"
-        program = read_smps(write(tmp_path, INDEP.replace(old, new)))
+    for old, new, said in (
+        ("RHS       DEM1", "RHS       BUDGET", "line 4: The random row 'BUDGET'"),
+        ("y1        COST", "x1        COST", "line 8: The cost of 'x1'"),
+    ):
         with pytest.raises(cut.InvalidInputError, match=said):
-            program.value_function()
+            read_smps(write(tmp_path, INDEP.replace(old, new)))
     many = read_smps(write(tmp_path, INDEP))
     object.__setattr__(many, "random", many.random * 5)
     with pytest.raises(cut.InvalidInputError, match="too many to write out"):
         many.value_function()
+
+
+def core_with(old, new):
+    assert old in CORE
+    return {"core": CORE.replace(old, new)}
+
+
+def stoch_with(old, new, stoch=INDEP):
+    assert old in stoch
+    return {"stoch": stoch.replace(old, new)}
+
+
+MAX = CORE.replace("ROWS\n", "OBJSENSE\n    MAX\nROWS\n", 1)
+SET = " UP BND       x2 "
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            core_with("    x2        COST", "    M1  'MARKER'  'INTORG'\n    x2        COST"),
+            "cor, line 15: .*'x2' is int",
+        ),
+        *(
+            (core_with(SET, f" {kind} BND       x2 "), f"cor, line 27: .*'x2' is {what}")
+            for kind, what in (("UI", "int"), ("LI", "int"), ("BV", "int"), ("SC", "semi"), ("SI", "semi"))
+        ),
+        (core_with(SET, " XX BND       x2 "), "line 27: the bound 'XX' is not read"),
+        (core_with(SET, " UP BND       xx "), "line 27: there is no column 'xx'"),
+        (core_with(SET, " UP OTHER     x2 ") | {}, "line 28: there is a second set of bounds, 'BND'"),
+        (
+            core_with("x2                   8.0", "x2                  -8.0"),
+            "line 27: .*upper bound -8 and none below",
+        ),
+        (
+            core_with("x2                   8.0", "x2                   nan"),
+            "line 27: 'nan' in .* is no number",
+        ),
+        (
+            core_with("x2                   8.0", "x2                   8_0"),
+            "line 27: '8_0' in .* is no number",
+        ),
+        (core_with("x2                   8.0", "x2"), "line 27"),
+        (
+            core_with("BUDGET              12.0", "BUDGET               inf"),
+            "line 24: 'inf' in .* is no finite number",
+        ),
+        (core_with("RHS       DEM2", "RHS2      DEM2"), "line 25: there is a second right-hand side, 'RHS2'"),
+        (
+            core_with("DEM2                 2.0", "DEM1                 2.0"),
+            "line 25: the row 'DEM1' has two right",
+        ),
+        (
+            core_with("DEM2                 2.0", "DEM3                 2.0"),
+            "line 25: there is no row 'DEM3'",
+        ),
+        (core_with(" L  CAP2", " L  CAP1"), "line 8: the row 'CAP1' is given twice"),
+        (core_with(" L  CAP2", " X  CAP2"), "line 8: a row must be N, L, G or E"),
+        (core_with(" N  COST\n", ""), "line 11: there is no row 'COST'"),
+        (
+            core_with("    y1        DEM1", "    x1        DEM1"),
+            "line 18: the lines of the column 'x1' must follow",
+        ),
+        (
+            core_with("RATIO               -1.0", "BUDGET              -1.0"),
+            "line 13: the column 'x1' has the row 'B",
+        ),
+        (core_with("BOUNDS\n", "QUADOBJ\n"), "line 26: the section QUADOBJ is not read"),
+        (core_with("BOUNDS\n", "RHS\n"), "line 26: there is a second section RHS"),
+        (
+            core_with("BOUNDS\n", "RANGES\n    RNG       COST      1.0\nBOUNDS\n"),
+            "line 27: .* of type N and cannot",
+        ),
+        (core_with("ROWS\n", "OBJSENSE\n    LEAST\nROWS\n"), "line 4: OBJSENSE must be MIN or MAX"),
+        (core_with("ROWS\n", "OBJSENSE\nROWS\n"), "the section OBJSENSE says neither"),
+        (core_with("ENDATA\n", ""), "cor, line 31: the file is cut off"),
+        (core_with("ENDATA\n", "ENDATA\n x\n"), "cor, line 32: 'x' follows ENDATA"),
+        ({"core": ""}, "cor, line 1: the file is cut off"),
+        ({"time": ""}, "tim, line 1: the file is cut off"),
+        ({"time": TIME.replace("ENDATA\n", "")}, "tim, line 5: the file is cut off"),
+        (
+            {"time": TIME.replace("    x1        BUDGET", "    x2        BUDGET")},
+            "line 3: the first period must begin",
+        ),
+        (
+            {"time": TIME.replace("    x1        BUDGET", "    x1        CAP1  ")},
+            "line 3: the first period must begin",
+        ),
+        ({"stoch": ""}, "sto, line 1: the file is cut off"),
+        ({"stoch": "STOCH tiny\nENDATA\n"}, "sto, line 2: the section ENDATA is not read here"),
+        ({"stoch": "STOCH tiny\nINDEP DISCRETE\nENDATA\n"}, "sto, line 2: the section INDEP is empty"),
+        ({"stoch": INDEP.replace("ENDATA\n", "")}, "sto, line 14: the file is cut off"),
+        ({"stoch": INDEP[: INDEP.index("0.9")]}, "sto, line 10"),
+        (
+            stoch_with("    x2        CAP2", "    xx        CAP2"),
+            "sto, line 10: The random column 'xx' is not in the core",
+        ),
+        (
+            stoch_with("    x2        CAP2", "    x2        CAP9"),
+            "sto, line 10: The random row 'CAP9' is not",
+        ),
+        (stoch_with("0.25\n", "-0.25\n"), "sto, line 4: the probability -0.25 is not between 0 and 1"),
+        (stoch_with("0.25\n", "nan\n"), "sto, line 4: 'nan' in"),
+        (stoch_with("0.25\n", "1.25\n"), "sto, line 4: the probability 1.25"),
+        (stoch_with("TIME2    0.75", "TIME3    0.75"), "sto, line 5: 'TIME3' is no period"),
+        (stoch_with("0.75\n", "0.75 9\n"), "sto, line 5"),
+        (
+            stoch_with(" SC dear      high", " SC dear      hgih", SCENARIOS),
+            "sto, line 7: there is no scenario 'hgih'",
+        ),
+        (stoch_with(" SC dear ", " SC high ", SCENARIOS), "sto, line 7: the scenario 'high' is given twice"),
+        (stoch_with(" SC low", " XC low", SCENARIOS), "sto, line 3: .* must be SC, a name"),
+        (
+            stoch_with(" BL DEMAND    TIME2     0.25", " BL DEMAND    TIME2", BLOCKS),
+            "sto, line 3: .* must be BL, a block",
+        ),
+        (stoch_with("DEM2    1.0", "DEM1    1.0", BLOCKS), "sto, line 4: .'RHS', 'DEM1'. is given twice"),
+        (stoch_with("    y2        COST      0.3", "    y1        COST      0.3", BLOCKS), "is random twice"),
+    ],
+)
+def test_no_line_is_skipped(changes, said, tmp_path):
+    with pytest.raises(cut.InvalidInputError, match=said):
+        read_smps(write(tmp_path, **({"stoch": INDEP} | changes)))
+
+
+@pytest.mark.parametrize("text", [MAX, MAX.replace("OBJSENSE\n    MAX", "OBJSENSE MAXIMIZE")])
+def test_a_maximum_is_a_maximum(text, tmp_path):
+    """Of negative costs, so that the minimum of the costs is the optimum of both files."""
+    numbers = [
+        "1.5   BUDGET",
+        "2.0   BUDGET",
+        "0.1   RATIO",
+        "0.5   CAP1",
+        "0.4   CAP2",
+        "9.0   DEM1",
+        "7.0   DEM2",
+    ]
+    for number in numbers:
+        assert f" {number}" in text
+        text = text.replace(f" {number}", f"-{number}")
+    text = text.replace("COST                -4.0", "COST                 4.0")
+    stoch = INDEP.replace("COST      0.5 ", "COST      -.5 ").replace("COST      1.5 ", "COST     -1.5 ")
+    least = read_smps(write(tmp_path, INDEP)).problem().solve(tol=1e-8)
+    with pytest.warns(UserWarning, match="maximises: .* the maximum is -result.objective"):
+        program = read_smps(write(tmp_path, stoch, text))
+    assert program.sign == -1.0 and "maximised" in repr(program)
+    greatest = program.problem().solve(tol=1e-8)
+    assert program.sign * greatest.objective == pytest.approx(-least.objective, rel=1e-7)
+
+
+def test_ranges_and_bounds_are_those_of_the_format(tmp_path):
+    rows = " N  COST\n E  A\n E  B\n L  C\n G  D\n E  E\n"
+    columns = (
+        "".join(f"    x{j}  COST  1.0  A  1.0\n" for j in range(7))
+        + "    z  E  1.0  B  0\n    z  C  1  D  1\n"
+    )
+    core = f"NAME\nROWS\n{rows}COLUMNS\n{columns}RHS\n    A 5 COST -3\n    B 5 C 5\n    D 5\nRANGES\n"
+    core += "    A 2 B -2\n    C -2 D -2\nBOUNDS\n UP x0 4\n LO x1 -4\n FX x2 3\n FR x3\n"
+    core += " MI x4\n UP x4 -2\n PL x5\n UP x6 1e30\n LO x6 1D+0\nENDATA\n"
+    time = "TIME\nPERIODS\n x0 COST ONE\n z B TWO\nENDATA\n"
+    stoch = "STOCH\nINDEP DISCRETE\n RHS E 1 .5\n RHS E 2 .5\nENDATA\n"
+    core = core.replace("A  1.0\n", "A  1.0\n", 1)
+    program = read_smps(write(tmp_path, stoch, core, time))
+    assert program.core.row_lower.tolist() == [3.0, 3.0, 5.0, 0.0]
+    assert program.core.row_upper.tolist() == [5.0, 5.0, 7.0, 0.0]
+    assert program.core.constant == 3.0
+    box = program.feasible_set.simple[0]
+    assert np.broadcast_to(box.lower, 7).tolist() == [0.0, -4.0, 3.0, -np.inf, -np.inf, 0.0, 1.0]
+    assert np.broadcast_to(box.upper, 7).tolist() == [4.0, np.inf, 3.0, np.inf, -2.0, np.inf, np.inf]
+
+
+def test_integers_are_dropped_when_that_is_wanted(tmp_path):
+    marked = "    M1        'MARKER'                 'INTORG'\n    x2        COST "
+    core = CORE.replace("    x2        COST ", marked).replace(
+        "    x3  ", "    M1  'MARKER'  'INTEND'\n    x3  ", 1
+    )
+    expected = read_smps(write(tmp_path, INDEP)).problem().solve(tol=1e-8).objective
+    relaxed = read_smps(write(tmp_path, INDEP, core), relax=True).problem().solve(tol=1e-8)
+    assert relaxed.objective == pytest.approx(expected, rel=1e-7)
+    with pytest.raises(cut.InvalidInputError, match="'x2' has no bounds"):
+        read_smps(
+            write(tmp_path, INDEP, core.replace(" UP BND       x2                   8.0\n", "")), relax=True
+        )
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["utf-8", "utf-8-sig", "utf-16"])
+def test_marks_and_line_ends_change_nothing(ends, mark, tmp_path):
+    for ending, text in ((".cor", CORE), (".tim", TIME), (".sto", INDEP)):
+        (tmp_path / f"tiny{ending}").write_bytes(text.replace("\n", ends).encode(mark))
+    assert read_smps(tmp_path / "tiny.cor").n_scenarios == 32
+
+
+def fixed(text):
+    """Write the words of each line in the columns of the fixed format, names with a blank."""
+    lines = []
+    for line in text.splitlines():
+        words = line.split()
+        if not line[0].isspace() or not words:
+            lines.append(line)
+            continue
+        code = words.pop(0) if words[0] in ("N", "L", "G", "E", "UP", "SC") else ""
+        names = [word if word[0] in "-.0123456789" else f"{word[0]} {word[1:]}" for word in words]
+        places = (
+            [4, 14, 24, 39, 49] if len(words) < 4 or words[3][0] not in "0123456789." else [4, 14, 24, 49]
+        )
+        out = f" {code}"
+        for place, name in zip(places, names, strict=False):
+            out = out.ljust(place) + name
+        lines.append(out)
+    return "\n".join(lines)
+
+
+def test_names_may_contain_blanks_in_the_fixed_format(tmp_path):
+    time = "TIME          tiny\nPERIODS\n    x 1       B UDGET                  T IME1\n"
+    time += "    y 1       C AP1                    T IME2\nENDATA\n"
+    core = CORE.replace("* two machines, two products\n", "")
+    plain = read_smps(write(tmp_path, INDEP))
+    spaced = read_smps(write(tmp_path, fixed(INDEP), fixed(core), time))
+    assert (next(iter(spaced.columns)), next(iter(spaced.rows))) == ("x 1", "C AP1")
+    objectives = [program.problem().solve(tol=1e-8).objective for program in (plain, spaced)]
+    assert objectives[0] == pytest.approx(objectives[1])
+
+
+def test_what_is_changed_in_reading_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="sum to 0.9995, and are scaled"):
+        program = read_smps(write(tmp_path, INDEP.replace("0.75", "0.7495")))
+    assert program.value_function().weights.sum() == pytest.approx(1.0, abs=1e-12)
+    with pytest.warns(UserWarning, match=r"rows \['EXTRA'\] of type N are not used"):
+        read_smps(write(tmp_path, INDEP, CORE.replace(" N  COST\n", " N  COST\n N  EXTRA\n")))
+    with pytest.warns(UserWarning, match="the core has no coefficient of 'y1' in 'DEM2'"):
+        read_smps(write(tmp_path, INDEP.replace("y2        DEM2", "y1        DEM2")))
+
+
+def test_a_random_constant_and_a_right_hand_side_of_another_name(tmp_path):
+    core = CORE.replace("    RHS  ", "    SIDE ")
+    stoch = INDEP.replace("    RHS       DEM2  ", "    SIDE      COST  ").replace("    RHS  ", "    SIDE ")
+    stages = read_smps(write(tmp_path, stoch, core)).value_function().stages
+    assert {stage.constant for stage in stages} == {-1.0, -5.0}
+
+
+@pytest.mark.parametrize("missing", ["cor", "tim", "sto"])
+def test_a_missing_file_is_named(missing, tmp_path):
+    core = write(tmp_path, INDEP)
+    (tmp_path / f"tiny.{missing}").unlink()
+    with pytest.raises(FileNotFoundError, match=rf"tiny\.{missing}"):
+        read_smps(core)
+    with pytest.raises(FileNotFoundError, match=rf"tiny\.{missing}"):
+        read_smps(core, core.with_suffix(".tim"), core.with_suffix(".sto"))
+
+
+def test_random_entries_are_checked_when_they_are_made():
+    for p in ((0.5, 0.4), (1.5, -0.5), (np.nan, 1.0)):
+        with pytest.raises(cut.InvalidInputError, match="probabilities"):
+            cut.decomposition.RandomEntries(p, ({}, {}))

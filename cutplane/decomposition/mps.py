@@ -1,0 +1,384 @@
+"""Linear programmes from MPS files, of which every line is read or refused."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.text import read_text
+from cutplane.pieces.validation import Array
+
+T = TypeVar("T")
+
+_FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
+"""Where the fields of a line are in the fixed format, of which names may contain blanks."""
+_INFINITE = 1e20
+"""The size from which a bound is infinite, because writers of MPS files without inf write 1e20 or 1e30."""
+_SENSES = {"MIN": 1.0, "MINIMIZE": 1.0, "MINIMISE": 1.0, "MAX": -1.0, "MAXIMIZE": -1.0, "MAXIMISE": -1.0}
+_INTEGER = "BV", "LI", "UI"
+_SEMICONTINUOUS = "SC", "SI"
+
+
+class Line(NamedTuple):
+    """The words of a line of a file; a line that begins a section is not indented."""
+
+    number: int
+    words: list[str]
+    begins: bool
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+class Lines:
+    """The lines of a file in the format of MPS that are no comments; the last one must be ENDATA.
+
+    Parameters
+    ----------
+    path : str or Path
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.name, text = read_text(path, errors="backslashreplace")
+        self._lines = text.split("\n")
+        self._failed = 0
+
+    def parsed(self, parse: Callable[[Iterator[Line]], T]) -> T:
+        """Return the answer of `parse` to the lines in the free format, or else in the fixed one."""
+        try:
+            return parse(self._of(str.split))
+        except InvalidInputError as error:
+            failed, first = self._failed, error
+        data = [_fields(text) or [] for text in self._lines if text[:1].isspace() and text.strip()]
+        if not all(data) or not any(" " in word for words in data for word in words):
+            raise first
+        try:
+            return parse(self._of(_fields))
+        except InvalidInputError as error:
+            raise error if self._failed > failed else first from None
+
+    def fail(self, number: int, reason: str) -> NoReturn:
+        """Raise `InvalidInputError` about a line."""
+        self._failed = number
+        raise InvalidInputError(f"{self.name}, line {number}: {reason}.")
+
+    def number(self, line: Line, word: str, *, infinite: bool = False) -> float:
+        """Return the number that a word is."""
+        try:
+            value = float("nan" if "_" in word or not word.isascii() else word.upper().replace("D", "E"))
+        except ValueError:
+            value = math.nan
+        if math.isnan(value) or (math.isinf(value) and not infinite):
+            self.fail(line.number, f"{word!r} in '{line}' is no {'' if infinite else 'finite '}number")
+        return value
+
+    def _of(self, split: Callable[[str], Any]) -> Iterator[Line]:
+        lines = [
+            (number, text)
+            for number, text in enumerate(self._lines, start=1)
+            if text.strip() and not text.startswith("*")
+        ]
+        for place, (number, text) in enumerate(lines):
+            begins = not text[0].isspace()
+            words = text.split() if begins else split(text)
+            if begins:
+                words[0] = words[0].upper()
+            if words == ["ENDATA"] and begins and place + 1 < len(lines):
+                number, text = lines[place + 1]
+                self.fail(number, f"{text.strip()[:40]!r} follows ENDATA, which must be the end")
+            yield Line(number, words, begins)
+        if not lines or lines[-1][1].split() != ["ENDATA"]:
+            self.fail(len(self._lines), "the file is cut off, because its last line must be ENDATA")
+
+
+def _fields(text: str) -> list[str] | None:
+    """Return the fields of a line in the fixed format without the blank ones, None if it is not in it."""
+    between = [text[high:low] for (_, high), (low, _) in zip(((0, 0), *_FIELDS), _FIELDS, strict=False)]
+    numbers = any(" " in text[low:high].strip() for low, high in (_FIELDS[3], _FIELDS[5]))
+    if numbers or "\t" in text or any(part.strip() for part in [*between, text[_FIELDS[-1][1] :]]):
+        return None
+    return [word for low, high in _FIELDS if (word := text[low:high].strip())]
+
+
+@dataclass
+class LinearProgramme:
+    """minimise sign * (<cost, x> + constant) over row_lower <= A x <= row_upper, lower <= x <= upper.
+
+    Attributes
+    ----------
+    rows, columns : dict of str to int
+    objective : str
+        The row of the costs.
+    sides : set of str
+        The names of the right-hand side.
+    sign : float
+        1 for a programme that minimises, -1 for one that maximises.
+    unused : list of str
+        Rows of type N after the objective, which constrain nothing.
+    """
+
+    rows: dict[str, int]
+    columns: dict[str, int]
+    objective: str
+    sides: set[str]
+    sign: float
+    constant: float
+    A: Any
+    row_lower: Array
+    row_upper: Array
+    cost: Array
+    lower: Array
+    upper: Array
+    unused: list[str] = field(default_factory=list)
+
+
+class MpsReader:
+    """Reads the lines of an MPS file, section by section.
+
+    Parameters
+    ----------
+    lines : Lines
+    relax : bool
+        Whether columns that are integer are taken to be continuous; refused otherwise.
+    """
+
+    def __init__(self, lines: Lines, relax: bool):
+        self.lines, self.relax = lines, relax
+        self.sign: float | None = None
+        self.kinds: dict[str, str] = {}  # of rows: N, L, G, E
+        self.columns: dict[str, int] = {}
+        self.integer: dict[str, Line] = {}
+        self.within = False  # columns between the markers INTORG and INTEND
+        self.last = ""  # the column of the last line
+        self.entries: dict[tuple[str, str], float] = {}  # by row and column
+        self.sides: dict[str, float] = {}
+        self.ranges: dict[str, float] = {}
+        self.bounds: dict[tuple[str, bool], float] = {}  # by column, and whether it is the upper bound
+        self.bounded: dict[str, Line] = {}
+        self.sets: dict[str, str] = {}  # the name of the right-hand side, the ranges, the bounds
+
+    def read(self, lines: Iterator[Line]) -> LinearProgramme:
+        """Return the programme."""
+        fail = self.lines.fail
+        readers = {
+            "OBJSENSE": self._sense,
+            "ROWS": self._row,
+            "COLUMNS": self._column,
+            "RHS": self._side,
+            "RANGES": self._range,
+            "BOUNDS": self._bound,
+        }
+        done: list[str] = []
+        for line in lines:
+            name, *more = line.words
+            if not line.begins:
+                if not done or done[-1] == "NAME":
+                    fail(line.number, f"'{line}' is in no section")
+                readers[done[-1]](line)
+                continue
+            if name not in ("NAME", *readers, "ENDATA"):
+                known = ", ".join(["NAME", *readers, "ENDATA"])
+                fail(
+                    line.number,
+                    f"the section {name} is not read, {known} are; lines of data begin with a blank",
+                )
+            if name in done:
+                fail(line.number, f"there is a second section {name}")
+            if name not in ("NAME", "OBJSENSE") and more:
+                fail(line.number, f"{' '.join(more)!r} follows the name of the section {name}")
+            before = {"NAME": "", "OBJSENSE": "", "ROWS": "", "COLUMNS": "ROWS"}.get(name, "COLUMNS")
+            if before and before not in done:
+                fail(line.number, f"there is no section {before} before {name}")
+            done.append(name)
+            if name == "OBJSENSE" and more:
+                self._sense(line._replace(words=more))
+            if name == "ENDATA":
+                return self._programme(line, "OBJSENSE" in done)
+        raise AssertionError("lines end with ENDATA")
+
+    def _sense(self, line: Line) -> None:
+        if len(line.words) != 1 or line.words[0].upper() not in _SENSES:
+            self.lines.fail(line.number, f"OBJSENSE must be MIN or MAX, got '{line}'")
+        if self.sign is not None:
+            self.lines.fail(line.number, f"a second OBJSENSE, '{line}', follows the first")
+        self.sign = _SENSES[line.words[0].upper()]
+
+    def _row(self, line: Line) -> None:
+        if len(line.words) != 2 or line.words[0].upper() not in ("N", "L", "G", "E"):
+            self.lines.fail(line.number, f"a row must be N, L, G or E and a name, got '{line}'")
+        kind, name = line.words
+        if name in self.kinds:
+            self.lines.fail(line.number, f"the row {name!r} is given twice")
+        self.kinds[name] = kind.upper()
+
+    def _column(self, line: Line) -> None:
+        name, *more = line.words
+        if more[:1] == ["'MARKER'"]:
+            begins = more[1:] == ["'INTORG'"]
+            if begins == self.within or more[1:] not in (["'INTORG'"], ["'INTEND'"]):
+                self.lines.fail(line.number, f"the marker '{line}' is not read: INTORG and then INTEND are")
+            self.within = begins
+            return
+        if name != self.last and name in self.columns:
+            self.lines.fail(line.number, f"the lines of the column {name!r} must follow each other")
+        if self.within:
+            self._integer(line, name)
+        self.last = name
+        self.columns.setdefault(name, len(self.columns))
+        for row, value in self._pairs(line, more):
+            if (row, name) in self.entries:
+                self.lines.fail(line.number, f"the column {name!r} has the row {row!r} twice")
+            self.entries[row, name] = value
+
+    def _pairs(self, line: Line, words: list[str]) -> Iterator[tuple[str, float]]:
+        """Yield the one or two rows of a line, and their numbers."""
+        if len(words) not in (2, 4):
+            self.lines.fail(line.number, f"'{line}' must have one or two pairs of a row and a number")
+        for row, word in zip(words[::2], words[1::2], strict=True):
+            if row not in self.kinds:
+                self.lines.fail(line.number, f"there is no row {row!r}")
+            yield row, self.lines.number(line, word)
+
+    def _named(self, what: str, line: Line, words: list[str], named: bool) -> list[str]:
+        """Return the words without the name of the set of right-hand sides, ranges or bounds."""
+        name = words[0] if named else ""
+        if self.sets.setdefault(what, name) != name:
+            self.lines.fail(line.number, f"there is a second {what}, {name!r}; keep one of them")
+        return words[1:] if named else words
+
+    def _side(self, line: Line) -> None:
+        words = self._named("right-hand side", line, line.words, len(line.words) % 2 == 1)
+        for row, value in self._pairs(line, words):
+            if row in self.sides:
+                self.lines.fail(line.number, f"the row {row!r} has two right-hand sides")
+            self.sides[row] = value
+
+    def _range(self, line: Line) -> None:
+        words = self._named("range", line, line.words, len(line.words) % 2 == 1)
+        for row, value in self._pairs(line, words):
+            if row in self.ranges:
+                self.lines.fail(line.number, f"the row {row!r} has two ranges")
+            if self.kinds[row] == "N":
+                self.lines.fail(line.number, f"the row {row!r} is of type N and cannot have a range")
+            self.ranges[row] = value
+
+    def _bound(self, line: Line) -> None:
+        kind, *words = line.words
+        kind = kind.upper()
+        if kind not in ("LO", "UP", "FX", "FR", "MI", "PL", *_INTEGER, *_SEMICONTINUOUS):
+            self.lines.fail(line.number, f"the bound {kind!r} is not read; LO, UP, FX, FR, MI and PL are")
+        if kind in ("FR", "MI", "PL", "BV") and words:
+            if len(words) == 3 or (len(words) == 2 and words[1] not in self.columns):
+                self.lines.number(line, words.pop(), infinite=True)  # it has no meaning
+            words = [*words, "0"]
+        if len(words) not in (2, 3):
+            self.lines.fail(line.number, f"the bound '{line}' must be a type, a name, a column and a number")
+        column, word = self._named("set of bounds", line, words, len(words) == 3)
+        if column not in self.columns:
+            self.lines.fail(line.number, f"there is no column {column!r}")
+        if kind in _SEMICONTINUOUS:
+            self.lines.fail(line.number, f"the column {column!r} is semi-continuous, which is not convex")
+        if kind in _INTEGER:
+            self._integer(line, column)
+        value = self.lines.number(line, word, infinite=kind not in ("FX", *_INTEGER))
+        value = math.copysign(math.inf, value) if abs(value) >= _INFINITE else value
+        lower = {"MI": -math.inf, "FR": -math.inf, "BV": 0.0, "PL": None, "UP": None, "UI": None}
+        upper = {"PL": math.inf, "FR": math.inf, "BV": 1.0, "MI": None, "LO": None, "LI": None}
+        for is_upper, side in enumerate((lower, upper)):
+            bound = side.get(kind, value)
+            if bound is None:
+                continue
+            if bound == (-math.inf if is_upper else math.inf):
+                self.lines.fail(line.number, f"the bound '{line}' has no number within it")
+            if (column, bool(is_upper)) in self.bounds:
+                self.lines.fail(
+                    line.number, f"the column {column!r} has two {('lower', 'upper')[is_upper]} bounds"
+                )
+            self.bounds[column, bool(is_upper)] = bound
+        self.bounded[column] = line
+
+    def _integer(self, line: Line, column: str) -> None:
+        self.integer.setdefault(column, line)
+        if not self.relax:
+            self.lines.fail(
+                line.number,
+                f"the column {column!r} is integer, and only continuous ones are read; pass relax=True to "
+                "drop that columns are integer",
+            )
+
+    def _programme(self, end: Line, sensed: bool) -> LinearProgramme:
+        fail = self.lines.fail
+        if sensed and self.sign is None:
+            fail(end.number, "the section OBJSENSE says neither MIN nor MAX")
+        if self.within:
+            fail(end.number, "the marker INTORG has no INTEND")
+        free = [name for name, kind in self.kinds.items() if kind == "N"]
+        if not free:
+            fail(end.number, "there is no row of type N, the objective")
+        objective = free[0]
+        rows = {name: i for i, name in enumerate(name for name, kind in self.kinds.items() if kind != "N")}
+        cost, lower = np.zeros(len(self.columns)), np.zeros(len(self.columns))
+        upper = np.full(len(self.columns), np.inf)
+        places, values = [], []
+        for (row, column), value in self.entries.items():
+            if row in rows:
+                places.append((rows[row], self.columns[column]))
+                values.append(value)
+            elif row == objective:
+                cost[self.columns[column]] = value
+        for (column, is_upper), value in self.bounds.items():
+            (upper if is_upper else lower)[self.columns[column]] = value
+        for column, j in self.columns.items():
+            if column in self.integer and column not in self.bounded:
+                fail(
+                    self.integer[column].number,
+                    f"the integer column {column!r} has no bounds, where some readers take the upper bound 1 "
+                    "and others inf; give it one",
+                )
+            if upper[j] < 0.0 and (column, False) not in self.bounds:
+                fail(
+                    self.bounded[column].number,
+                    f"the column {column!r} has the upper bound {upper[j]:g} and none below, where some "
+                    "readers take the lower bound 0 and others -inf; give it one",
+                )
+            if lower[j] > upper[j]:
+                fail(
+                    self.bounded[column].number,
+                    f"the lower bound {lower[j]:g} of {column!r} is above the upper one, {upper[j]:g}",
+                )
+        low, high = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
+        for row, i in rows.items():
+            kind, side, width = self.kinds[row], self.sides.get(row, 0.0), self.ranges.get(row)
+            if kind in "GE":
+                low[i] = side
+            if kind in "LE":
+                high[i] = side
+            if width is not None and (kind == "G" or (kind == "E" and width > 0.0)):
+                high[i] = side + abs(width)
+            elif width is not None:
+                low[i] = side - abs(width)
+        shape = len(rows), len(self.columns)
+        where = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        name = self.sets.get("right-hand side", "")
+        return LinearProgramme(
+            rows=rows,
+            columns=self.columns,
+            objective=objective,
+            sides={name, "RHS"} - {""} - set(self.columns),
+            sign=1.0 if self.sign is None else self.sign,
+            constant=0.0 - self.sides.get(objective, 0.0),
+            A=sparse.csr_array((np.array(values, dtype=np.float64), tuple(where)), shape=shape),
+            row_lower=low,
+            row_upper=high,
+            cost=cost,
+            lower=lower,
+            upper=upper,
+            unused=free[1:],
+        )

@@ -1,0 +1,69 @@
+"""The text of a file: from a path or an open file, compressed or not, in any of the usual encodings."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+from cutplane.exceptions import InvalidInputError
+
+PathOrFile = str | os.PathLike[str] | IO[Any]
+
+_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
+    r"""Return a name for messages, and the contents in UTF-8 or an encoding without a mark.
+
+    Contents compressed by gzip are recognised. A byte-order mark is removed, and line ends become ``\n``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is no file, an archive is damaged, or the contents are no text.
+    """
+    if isinstance(path_or_file, str | os.PathLike):
+        name = os.fspath(path_or_file)
+        data = Path(path_or_file).read_bytes()
+    elif callable(getattr(path_or_file, "read", None)):
+        name = getattr(path_or_file, "name", None)
+        name = name if isinstance(name, str) else "the file"
+        data = path_or_file.read()
+    else:
+        raise InvalidInputError(f"Expected a path or a file object, got {type(path_or_file).__name__}.")
+    if isinstance(data, str):
+        data = data.encode(errors="surrogatepass")
+    if not isinstance(data, bytes):
+        raise InvalidInputError(f"{name} must give text or bytes when it is read, got {type(data).__name__}.")
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            data = data[len(mark) :]
+            if encoding != "utf-8":
+                data = _decoded(name, data, encoding).encode()
+            break
+    if b"\0" in data:
+        raise InvalidInputError(f"{name} is no text file: its byte {data.index(0)} is zero; decompress it.")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return name, data
+
+
+def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, str]:
+    """Return a name for messages, and the text, of which `errors` says what to do with bytes not in UTF-8."""
+    name, data = read_bytes(path_or_file)
+    return name, _decoded(name, data, "utf-8", errors)
+
+
+def _decoded(name: str, data: bytes, encoding: str, errors: str = "strict") -> str:
+    try:
+        return data.decode(encoding, errors)
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{name} is not in {encoding.upper()}: {error}; convert it.") from error
