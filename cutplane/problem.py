@@ -203,6 +203,8 @@ class Problem(Declaration):
         probes : bool, default True
             Whether a black box (``risk.black_box``) is asked a few questions more before the status is
             OPTIMAL, to find mistakes: 1/20 of the calls, at least 4. The reason says that they were asked.
+            Sets and regularizers that the package does not define are asked too: projections, and least
+            values, against points of the set.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the solve ends with status
             INTERRUPTED.

@@ -194,6 +194,10 @@ class DualFunction:
             return None
         return self._minimum(v, upper - self._infimum, None, reach / REACH).value > -math.inf
 
+    def least(self, v: Array) -> Minimum:
+        """Return the inner minimum min over x in X0 of g(x) + <v, x>, as every bound uses it."""
+        return self._minimum(v, math.inf, None, 0.0)
+
     def _minimum(
         self,
         v: Array,

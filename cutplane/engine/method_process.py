@@ -11,6 +11,7 @@ from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
 from cutplane.engine.history import History
+from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
@@ -92,18 +93,29 @@ class MethodProcess:
             return self._begin()
         run.exact, run.solver.idle = self._idle > 0, self._idle > 1
         run.moved = False
-        step = _checked(run.method, run.method.step(run, self.method_state))
+        step = _checked(run.method, self._stepped())
         self.method_state = step.state
         self._idle = 0 if run.moved else self._idle + 1
         self._last_note = "; ".join(run.solver.notes) or self._last_note
         finished = None if step.finished is None else Stop(Status.STALLED, step.finished)
         return Turn(step.kind, finished or self._stalled())
 
+    def _stepped(self) -> Any:
+        """Do an iteration; a contradiction may come from a user's set or regularizer rather than the risk."""
+        try:
+            return self.run.method.step(self.run, self.method_state)
+        except OracleError as error:
+            if error.__cause__ is None and self.probes:
+                probe_pieces(self.run)
+            raise
+
     def confirm(self, stop: Stop) -> Stop:
         """Confirm the proof by questions to the oracle, and say how many."""
         confirm_origin(self.run)
         if not self.run.problem.risk.exact:
             return Stop(Status.TARGET, f"{stop.reason}, relative to what the oracle finds")
+        if self.probes:
+            probe_pieces(self.run)
         count = probe(self.run) if self.probes else 0
         if not count:
             return stop

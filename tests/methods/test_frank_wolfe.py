@@ -211,7 +211,7 @@ def test_a_set_known_by_its_linear_minimisation_alone_is_asked_once_per_iteratio
     optimum = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(V.T @ w - c)), simplex).solve(cp.CLARABEL)
     hull, tol = Hull(V), tolerance(method)
     result, state, _ = run(cut.Problem(Quadratic(np.eye(5), c), feasible_set=hull), method, tol=tol)
-    assert hull.calls == result.n_iter + 1  # and once for the starting point
+    assert hull.calls == result.n_iter + 2  # and once for the starting point, and once at the end
     assert_sound(result, optimum, tol)
     known = {tuple(row) for row in V}
     assert all(tuple(atom) in known for atom in state.best.atoms)
