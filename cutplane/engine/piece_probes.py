@@ -95,7 +95,7 @@ class _Probe:
                 self._compare_least(v, self.dual.least(v), pushed)
 
     def _says_where_it_ends(self) -> bool:
-        """Tell whether `violation` of a bounded set is positive far away; some sets are given by minimisers."""
+        """Tell whether `violation` is positive far outside a bounded set; some users return 0 everywhere."""
         return self.X0.bounded is not True or not self._is_inside(self.best + _FAR * self.reach, INSIDE)
 
     def _is_inside(self, x: Array, tolerance: float) -> bool:
