@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-from os import PathLike, fspath
-from typing import Any
+import math
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.text import PathOrFile, read_text
 from cutplane.pieces.validation import Array, as_count
 
-Source = str | PathLike[str] | io.TextIOBase
+_ATTRIBUTE = re.compile(
+    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"{]\S*)\s*(\s(numeric|real|integer)|\{(?P<values>[^{}]*)\})""",
+    re.IGNORECASE,
+)
 
 
 def read_conll(
-    file: Source, sep: str | None = None, comment: str = "-DOCSTART-"
+    file: PathOrFile, sep: str | None = None, comment: str = "-DOCSTART-"
 ) -> list[list[tuple[str, ...]]]:
     """Read sentences in columns, as the shared tasks of CoNLL have them: a token a line, empty lines between.
 
     Parameters
     ----------
-    file : str, path or open text file
-        A name that ends in .gz is decompressed.
+    file : str, Path, or file object
+        May be compressed by gzip.
     sep : str, optional
         What separates columns; by default any white space.
     comment : str, default "-DOCSTART-"
-        What lines begin with that are left out; "#" for CoNLL-U.
+        The start of lines that are comments; "#" for CoNLL-U, "" if there are none.
 
     Returns
     -------
@@ -37,7 +42,7 @@ def read_conll(
     Raises
     ------
     InvalidInputError
-        If lines have different numbers of columns, or there is no token.
+        If lines have different numbers of columns, or there is no token; the message names the line.
 
     Examples
     --------
@@ -50,32 +55,35 @@ def read_conll(
     ('He', 'sleeps') ('B-NP', 'B-VP')
     ('Yes',) ('B-INTJ',)
     """
+    if sep == "":
+        raise InvalidInputError("sep must not be empty; None stands for any white space.")
+    name, text = read_text(file)
     sentences: list[list[tuple[str, ...]]] = [[]]
     width = 0
-    for number, line in enumerate(_text(file).splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             sentences.append([])
-        elif not line.startswith(comment):
+        elif not (comment and line.startswith(comment)):
             token = tuple(line.split(sep))
             width = width or len(token)
             if len(token) != width:
                 raise InvalidInputError(
-                    f"Line {number} has {len(token)} columns, and the first token has {width}: {line!r}."
+                    f"{name}, line {number} has {len(token)} columns, the first token {width}: {line[:80]!r}."
                 )
             sentences[-1].append(token)
     if not width:
-        raise InvalidInputError("The file holds no token.")
+        raise InvalidInputError(f"{name} holds no token.")
     return [sentence for sentence in sentences if sentence]
 
 
-def read_multilabel_arff(file: Source, n_labels: int) -> tuple[Array, Array]:
+def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]:
     """Read examples with several labels from an ARFF file, as in the collection of Mulan.
 
     Parameters
     ----------
-    file : str, path or open text file
-        Numeric attributes, of which the last `n_labels` are 0 or 1, not in ARFF's sparse form. A name that
-        ends in .gz is decompressed.
+    file : str, Path, or file object
+        Attributes of type numeric or a list of numbers, of which the last `n_labels` are 0 or 1, without
+        missing entries, not in ARFF's sparse form. May be compressed by gzip.
     n_labels : int
 
     Returns
@@ -86,7 +94,7 @@ def read_multilabel_arff(file: Source, n_labels: int) -> tuple[Array, Array]:
     Raises
     ------
     InvalidInputError
-        If the file is no such file, or has fewer attributes.
+        If the file is no such file, or has fewer attributes; the message names the line.
 
     Examples
     --------
@@ -98,27 +106,66 @@ def read_multilabel_arff(file: Source, n_labels: int) -> tuple[Array, Array]:
     >>> X.tolist(), Y.tolist()
     ([[0.5]], [[1, 0]])
     """
-    from scipy.io import arff
-
     count = as_count("n_labels", n_labels)
-    try:
-        data, _ = arff.loadarff(io.StringIO(_text(file)))
-        table = np.array([[float(entry) for entry in row] for row in data.tolist()])
-    except (arff.ArffError, ValueError, NotImplementedError, StopIteration) as error:
-        raise InvalidInputError(f"The file is no ARFF file with numeric attributes: {error}.") from error
-    if table.ndim != 2 or table.shape[1] <= count:
+    name, text = read_text(file)
+    lines = ((number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
+    lines = [(number, line) for number, line in lines if line and not line.startswith("%")]
+    allowed: list[set[float] | None] = []  # the values of each attribute, None for any number
+    rows: list[list[float]] = []
+    section = ""
+
+    def fail(number: int, reason: str) -> NoReturn:
+        raise InvalidInputError(f"{name}, line {number}: {reason}.")
+
+    for number, line in lines:
+        keyword = line.split(None, 1)[0].lower()
+        if section == "@data":
+            rows.append(_numbers(line, allowed, partial(fail, number)))
+        elif keyword == "@attribute" and section in ("@relation", "@attribute"):
+            found = _ATTRIBUTE.fullmatch(line)
+            if not found:
+                fail(number, f"{line!r} is no numeric attribute: its type must be numeric or {{0, 1}}")
+            values = found["values"]
+            allowed.append(None if values is None else set(_numbers(values, None, partial(fail, number))))
+        elif (keyword, section) not in (("@relation", ""), ("@data", "@attribute")):
+            fail(
+                number, f"{line[:80]!r} is not read here: @relation, @attribute and @data are, in this order"
+            )
+        elif keyword == "@data" and line.lower() != "@data":
+            fail(number, f"{line[5:]!r} follows @data; examples begin on the next line")
+        section = keyword if section != "@data" else section
+    if section != "@data" or not rows:
+        fail(text.count("\n") + 1, "the file ends without examples")
+    if len(allowed) <= count:
         raise InvalidInputError(
-            f"The file has no {count} labels beside an attribute: its shape is {table.shape}."
+            f"{name} has {len(allowed)} attributes, so that there are no {count} labels beside an attribute."
         )
+    table = np.array(rows)
     X, Y = table[:, :-count], table[:, -count:]
     if not np.isin(Y, (0.0, 1.0)).all():
-        raise InvalidInputError(f"The last {count} attributes must be 0 or 1; is n_labels right?")
+        raise InvalidInputError(f"The last {count} attributes of {name} must be 0 or 1; is n_labels right?")
     return X, Y.astype(np.int64)
 
 
-def _text(file: Any) -> str:
-    """Return the text of a file."""
-    if hasattr(file, "read"):
-        return file.read()
-    with (gzip.open if fspath(file).endswith(".gz") else open)(file, "rt", encoding="utf-8") as opened:
-        return opened.read()
+def _numbers(
+    text: str, allowed: list[set[float] | None] | None, fail: Callable[[str], NoReturn]
+) -> list[float]:
+    """Return the numbers between commas, which must be those that are allowed."""
+    if text.startswith("{"):
+        fail("examples in ARFF's sparse form are not read; write all entries")
+    words = [word.strip() for word in text.split(",")]
+    if allowed is not None and len(words) != len(allowed):
+        fail(f"there are {len(words)} entries for {len(allowed)} attributes")
+    numbers = []
+    for place, word in enumerate(words):
+        try:
+            number = float("" if "_" in word else word)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            fail(f"the entry {word[:40]!r} is no finite number")
+        values = None if allowed is None else allowed[place]
+        if values is not None and number not in values:
+            fail(f"the entry {word!r} of attribute {place + 1} is none of its values {sorted(values)}")
+        numbers.append(number)
+    return numbers

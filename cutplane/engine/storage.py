@@ -71,9 +71,7 @@ def save_objects(result: BaseResult, path: str | Path) -> Path:
 
 def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
     """Write a file as a whole or not at all."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        path = path.with_name(path.name + ".npz")
+    path = _ending(path)
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
         with temporary.open("xb") as file:
@@ -84,12 +82,19 @@ def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
     return path
 
 
+def _ending(path: str | Path) -> Path:
+    """Return the path with the ending .npz."""
+    path = Path(path)
+    return path if path.suffix == ".npz" else Path(f"{path}.npz")
+
+
 def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool = False) -> Any:
     """Read a result written by its method `save`.
 
     Parameters
     ----------
     path : str or Path
+        As it was given to `save`, with or without ``.npz``.
     problem : Problem, optional
         Attached to the certificate, so that ``result.certificate.verify()`` needs no argument.
     trusted : bool, default False
@@ -114,13 +119,14 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     >>> problem = cut.Problem(cut.LinearObjective(np.ones(2)), feasible_set=cut.Box(-1, 1, dim=2))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = problem.solve().save(os.path.join(folder, "run"))
-    ...     print(cut.load(file).objective)
-    -2.0
+    ...     print(file.name, cut.load(os.path.join(folder, "run")).objective)
+    run.npz -2.0
     """
-    if not Path(path).exists():
+    path = _ending(path) if _ending(path).is_file() else Path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return _read(file, problem, trusted)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path} is not a result that can be read: {error}") from error

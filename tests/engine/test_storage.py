@@ -129,6 +129,22 @@ def test_a_file_that_is_not_there(tmp_path):
         cut.load(tmp_path / "nowhere.npz")
 
 
+@pytest.mark.parametrize("name", ["run", "run.npz", "run.v2", "a b/run"])
+def test_a_result_is_loaded_by_the_name_that_it_was_saved_by(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").mkdir()
+    result = problem().solve()
+    file = result.save(name)
+    assert file.name.endswith(".npz") and cut.load(name).objective == result.objective
+    (tmp_path / "run").write_text("something else")
+    assert cut.load(name).objective == result.objective
+    model = cut.graphical.spin_glass(2, 2).map()
+    model.save(name)
+    assert cut.load(name, trusted=True).energy == model.energy
+    file.rename(tmp_path / "renamed")
+    assert cut.load(str(tmp_path / "renamed"), trusted=True).energy == model.energy
+
+
 def test_threads_that_save_to_one_file_all_succeed(tmp_path):
     result, path = problem().solve(), tmp_path / "run.npz"
     errors = []

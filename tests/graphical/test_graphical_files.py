@@ -120,6 +120,7 @@ def test_uai_tables_are_read_in_the_order_of_the_scopes_of_the_file(seed):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([None, 5, 1e9, INF]))
+@pytest.mark.filterwarnings("ignore:.*given again")
 def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
     rng = np.random.default_rng(seed)
     cardinalities = rng.integers(2, 4, 5)
@@ -299,6 +300,9 @@ WCSP_ERRORS = [
     ("", 1, "the name of the problem should follow"),
     ("name 1 2 0", 1, "the upper bound should follow"),
     ("name 1 2 0 -5\n2", 1, "the upper bound is -5"),
+    ('{"problem": {"name": "p",\n"mustbe": "<10"}}', 1, "in the CFN format"),
+    (UAI, 1, "in the UAI format; use read_uai"),
+    (WCSP.replace("name 3 3", "name 3 2"), 2, "variable 1 has 3 states, but the first line says at most 2"),
     (WCSP.replace("2 3 2\n", "2 3 -2\n"), 2, "variable 2 has -2 states"),
     (WCSP.replace("2 1 0 4 2", "2 1 3 4 2"), 3, "a variable is 3"),
     (WCSP.replace("2 1 0 4 2", "2 0 0 4 2"), 3, "the variable 0 twice"),
@@ -356,6 +360,33 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(kind, text, li
         READ[kind](path)
     message = str(caught.value)
     assert message.startswith(f"{path}, line {line}: ") and fragment in message
+
+
+def test_a_tuple_that_is_given_twice_is_said():
+    with pytest.warns(UserWarning, match=r"the file, line 4: the tuple \(2, 1\) is given again"):
+        model = read_wcsp(io.StringIO(WCSP.replace("0 0 1\n", "2 1 3\n").replace("2 1 10\n", "2 1 4\n")))
+    assert model.factor(0).table[1, 2] == 4.0
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("kind", READ)
+def test_byte_order_marks_and_line_ends_change_nothing(kind, encoding, ends, tmp_path):
+    text = {"uai": UAI, "wcsp": WCSP, "evid": "1\n1 1 2\n"}[kind]
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    path, plain = tmp_path / "marked", tmp_path / "plain"
+    plain.write_text(text)
+    path.write_bytes((mark + text.replace("\n", ends)).encode(encoding))
+    x = [0] * READ[kind](plain).n_variables
+    assert READ[kind](path).terms(x).tolist() == READ[kind](plain).terms(x).tolist()
+    path.write_bytes((mark + text.replace("\n", ends) + "x y").encode(encoding))
+    with pytest.raises(InvalidInputError, match=f"line {text.count(chr(10)) + 1}: 'x' follows"):
+        READ[kind](path)
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(InvalidInputError, match="is no text file: its byte 3 is zero"):
+        read_uai(io.BytesIO(b"PK\3\0"))
 
 
 @pytest.mark.parametrize("data", [gzip.compress(UAI.encode(), mtime=0)[:-9], b"\x1f\x8bnothing"])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import os
-import zlib
-from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.text import PathOrFile, read_bytes
 from cutplane.pieces.validation import Array
-
-PathOrFile = str | os.PathLike[str] | IO[Any]
 
 _MAX_ARITY = 64
 """The largest arity of a factor: numpy's arrays have no more axes."""
@@ -28,7 +23,7 @@ class Tokens:
     Parameters
     ----------
     path_or_file : str, Path, or file object
-        A file object may be open for text or for bytes. Contents compressed by gzip are recognised.
+        As `read_bytes` takes it.
 
     Attributes
     ----------
@@ -38,8 +33,8 @@ class Tokens:
     """
 
     def __init__(self, path_or_file: PathOrFile) -> None:
-        self.name, self._text = _contents(path_or_file)
-        self.words = self._text.split()
+        self.name, self._text = read_bytes(path_or_file)
+        self.words = self._text.replace(b"_", b"\xff").split()  # Python takes _ for a separator of digits
         self.position = 0
 
     @property
@@ -124,32 +119,13 @@ class Tokens:
 
     def fail(self, reason: str, offset: int = 0) -> NoReturn:
         """Raise `InvalidInputError` about the word that is `offset` words from here."""
+        raise InvalidInputError(f"{self.place(offset)}: {reason}.")
+
+    def place(self, offset: int = 0) -> str:
+        """Return the file and the line of the word that is `offset` words from here."""
         read = np.cumsum([len(line.split()) for line in self._text.split(b"\n")])
         line = min(int(np.searchsorted(read, self.position + offset, side="right")) + 1, read.size)
-        raise InvalidInputError(f"{self.name}, line {line}: {reason}.")
-
-
-def _contents(path_or_file: PathOrFile) -> tuple[str, bytes]:
-    """Return a name for messages, and the text."""
-    if isinstance(path_or_file, str | os.PathLike):
-        name = os.fspath(path_or_file)
-        data = Path(path_or_file).read_bytes()
-    elif callable(getattr(path_or_file, "read", None)):
-        name = getattr(path_or_file, "name", None)
-        name = name if isinstance(name, str) else "the file"
-        data = path_or_file.read()
-    else:
-        raise InvalidInputError(f"Expected a path or a file object, got {type(path_or_file).__name__}.")
-    if isinstance(data, str):
-        data = data.encode()
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
-    if b"_" in data:  # which Python takes for a separator of digits
-        data = data.replace(b"_", b"\xff")
-    return name, data
+        return f"{self.name}, line {line}"
 
 
 def _is_int64(word: bytes) -> bool:

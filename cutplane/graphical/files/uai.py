@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.tokens import PathOrFile, Tokens
+from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
+from cutplane.pieces.text import PathOrFile
 from cutplane.pieces.validation import Array
 
 _LIMIT = 700.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.graphical.files.tokens import MAX_ENTRIES, PathOrFile, Tokens
+from cutplane.graphical.files.tokens import MAX_ENTRIES, Tokens
 from cutplane.graphical.model import GraphicalModel
+from cutplane.pieces.text import PathOrFile
 from cutplane.pieces.validation import Array, as_scalar
 
 
@@ -23,9 +25,9 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     .. math:: E(x) = \sum_A c_A(x_A), \qquad c_A(x_A) = \infty \text{ where the file says at least } U
 
     A cost function is given in extension: a default cost, and the tuples of states that have another. A tuple
-    that is given twice has the last of its costs. Cost functions shared by several scopes (a negative arity
-    where they are defined, a negative number of tuples where they are used) are read; those defined in
-    intention, by a keyword, are not.
+    that is given twice has the last of its costs, with a warning if they differ. Cost functions shared by
+    several scopes (a negative arity where they are defined, a negative number of tuples where they are used)
+    are read; those defined in intention, by a keyword, are not.
 
     Parameters
     ----------
@@ -71,14 +73,22 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     inf
     """
     tokens = Tokens(path_or_file)
-    tokens.word("the name of the problem")
+    name = tokens.word("the name of the problem")
+    if name.startswith("{"):
+        tokens.fail("this is a file in the CFN format (JSON); write it as WCSP, such as with toulbar2 -z", -1)
+    if name in ("MARKOV", "BAYES"):
+        tokens.fail(f"a file that begins with {name} is in the UAI format; use read_uai", -1)
     n = tokens.integer("the number of variables")
-    tokens.integer("the largest number of states")
+    most = tokens.integer("the largest number of states")
     count = tokens.integer("the number of cost functions")
     bound = tokens.integer("the upper bound")
     if upper_bound is not None:
         bound = as_scalar("upper_bound", upper_bound, low=0.0, low_open=True)
     cardinalities = tokens.cardinalities(n)
+    for u in np.flatnonzero(cardinalities > most).tolist():
+        tokens.fail(
+            f"variable {u} has {cardinalities[u]} states, but the first line says at most {most}", u - n
+        )
     shared: list[_CostFunction] = []
     factors, room = [], MAX_ENTRIES
     for _ in range(count):
@@ -132,5 +142,12 @@ def _cost_function(
         tokens.fail(f"a tuple has the state {value} of a variable that has {shape[column]} states", at)
     table = np.full(math.prod(shape), np.inf if default >= bound else float(default))
     strides = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1]
-    table[states @ strides[:arity]] = np.where(costs >= bound, np.inf, costs)
+    places, costs = states @ strides[:arity], np.where(costs >= bound, np.inf, costs)
+    table[places] = costs
+    for row in np.flatnonzero(table[places] != costs)[:1].tolist():
+        given = tuple(states[row].tolist())
+        place = tokens.place((row - count) * (arity + 1))
+        warnings.warn(
+            f"{place}: the tuple {given} is given again with another cost, which counts.", stacklevel=3
+        )
     return _CostFunction(default, table.reshape(shape))
