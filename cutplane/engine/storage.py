@@ -123,7 +123,7 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     run.npz -2.0
     """
     path = _ending(path) if _ending(path).is_file() else Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
