@@ -100,6 +100,7 @@ class ValueFunction(OnDemandRisk):
 
         stages = stages_of(problem, variable, scenarios)
         self._model = problem, variable, scenarios
+        self.cvxpy_variables = (variable,)
         self._set_up(stages, int(variable.size), weights, n_groups, n_jobs)
 
     @classmethod

@@ -12,6 +12,7 @@ import numpy as np
 from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.none import NoRegularizer
@@ -54,6 +55,7 @@ class Declaration:
         _check_kind(
             "feasible_set", feasible_set, FeasibleSet, "use Box(lower, upper), ... or subclass FeasibleSet"
         )
+        common_variables((risk, regularizer, feasible_set))
         said = [piece.dim for piece in (feasible_set, regularizer) if piece.dim is not None]
         dim = said[0] if risk.open and said else risk.dim
         self.dim = as_count(f"{type(risk).__name__}.dim", dim)
@@ -71,6 +73,14 @@ class Declaration:
     def active_regularizer(self) -> Regularizer:
         """The regularizer, or `NoRegularizer` if its weight is zero."""
         return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
+
+    @property
+    def order(self) -> str:
+        """The order in which x holds the entries of matrix variables of cvxpy, in words; "" without any.
+
+        A risk of numpy may take another order than a `CvxpySet`, and nothing else would show it.
+        """
+        return order_of_entries(common_variables((self.risk, self.regularizer, self.feasible_set)))
 
     @cached_property
     def suitable(self) -> dict[Any, bool]:

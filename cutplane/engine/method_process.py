@@ -141,7 +141,7 @@ class MethodProcess:
         return Result(
             certificate=certificate,
             status=stop.status,
-            reason=stop.reason,
+            reason="; ".join(filter(None, [stop.reason, self.problem.order])),
             history=history,
             method=self.run.method.describe(self.method_state),
             backend=self.run.solver.names,

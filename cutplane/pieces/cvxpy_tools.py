@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
@@ -49,6 +49,32 @@ def names(variables: tuple[Any, ...]) -> str:
     """Show one variable as its name, several as a list."""
     shown = [variable.name() for variable in variables]
     return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+
+
+def common_variables(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the variables whose entries x holds, which are the same for all parts that have any.
+
+    Raises
+    ------
+    InvalidInputError
+        If two parts have other variables, or the same ones in another order.
+    """
+    stated = [part for part in parts if part.cvxpy_variables]
+    for part in stated[1:]:
+        one, other = stated[0].cvxpy_variables, part.cvxpy_variables
+        if [variable.id for variable in one] != [variable.id for variable in other]:
+            raise InvalidInputError(
+                f"x holds the entries of {names(one)} for {stated[0]!r}, but those of {names(other)} for "
+                f"{part!r}: give all pieces of a problem the same variables in the same order."
+            )
+    return stated[0].cvxpy_variables if stated else ()
+
+
+def order_of_entries(variables: Sequence[Any]) -> str:
+    """Say in which order x holds the entries of variables that are matrices; "" if none is."""
+    matrices = [v for v in variables if sum(length > 1 for length in v.shape) > 1]
+    shown = " and ".join(f"{v.name()} of shape {v.shape}" for v in matrices)
+    return f"x holds {shown} in row-major order, as numpy's ravel() and cvxpy's order='C'" if matrices else ""
 
 
 def total_size(variables: tuple[Any, ...]) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
+from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
@@ -198,7 +199,7 @@ class RegularizerSum(Combination):
         if not terms or not all(isinstance(term, Regularizer) for term in terms):
             raise InvalidInputError(f"RegularizerSum.terms must be regularizers, got {self.terms!r}.")
         lam = check_lam(self.lam) if any(term.lam > 0.0 for term in terms) else 0.0
-        set_fields(self, terms=terms, lam=lam)
+        set_fields(self, terms=terms, lam=lam, cvxpy_variables=common_variables(terms))
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.summands))

@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import ProgrammeForm
 from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line
@@ -61,7 +62,7 @@ class WeightedSum(Risk):
             self,
             exact=all(r.exact for _, r in self.terms),
             dim=self.terms[0][1].dim,
-            cvxpy_variables=next((r.cvxpy_variables for _, r in self.terms if r.cvxpy_variables), ()),
+            cvxpy_variables=common_variables(r for _, r in self.terms),
             n_blocks=sum(r.n_blocks for _, r in self.terms) if self.separate else 1,
         )
 

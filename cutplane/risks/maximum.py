@@ -9,6 +9,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.envelope import maximum_line
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
@@ -72,9 +73,11 @@ class Maximum(Risk):
     parts: tuple[Risk, ...]
     dim: int = field(init=False)
     exact: bool = field(init=False)
+    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        set_fields(self, dim=self.parts[0].dim, exact=all(part.exact for part in self.parts))
+        exact, variables = all(part.exact for part in self.parts), common_variables(self.parts)
+        set_fields(self, dim=self.parts[0].dim, exact=exact, cvxpy_variables=variables)
 
     def __repr__(self) -> str:
         return f"maximum({', '.join(map(repr, self.parts))})"

@@ -9,6 +9,7 @@ from typing import Any
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
@@ -56,7 +57,9 @@ class Intersection(FeasibleSet):
             members = getattr(self, name)
             fixed = members if dim is None else (member.resolve(dim) for member in members)
             object.__setattr__(self, name, tuple(fixed))
-        set_fields(self, dim=dim, bounded=True if any(part.bounded for part in self.simple) else None)
+        bounded = True if any(part.bounded for part in self.simple) else None
+        variables = common_variables((*self.simple, *self.separators))
+        set_fields(self, dim=dim, bounded=bounded, cvxpy_variables=variables)
 
     def __repr__(self) -> str:
         return " & ".join(repr(part) for part in (*self.simple, *self.separators))
