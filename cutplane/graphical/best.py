@@ -11,12 +11,20 @@ from cutplane.pieces.validation import Array
 
 
 class BestLabelling:
-    """Keeps the best of the labellings that it is offered: None, of energy inf, until one is allowed."""
+    """Keeps the best of the labellings that it is offered: None, of energy inf, until one is allowed.
+
+    Attributes
+    ----------
+    labelling : ndarray or None
+    energy : float
+    rounding : float
+        As `FactorGraph.rounding` of it; 0 for None.
+    """
 
     def __init__(self, model: FactorGraph, labelling: Array | None = None) -> None:
         self.model = model
         self.labelling: Array | None = None
-        self.energy = math.inf
+        self.energy, self.rounding = math.inf, 0.0
         BestLabelling.offer(self, labelling)
 
     def offer(self, candidate: Array | None) -> bool:
@@ -26,4 +34,5 @@ class BestLabelling:
         energy = self.model.energy(candidate)
         if improved := energy < self.energy:
             self.labelling, self.energy = np.array(candidate, dtype=np.int64), energy
+            self.rounding = self.model.rounding(candidate)
         return improved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -13,13 +14,23 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.factors import Factors, as_cardinalities, as_costs, from_list, from_pairs
+from cutplane.graphical.factors import (
+    Factors,
+    as_cardinalities,
+    as_costs,
+    as_edges,
+    as_energies,
+    check_range,
+    from_list,
+    from_pairs,
+)
 from cutplane.graphical.integrality import common_unit, finite_sizes
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _CHUNK = 2**14
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class Factor(NamedTuple):
@@ -42,7 +53,9 @@ class FactorGraph:
 
     def __init__(self, cardinalities: Any, factors: Iterable[Any] = (), *, constant: float = 0.0) -> None:
         cardinalities = as_cardinalities(cardinalities)
-        self._take(cardinalities, from_list(cardinalities, factors, _constant(constant)))
+        pieces = from_list(cardinalities, factors, _constant(constant))
+        check_range(pieces, cardinalities.size)
+        self._take(cardinalities, pieces)
 
     @classmethod
     def pairwise(cls, unaries: Any, edges: Any, tables: Any, *, constant: float = 0.0) -> Self:
@@ -69,20 +82,24 @@ class FactorGraph:
         GraphicalModel(3 variables, 2 states, 2 factors of arity 2)
         """
         flat, cardinalities = as_costs(unaries)
-        stacked = isinstance(tables, np.ndarray) or (len(tables) and np.ndim(tables[0]) == 1)
+        stacked = isinstance(tables, np.ndarray) or (
+            len(tables) and as_energies("tables[0]", tables[0]).ndim == 1
+        )
         if stacked:
             pieces = from_pairs(cardinalities, flat, edges, tables, _constant(constant))
         else:
-            edges, tables = np.asarray(edges), list(tables)
+            edges, tables = as_edges(edges, cardinalities), list(tables)
             if len(edges) != len(tables):
                 raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
             pieces = from_list(cardinalities, zip(edges, tables, strict=True), _constant(constant))
-            pieces = Factors(flat, *list(vars(pieces).values())[1:])
+            pieces = replace(pieces, unaries=flat)
+        check_range(pieces, cardinalities.size)
         model = cls.__new__(cls)
         model._take(cardinalities, pieces)
         return model
 
     def _take(self, cardinalities: Array, factors: Factors) -> None:
+        self._rest = factors.rest
         self.cardinalities = read_only(cardinalities)
         self.unary_starts = read_only(np.concatenate([[0], np.cumsum(cardinalities)]))
         self.unaries = read_only(factors.unaries)
@@ -165,7 +182,8 @@ class FactorGraph:
     @cached_property
     def energy_unit(self) -> float:
         """A number of which all energies are multiples; 0 if none is known."""
-        return common_unit(np.array([self.constant]), self.unaries, self.tables)
+        constants = np.append(self._rest.constant, self.constant)
+        return common_unit(constants, self.unaries, self.tables, self._rest.values)
 
     def unary(self, u: int) -> Array:
         """Return the costs of the states of variable u."""
@@ -203,17 +221,32 @@ class FactorGraph:
         """
         return math.fsum(self.terms(labelling).tolist())
 
+    def rounding(self, labelling: Any) -> float:
+        """Return by how much a bound of floats may be below E(labelling), although the exact one is equal.
+
+        The sum of the absolute terms, times their number and the rounding unit, because that is the error of
+        a sum; four times, because a bound is a sum of costs that are sums themselves.
+        """
+        terms = np.abs(self.terms(labelling))
+        return float(4.0 * _EPS * (terms.size + 8) * terms.sum())
+
     def terms(self, labelling: Any) -> Array:
-        """Return what E(labelling) is the sum of: the constant, then one cost per variable and per factor."""
+        """Return terms with the sum E(labelling): the constant, and one cost per variable and per factor.
+
+        Sums of tables of the same variables, and of constants, are rounded down; their rests follow.
+        """
         x = self._as_labellings(np.asarray(labelling)[None])[0]
         places = np.empty(0, dtype=np.int64)
         if self.n_factors:
             places = (
                 np.add.reduceat(x[self.scopes] * self.strides, self.scope_starts[:-1]) + self.table_starts
             )
-        return np.concatenate(
-            [[self.constant], self.unaries[self.unary_starts[:-1] + x], self.tables[places]]
-        )
+        chosen, rest = self.unary_starts[:-1] + x, self._rest
+        terms = [[self.constant], self.unaries[chosen], self.tables[places], rest.constant]
+        if rest.places.size:
+            there = np.isin(rest.places, np.concatenate([chosen, places + self.unaries.size]))
+            terms.append(rest.values[there])
+        return np.concatenate(terms)
 
     def energies(self, labellings: Any) -> Array:
         """Return the energy of each row of `labellings`, an array of int of shape (b, n_variables).
@@ -253,7 +286,15 @@ class FactorGraph:
         model = type(self).__new__(type(self))
         model._take(
             self.cardinalities,
-            Factors(unaries, self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant),
+            Factors(
+                unaries,
+                self.scope_starts,
+                self.scopes,
+                self.table_starts,
+                self.tables,
+                self.constant,
+                self._rest,
+            ),
         )
         return model
 

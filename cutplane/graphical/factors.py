@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, field
+from math import fsum, isfinite, nextafter, prod
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
+_TOO_LARGE = "The energies are too large for floats in sum; divide them, or use inf for what is forbidden."
 _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
+
+
+class Rest(NamedTuple):
+    """What sums of tables lack that are rounded down: terms to add to them, of which the sum is exact.
+
+    Attributes
+    ----------
+    constant : ndarray
+        The terms to add to the constant.
+    places, values : ndarray
+        The entries to add them to, numbered through unaries and tables; several values may be for one.
+    """
+
+    constant: Array = np.empty(0)
+    places: Array = np.empty(0, dtype=np.int64)
+    values: Array = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,49 +48,46 @@ class Factors:
     table_starts: Array
     tables: Array
     constant: float
+    rest: Rest = field(default_factory=lambda: Rest())
 
 
 def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> Factors:
     """Collect (variables, table) pairs."""
     starts = np.concatenate([[0], np.cumsum(cardinalities)])
-    unaries = np.zeros(starts[-1])
-    merged: dict[tuple[int, ...], Array] = {}
+    given: dict[tuple[int, ...], list[Array]] = {}
     sizes = cardinalities.tolist()
     for number, factor in enumerate(factors):
         scope, table = _checked(number, factor, sizes)
-        if not scope:
-            constant += float(table)
-        elif len(scope) == 1:
-            unaries[starts[scope[0]] : starts[scope[0] + 1]] += table
+        given.setdefault(scope, []).append(table)
+    constants = [constant, *(float(table) for table in given.pop((), []))]
+    unaries, sums, tables = np.zeros(starts[-1]), Sums(constants), []
+    place = starts[-1]
+    for scope, parts in given.items():
+        start, table = starts[scope[0]] if len(scope) == 1 else place, parts[0]
+        for part in parts[1:]:
+            table = sums.of(table, part, start + np.arange(table.size).reshape(table.shape))
+        if len(scope) == 1:
+            unaries[start : start + table.size] = table
         else:
-            merged[scope] = merged[scope] + table if scope in merged else table
-    lengths = np.array([table.size for table in merged.values()], dtype=np.int64)
-    arities = np.array([len(scope) for scope in merged], dtype=np.int64)
+            tables.append(np.ravel(table))
+            place += table.size
+    given = {scope: parts for scope, parts in given.items() if len(scope) > 1}
+    arities = np.array([len(scope) for scope in given], dtype=np.int64)
     return Factors(
         unaries=unaries,
         scope_starts=_starts(arities),
-        scopes=np.array([variable for scope in merged for variable in scope], dtype=np.int64),
-        table_starts=_starts(lengths)[:-1],
-        tables=np.concatenate([np.ravel(table) for table in merged.values()]) if merged else np.empty(0),
-        constant=constant,
+        scopes=np.array([variable for scope in given for variable in scope], dtype=np.int64),
+        table_starts=_starts(np.array([table.size for table in tables], dtype=np.int64))[:-1],
+        tables=np.concatenate(tables) if tables else np.empty(0),
+        constant=sums.constant,
+        rest=sums.rest,
     )
 
 
 def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, constant: float) -> Factors:
     """Collect pairs of variables whose tables are stacked in one array, or all the same."""
-    edges = np.asarray(edges)
-    if edges.size == 0:
-        edges = np.empty((0, 2), dtype=np.int64)
-    if edges.ndim != 2 or edges.shape[1] != 2 or not np.issubdtype(edges.dtype, np.integer):
-        raise InvalidInputError(f"edges must be integers of shape (m, 2), got {edges.dtype} {edges.shape}.")
-    n = cardinalities.size
-    wrong = np.flatnonzero((edges < 0).any(1) | (edges >= n).any(1) | (edges[:, 0] == edges[:, 1]))
-    if wrong.size:
-        raise InvalidInputError(
-            f"edges[{wrong[0]}] = {edges[wrong[0]].tolist()} is not a pair of two different variables of the "
-            f"{n} there are, numbered from 0."
-        )
-    tables = _demanded(np.asarray(tables, dtype=np.float64))
+    edges, n = as_edges(edges, cardinalities), cardinalities.size
+    tables = as_energies("tables", tables)
     one = tables.ndim == 2
     shape = tables.shape[-2:]
     if tables.ndim not in (2, 3) or (tables.ndim == 3 and len(tables) != len(edges)):
@@ -80,7 +95,6 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
             f"tables must have shape (m, k, k) for the {len(edges)} edges, or (k, k) if they share one, got "
             f"{tables.shape}."
         )
-    _refuse_nan("tables", tables)
     sizes = cardinalities[edges]
     wrong = np.flatnonzero((sizes != np.array(shape)).any(1))
     if wrong.size:
@@ -98,9 +112,16 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
         if turned.any():
             stacked = np.where(turned[:, None, None], np.swapaxes(tables, 1, 2), tables)
     _, first, group = np.unique(scopes[:, 0] * n + scopes[:, 1], return_index=True, return_inverse=True)
+    sums = Sums([constant])
     if first.size < len(edges):
-        summed = np.zeros((first.size, *shape))
-        np.add.at(summed, group, stacked[which])
+        order = np.argsort(group, kind="stable")
+        ranks = np.empty(len(edges), dtype=np.int64)  # of an edge among those of the same variables
+        ranks[order] = np.arange(len(edges)) - np.searchsorted(group[order], group[order])
+        summed = stacked[which[first]]
+        for rank in range(1, int(ranks.max()) + 1):
+            again = np.flatnonzero(ranks == rank)
+            places = unaries.size + prod(shape) * group[again, None] + np.arange(prod(shape))
+            summed[group[again]] = sums.of(summed[group[again]], stacked[which[again]], places)
         scopes, stacked, which = scopes[first], summed, np.arange(first.size)
     return Factors(
         unaries=unaries,
@@ -109,7 +130,80 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
         table_starts=which * prod(shape),
         tables=np.ravel(stacked),
         constant=constant,
+        rest=sums.rest,
     )
+
+
+class Sums:
+    """Sums of constants and of tables, rounded down, and what they lack."""
+
+    def __init__(self, constants: list[float]) -> None:
+        try:
+            self.constant = sum_rounded_down(constants)
+        except OverflowError:
+            raise InvalidInputError(_TOO_LARGE) from None
+        exact = len(constants) == 1 or not isfinite(self.constant)
+        self._constant = np.array([] if exact else [*constants, -self.constant])
+        self._places: list[Array] = [np.empty(0, dtype=np.int64)]
+        self._values: list[Array] = [np.empty(0)]
+
+    @property
+    def rest(self) -> Rest:
+        """What all the sums so far lack."""
+        return Rest(self._constant, np.concatenate(self._places), np.concatenate(self._values))
+
+    def of(self, first: Array, second: Array, places: Array) -> Array:
+        """Return the sum of tables, whose entries are at the places; none is above the exact sum."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            above = first + second
+            back = above - first
+            error = (first - (above - back)) + (second - back)  # exact (Knuth's two-sum)
+        finite = np.isfinite(first) & np.isfinite(second)
+        if np.isinf(above[finite]).any():
+            raise InvalidInputError(_TOO_LARGE)
+        below = np.where(finite & (error < 0.0), np.nextafter(above, -np.inf), above)
+        for rest in (error, above - np.where(finite, below, 0.0)):
+            kept = np.ravel(finite & (rest != 0.0))
+            self._places.append(np.ravel(places)[kept])
+            self._values.append(np.ravel(rest)[kept])
+        return below
+
+
+def sum_rounded_down(terms: Iterable[float]) -> float:
+    """Return the largest float that is not above the exact sum; inf if a term is."""
+    terms = list(terms)
+    total = fsum(terms)
+    if not isfinite(total):
+        return total
+    return total if fsum([*terms, -total]) >= 0.0 else nextafter(total, -np.inf)
+
+
+def as_edges(edges: Any, cardinalities: Array) -> Array:
+    """Return pairs of different variables, checked."""
+    edges = np.asarray(edges)
+    if edges.size == 0:
+        edges = np.empty((0, 2), dtype=np.int64)
+    if edges.ndim != 2 or edges.shape[1] != 2 or not np.issubdtype(edges.dtype, np.integer):
+        raise InvalidInputError(f"edges must be integers of shape (m, 2), got {edges.dtype} {edges.shape}.")
+    n = cardinalities.size
+    wrong = np.flatnonzero((edges < 0).any(1) | (edges >= n).any(1) | (edges[:, 0] == edges[:, 1]))
+    if wrong.size:
+        raise InvalidInputError(
+            f"edges[{wrong[0]}] = {edges[wrong[0]].tolist()} is not a pair of two different variables of the "
+            f"{n} there are, numbered from 0."
+        )
+    return edges
+
+
+def check_range(factors: Factors, n_variables: int) -> None:
+    """Refuse energies of which a sum may be too large for a float."""
+    largest = abs(factors.constant) if isfinite(factors.constant) else 0.0
+    for costs in (factors.unaries, factors.tables):
+        finite = np.isfinite(costs)
+        low, high = (find(costs, initial=0.0, where=finite) for find in (np.min, np.max))
+        largest = max(largest, -float(low), float(high))
+    if largest > sys.float_info.max / (n_variables + factors.table_starts.size + 1):
+        raise InvalidInputError(_TOO_LARGE)
 
 
 def as_cardinalities(value: Any) -> Array:
@@ -130,22 +224,33 @@ def as_cardinalities(value: Any) -> Array:
 def as_costs(unaries: Any) -> tuple[Array, Array]:
     """Return the costs of all variables, one after the other, and the numbers of their states."""
     if isinstance(unaries, np.ndarray) and unaries.ndim == 2:
-        flat, sizes = np.ravel(unaries).astype(np.float64), np.full(len(unaries), unaries.shape[1])
+        flat, sizes = np.ravel(as_energies("unaries", unaries)), np.full(len(unaries), unaries.shape[1])
     else:
-        vectors = [np.asarray(vector, dtype=np.float64) for vector in unaries]
+        vectors = [as_energies(f"unaries[{u}]", vector) for u, vector in enumerate(unaries)]
         if any(vector.ndim != 1 for vector in vectors):
             raise InvalidInputError("unaries must be a matrix, or a sequence of vectors, one per variable.")
         flat = np.concatenate(vectors) if vectors else np.empty(0)
         sizes = np.array([vector.size for vector in vectors], dtype=np.int64)
-    cardinalities = as_cardinalities(sizes)
-    if np.isnan(flat).any():
-        raise InvalidInputError("unaries contain NaN; use +inf for what is forbidden.")
-    demanded = np.isneginf(flat)
-    if demanded.any():
-        owners = np.repeat(np.arange(cardinalities.size), cardinalities)
-        flat[np.isin(owners, owners[demanded])] = np.inf
-        flat[demanded] = 0.0
-    return flat, cardinalities
+    return flat.copy(), as_cardinalities(sizes)
+
+
+def as_energies(name: str, value: Any) -> Array:
+    """Return an array of energies: numbers, or +inf for what is forbidden; refuse NaN and -inf."""
+    try:
+        array = np.asarray(value)
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise TypeError("some are masked")
+        if array.dtype.kind not in "biufO" and array.size:
+            raise TypeError(f"got {array.dtype}")
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} must be an array of real numbers: {error}.") from error
+    least = array.min(initial=np.inf)
+    if not least > -np.inf:
+        raise InvalidInputError(
+            f"{name} contains {least:g}; an energy must be a number, or +inf for what is forbidden."
+        )
+    return array
 
 
 def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tuple[int, ...], Array]:
@@ -153,7 +258,6 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
     try:
         variables, table = factor
         scope = tuple(map(index, variables)) if np.ndim(variables) else (index(variables),)
-        table = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"factors[{number}] must be (variables, table), {_EXAMPLE}; {error}."
@@ -163,6 +267,7 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
             raise InvalidInputError(
                 f"factors[{number}] names the variable {u}; there are {len(cardinalities)}, numbered from 0."
             )
+    table = as_energies(f"the table of factors[{number}]", table)
     if len(set(scope)) < len(scope):
         raise InvalidInputError(f"factors[{number}] names a variable twice: {scope}.")
     wanted = tuple(cardinalities[u] for u in scope)
@@ -171,28 +276,10 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
             f"factors[{number}] needs a table of shape {wanted}, the numbers of states of the variables "
             f"{scope}, got {table.shape}."
         )
-    least = table.min(initial=np.inf)
-    if not least > -np.inf:
-        _refuse_nan(f"the table of factors[{number}]", table)
-        table = _demanded(table)
     ascending = sorted(range(len(scope)), key=scope.__getitem__)
     if ascending != list(range(len(scope))):
         return tuple(scope[i] for i in ascending), np.transpose(table, ascending)
     return scope, table
-
-
-def _refuse_nan(name: str, table: Array) -> None:
-    if np.isnan(table).any():
-        raise InvalidInputError(f"{name} contains NaN; use +inf for what is forbidden.")
-
-
-def _demanded(table: Array) -> Array:
-    """Return the table with 0 for -inf and, in a table that has such entries, +inf for all the others."""
-    demanded = np.isneginf(table)
-    if not demanded.any():
-        return table
-    touched = demanded.any(axis=(-2, -1), keepdims=True) if table.ndim == 3 else True
-    return np.where(demanded, 0.0, np.where(touched, np.inf, table))
 
 
 def _starts(sizes: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.model import GraphicalModel
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_nonnegative
 
 
 def chain(unaries: Any, tables: Any) -> GraphicalModel:
@@ -106,7 +106,7 @@ def spin_glass(
     >>> print(round(spin_glass(3, 4).brute_force()[1], 4))
     -7.712
     """
-    rng, field = np.random.default_rng(seed), as_scalar("field", field, low=0.0)
+    rng, field = np.random.default_rng(seed), as_nonnegative("field", field)
     height, width = as_count("height", height), as_count("width", width)
     spins = np.array([-1.0, 1.0])
     unaries = rng.uniform(-field, field, (height, width, 1)) * spins

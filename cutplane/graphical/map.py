@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,22 +12,43 @@ import numpy as np
 
 from cutplane.engine.driver import Driver
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.inference import MapProcess, MapState, Progress, Stage
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import bound_of_minimum, shifted
 from cutplane.pieces.validation import Array, as_scalar
 from cutplane.runtime.clock import clock
-from cutplane.stopping import AbsoluteGap, MaxIter, RelativeGap, TimeLimit
+from cutplane.status import Status
+from cutplane.stopping import MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
 
 if TYPE_CHECKING:
     from cutplane.engine.callbacks import Callback
+    from cutplane.engine.state import State
 
-_NEGLIGIBLE = 1e-9
 _SMALL = 5_000
 _FEW, _SOME = 30, 300
 _FEW_ENTRIES = 2**16
 Plan = Iterator[tuple[str, Stage]]
+
+
+@dataclass(frozen=True)
+class WithinRounding(StoppingRule):
+    """Stop when bound and energy differ by no more than the rounding errors of their sums.
+
+    Parameters
+    ----------
+    best : BestLabelling
+    """
+
+    best: BestLabelling
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the difference with the rounding errors."""
+        gap = state.upper_bound - state.lower_bound
+        if gap <= self.best.rounding:
+            return Stop(Status.OPTIMAL, f"energy and bound differ by {gap:.2g}, the rounding of their sums")
+        return None
 
 
 def solve_map(
@@ -44,17 +66,14 @@ def solve_map(
     """Do what `GraphicalModel.map` says."""
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
-    stopping = (
-        RelativeGap(as_scalar("tol", tol, low=0.0))
-        | AbsoluteGap(_NEGLIGIBLE * model.typical_cost)
-        | MaxIter(max_iter)
-    )
+    stopping = RelativeGap(as_scalar("tol", tol, low=0.0)) | MaxIter(max_iter)
     deadline = math.inf
     if time_limit is not None:
         stopping = stopping | TimeLimit(time_limit)
         deadline = clock() + time_limit
     start = None if labelling is None else np.asarray(labelling)
     state = MapState(model, bool(tighten), deadline, start)
+    stopping = WithinRounding(state) | stopping
     return Driver(MapProcess(state, METHODS[method](state)), stopping).run(callback, progress, log)
 
 

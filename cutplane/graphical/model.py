@@ -16,10 +16,10 @@ class GraphicalModel(FactorGraph):
 
     .. math:: E(x) = \theta_0 + \sum_u \theta_u(x_u) + \sum_A \theta_A(x_A), \quad x_u \in \{0, ..., k_u - 1\}
 
-    The table of a factor holds energies: +inf forbids the states at that place (a hard constraint), and -inf
-    demands them: in a factor with entries -inf, these become 0 and all the others +inf.
+    The table of a factor holds energies; +inf forbids the states at that place (a hard constraint).
 
-    A model does not change, and its arrays are read-only. Factors on the same set of variables are summed.
+    A model does not change, and its arrays are read-only. Factors on the same set of variables are summed:
+    their table is the sum rounded down, and `energy` is exact for the tables that were given.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class GraphicalModel(FactorGraph):
     Raises
     ------
     InvalidInputError
-        If a table does not fit its variables, contains NaN, or names a variable twice or one that there is
-        not.
+        If a table does not fit its variables, contains NaN or -inf, or names a variable twice or one that
+        there is not; if a sum of energies may be too large for a float.
 
     Examples
     --------
@@ -90,7 +90,8 @@ class GraphicalModel(FactorGraph):
             Whether to go beyond the local polytope: cycle inequalities, clusters, and with "auto" a search
             for what these leave open.
         tol : float, default 1e-6
-            The relative gap (energy - bound) / abs(energy) at which the status is OPTIMAL.
+            The relative gap (energy - bound) / abs(energy) at which the status is OPTIMAL. With 0, energy and
+            bound must be equal up to the rounding errors of their sums.
         max_iter : int, default 100 000
             Iterations of all methods together: rounds of cuts or of sweeps.
         time_limit : float, optional

@@ -30,7 +30,7 @@ class MAPResult(BaseResult):
     bound : float
         The certified lower bound; inf if it is proven that no labelling satisfies the hard constraints.
     status : Status
-        OPTIMAL only if the gap between `energy` and `bound` is within the tolerance.
+        OPTIMAL only if `gap` is at most the tolerance.
     reason : str
     method : str
         What was done, in order.
@@ -70,8 +70,12 @@ class MAPResult(BaseResult):
 
     @property
     def gap(self) -> float:
-        """The relative gap, (energy - bound) / max(1e-12, abs(energy)); 0 if infeasibility is proven."""
-        return 0.0 if self.status is Status.INFEASIBLE else super().gap
+        """The relative gap, (energy - bound) / max(1e-12, abs(energy)); 0 if infeasibility is proven.
+
+        0 too where energy and bound differ by no more than the rounding errors of their sums.
+        """
+        within = self.labelling is not None and self.gap_abs <= self.model.rounding(self.labelling)
+        return 0.0 if within or self.status is Status.INFEASIBLE else super().gap
 
     @property
     def gap_abs(self) -> float:

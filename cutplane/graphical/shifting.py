@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import Factors
+from cutplane.graphical.factors import Factors, sum_rounded_down
 from cutplane.graphical.integrality import finite_sizes
 from cutplane.pieces.validation import Array
 
@@ -74,15 +73,6 @@ def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
 def rounded_down_sum(first: float, second: float) -> float:
     """Return a number that is not above first + second."""
     return sum_rounded_down([first, second])
-
-
-def sum_rounded_down(terms: Iterable[float]) -> float:
-    """Return the largest float that is not above the exact sum; inf if a term is."""
-    terms = list(terms)
-    total = math.fsum(terms)
-    if not math.isfinite(total):
-        return total
-    return total if math.fsum([*terms, -total]) >= 0.0 else math.nextafter(total, -math.inf)
 
 
 def _from_zero(costs: Array, starts: Array, cap: float) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cutplane.graphical.result import MAPResult
 
 _AGREEMENT = 1e-9
-"""Part of the bound, or of a typical cost, by which two ways to compute a bound may differ."""
+"""Part of the bound by which two ways to compute it may differ, because the errors of both are charged."""
 
 
 def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verification:
@@ -27,7 +27,9 @@ def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verificat
     upper = _upper(result, model, problems)
     if result.bound > max(upper, result.energy):
         problems.append(f"the bound {result.bound:.17g} is above the energy {upper:.17g} of the labelling")
-    slack = _AGREEMENT * max(abs(result.bound) if math.isfinite(result.bound) else 0.0, model.typical_cost)
+    slack = _AGREEMENT * abs(result.bound) if math.isfinite(result.bound) else 0.0
+    if upper < math.inf:
+        slack = max(slack, model.rounding(result.labelling))
     wanted = result.bound - slack
     lower = min(_kept(result, model), upper)
     n_checked = model.n_variables + model.n_factors if lower > -math.inf else 0

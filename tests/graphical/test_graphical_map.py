@@ -1,8 +1,10 @@
 """MAP inference from the front: every method, on models whose optimum is known."""
 
+import itertools
 import os
 import signal
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -187,3 +189,28 @@ def test_bad_options_are_refused(options, message):
 def test_an_elimination_that_does_not_fit_is_refused():
     with pytest.raises(cut.InvalidInputError, match="max_entries"):
         potts(12, 12, 10).map(method="elimination")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("tol", [0.0, 1e-6, 0.3])
+def test_optimal_means_a_gap_of_at_most_tol(method, tol):
+    """Of models whose median cost is a penalty, and of which the optimum is zero through cancellation."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        factors = [((u,), rng.normal(size=2)) for u in range(4)]
+        factors += [(pair, rng.normal(size=(2, 2))) for pair in itertools.combinations(range(4), 2)]
+        factors += [(pair, 1e12 * (1.0 - np.eye(2))[rng.permutation(2)]) for pair in ((0, 1), (2, 3))]
+        factors += [((0, 1), 0.1 * rng.normal(size=(2, 2)))]
+        constant = -GraphicalModel([2] * 4, factors).brute_force()[1] if seed % 2 else 0.0
+        model = GraphicalModel([2] * 4, factors, constant=constant)
+        result = model.map(method, tol=tol)
+        assert (result.status == "OPTIMAL") == (result.gap <= tol)
+        exact = [sum(map(Fraction, model.terms(x).tolist())) for x in itertools.product((0, 1), repeat=4)]
+        assert result.bound <= min(exact)
+        assert result.energy == float(sum(map(Fraction, model.terms(result.labelling).tolist())))
+        if result.status == "OPTIMAL":
+            assert result.energy - result.bound <= max(
+                tol * abs(result.energy), model.rounding(result.labelling)
+            )
+        if method == "auto":
+            assert result.status == "OPTIMAL"

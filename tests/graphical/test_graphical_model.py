@@ -1,6 +1,7 @@
 """Graphical models: tables, neighbourhoods, energies, and the errors."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -81,16 +82,95 @@ def test_variables_of_different_sizes_in_pairs():
     assert model.energy([1, 2]) == 1 + 0 + 5
 
 
-def test_demanded_entries_forbid_all_others():
-    for model in (
-        GraphicalModel([2, 2], [((0, 1), [[-inf, 3], [1, -inf]]), ((0,), [1, -inf])]),
-        GraphicalModel.pairwise([[1, -inf], [0.0, 0.0]], [[0, 1]], np.array([[-inf, 3], [1, -inf]])),
-        GraphicalModel.pairwise(
-            np.array([[1, -inf], [0.0, 0.0]]), [[0, 1]], np.array([[[-inf, 3], [1, -inf]]])
+@pytest.mark.parametrize("value", [-inf, np.nan])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: GraphicalModel([2, 2], [((0, 1), [[a, 3], [1, 0]])]),
+        lambda a: GraphicalModel([2, 2], [((0,), [a, 0])]),
+        lambda a: GraphicalModel([2], [((), a)]),
+        lambda a: GraphicalModel([2], [(0, [a, inf])]),
+        lambda a: GraphicalModel([2], constant=a),
+        lambda a: GraphicalModel.pairwise([[a, 0.0], [0.0, 0.0]], [[0, 1]], np.eye(2)),
+        lambda a: GraphicalModel.pairwise(np.array([[a, 0.0], [0.0, 0.0]]), [[0, 1]], [np.eye(2)]),
+        lambda a: GraphicalModel.pairwise(np.zeros((2, 2)), [[0, 1]], [[a, 0.0], [0.0, inf]]),
+        lambda a: GraphicalModel.pairwise(np.zeros((2, 2)), [[0, 1]], np.array([[[a, 0.0], [0.0, 0.0]]])),
+        lambda a: GraphicalModel.pairwise(np.zeros((2, 2)), [[0, 1]], [[[a, 0.0], [0.0, 0.0]]]),
+        lambda a: GraphicalModel.pairwise(np.zeros((2, 2)), [], [], constant=a),
+        lambda a: chain([[a, 0.0], [0.0, 0.0]], np.eye(2)),
+        lambda a: chain(np.zeros((2, 2)), [[a, 0.0], [0.0, 0.0]]),
+        lambda a: grid(np.full((2, 2, 2), a), np.eye(2)),
+        lambda a: grid(np.zeros((2, 2, 2)), np.full((2, 2), a)),
+        lambda a: grid(np.zeros((2, 2, 2)), np.eye(2), np.full((2, 2), a)),
+        lambda a: spin_glass(2, 2, field=-a),
+    ],
+)
+def test_no_door_takes_nan_or_minus_infinity(make, value):
+    with pytest.raises(InvalidInputError, match=r"nan|-inf|must be in"):
+        make(value)
+
+
+@pytest.mark.parametrize("value", [1j, "1", None, [1.0], np.ma.masked_array([1.0, 2.0], [True, False])])
+def test_a_table_is_of_real_numbers(value):
+    table = value if isinstance(value, np.ma.MaskedArray) else [value, 0.0]
+    for make in (
+        lambda: GraphicalModel([2], [((0,), table)]),
+        lambda: GraphicalModel.pairwise([table], [], np.zeros((0, 2, 2))),
+        lambda: (
+            GraphicalModel.pairwise(np.zeros((2, 2)), [[0, 1]], np.ma.array([table, table]))
+            if isinstance(value, np.ma.MaskedArray)
+            else GraphicalModel.pairwise(np.zeros((2, 2)), [[0, 1]], [table, table])
         ),
     ):
-        assert model.brute_force()[1] == 0.0 and model.brute_force()[0].tolist() == [1, 1]
-        assert model.energy([0, 0]) == model.energy([1, 0]) == inf
+        with pytest.raises(InvalidInputError, match=r"real numbers|factors\[0\]|contains nan"):
+            make()
+
+
+def test_energies_too_large_for_floats_are_refused():
+    for make in (
+        lambda: GraphicalModel([1, 1], [((0,), [1e308]), ((1,), [1e308])]),
+        lambda: GraphicalModel([1], [((0,), [1e308]), ((0,), [1e308])]),
+        lambda: GraphicalModel([1], [((), 1e308), ((), 1e308)]),
+        lambda: GraphicalModel.pairwise(np.zeros((2, 1)), [[0, 1], [1, 0]], [[-1e308]]),
+        lambda: GraphicalModel.pairwise(np.zeros((3, 1)), [[0, 1], [1, 2]], [[-1e308]]),
+    ):
+        with pytest.raises(InvalidInputError, match="too large for floats"):
+            make()
+    assert GraphicalModel([2], [((0,), [1e300, inf])]).map().energy == 1e300
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_energies_are_those_of_the_tables_that_were_given(pairs):
+    rng = np.random.default_rng(pairs)
+    for _ in range(200):
+        scales = 10.0 ** rng.integers(-300 if rng.random() < 0.1 else -20, 20, size=8)
+        n, k = 3, 2
+        tables = [scale * rng.normal(size=(k, k)) for scale in scales]
+        tables[0][0, 1] = inf
+        scopes = [tuple(rng.permutation(n)[:2].tolist()) for _ in tables]
+        unaries, constants = scales[3] * rng.normal(size=(n, k)), [0.1, 0.2, -scales[0]]
+        if pairs:
+            model = GraphicalModel.pairwise(unaries, np.array(scopes), np.array(tables), constant=0.1)
+            constants = [0.1]
+        else:
+            factors = [*zip(scopes, tables, strict=True), *((u, unaries[u]) for u in range(n))]
+            factors += [((), value) for value in constants[1:]] + [(0, unaries[1]), (0, unaries[2])]
+            rng.shuffle(factors)
+            model = GraphicalModel([k] * n, factors, constant=0.1)
+        for x in itertools.product(range(k), repeat=n):
+            terms = [*constants, *(unaries[u][x[u]] for u in range(n))]
+            terms += [table[x[a], x[b]] for (a, b), table in zip(scopes, tables, strict=True)]
+            terms += [] if pairs else [unaries[1][x[0]], unaries[2][x[0]]]
+            exact = inf if inf in terms else float(sum(map(Fraction, map(float, terms))))
+            assert model.energy(x) == exact
+            assert model.condition({1: x[1]}).energy(x) == exact
+            lowered = [Fraction(model.constant), *(Fraction(model.unary(u)[x[u]]) for u in range(n))]
+            if exact < inf:
+                lowered += [
+                    Fraction(f.table[tuple(x[u] for u in f.variables)])
+                    for f in map(model.factor, range(model.n_factors))
+                ]
+                assert sum(lowered) <= sum(map(Fraction, map(float, terms)))
 
 
 def test_evidence_leaves_one_state():
@@ -148,7 +228,7 @@ def test_arrays_are_read_only_and_the_input_is_not_kept():
     ):
         with pytest.raises(ValueError, match="read-only"):
             model.factor(0).table[0, 0] = 5.0
-    unaries[0, 0] = -inf
+    unaries[0, 0] = inf
     before = unaries.copy()
     GraphicalModel.pairwise(unaries, [[0, 1]], table)
     assert np.array_equal(unaries, before)
@@ -168,7 +248,7 @@ def model_of_two():
         (lambda: GraphicalModel([2], [((-1,), [0, 0])]), "names the variable -1"),
         (lambda: GraphicalModel([2, 2], [((0, 0), np.eye(2))]), "names a variable twice"),
         (lambda: GraphicalModel([2, 3], [((0, 1), np.eye(2))]), r"needs a table of shape \(2, 3\)"),
-        (lambda: GraphicalModel([2], [((0,), [0, np.nan])]), "NaN"),
+        (lambda: GraphicalModel([2], [((0,), [0, np.nan])]), "contains nan"),
         (lambda: GraphicalModel([2], [3]), r"factors\[0\] must be \(variables, table\)"),
         (lambda: GraphicalModel([2], constant=np.nan), "constant must be in"),
         (lambda: GraphicalModel([2], constant=-inf), "constant must be in"),
@@ -183,7 +263,7 @@ def model_of_two():
         (lambda: GraphicalModel.pairwise(np.zeros((2, 2)), [[0.5, 1]], np.eye(2)), "edges must be integers"),
         (
             lambda: GraphicalModel.pairwise(np.full((2, 2), np.nan), [[0, 1]], np.eye(2)),
-            "unaries contain NaN",
+            "unaries contains nan",
         ),
         (lambda: grid(np.zeros((3, 3)), np.eye(2)), r"shape \(height, width, k\)"),
         (lambda: grid(np.zeros((2, 3, 2)), np.eye(2), wrap=True), "at least 3 rows"),
