@@ -284,18 +284,8 @@ class FactorGraph:
             costs = unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
             costs[np.arange(costs.size) != state] = np.inf
         model = type(self).__new__(type(self))
-        model._take(
-            self.cardinalities,
-            Factors(
-                unaries,
-                self.scope_starts,
-                self.scopes,
-                self.table_starts,
-                self.tables,
-                self.constant,
-                self._rest,
-            ),
-        )
+        rest = self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant, self._rest
+        model._take(self.cardinalities, Factors(unaries, *rest))
         return model
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
