@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -14,6 +14,7 @@ from scipy import sparse
 
 from cutplane.engine.certificate import Certificate
 from cutplane.engine.history import History, Record
+from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 from cutplane.result import BaseResult, Result
@@ -22,7 +23,7 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
-_FORMAT = 5
+_FORMAT = 6
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers", "noise")
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
@@ -33,6 +34,7 @@ def save(result: Result, path: str | Path) -> Path:
     header = {
         "format": _FORMAT,
         "dim": certificate.slopes.shape[1],
+        "pieces": None if certificate.problem is None else pieces_of(certificate.problem),
         "status": result.status.name,
         "reason": result.reason,
         "method": result.method,
@@ -69,6 +71,38 @@ def save_objects(result: BaseResult, path: str | Path) -> Path:
     return _write(path, header, objects=np.frombuffer(pickle.dumps(result), dtype=np.uint8))
 
 
+def pieces_of(problem: Declaration) -> dict[str, Any]:
+    """Return the dimension, the number of blocks, and the classes, sizes and parameters of the pieces."""
+    return {
+        "dimension": problem.dim,
+        "blocks": problem.risk.n_blocks,
+        "risk": _outline(problem.risk),
+        "regularizer": _outline(problem.regularizer),
+        "feasible set": _outline(problem.feasible_set),
+    }
+
+
+def _outline(value: Any) -> str:
+    """Return the class of a piece, its numbers, the shapes of its arrays, and the pieces it consists of."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_outline, value))})"
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    parts = [field for field in fields(value) if field.init] if is_dataclass(value) else []
+    inside = ", ".join(f"{part.name}={_outline(getattr(value, part.name))}" for part in parts)
+    return f"{name_of(value)}({inside})"
+
+
+def _check_pieces(saved: dict[str, Any], given: dict[str, Any]) -> None:
+    for name, was in saved.items():
+        if given[name] != was:
+            raise InvalidInputError(
+                f"the problem has the {name} {given[name]}, but the result was saved with the {name} {was}."
+            )
+
+
 def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
     """Write a file as a whole or not at all."""
     path = _ending(path)
@@ -96,7 +130,9 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     path : str or Path
         As it was given to `save`, with or without ``.npz``.
     problem : Problem, optional
-        Attached to the certificate, so that ``result.certificate.verify()`` needs no argument.
+        Attached to the certificate, so that ``result.certificate.verify()`` needs no argument. Its pieces
+        have to be of the classes, sizes and parameters of those that the result was saved with; one that is
+        stated in another way is given to ``verify(problem)`` instead.
     trusted : bool, default False
         Whether the file may hold objects, as results of special problems do: reading them can run any code,
         so that you have to know where the file comes from.
@@ -109,7 +145,8 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     Raises
     ------
     InvalidInputError
-        If the file is not a saved result, or is damaged; the message names the file and what is wrong.
+        If the file is not a saved result, is damaged, or comes from a problem of other pieces; the message
+        names the file and what is wrong.
     FileNotFoundError
         If there is no such file.
 
@@ -148,6 +185,8 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
     if "objects" in header:
         return pickle.loads(file["objects"].tobytes())
     x, dim = file["x"], header["dim"]
+    if problem is not None:
+        _check_pieces({"dimension": dim} | (header["pieces"] or {}), pieces_of(problem))
     certificate = Certificate(
         slopes=_slopes_from_arrays(file, dim),
         **{name: file[name] for name in _ARRAYS},

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -267,3 +268,48 @@ def test_the_suffix_is_added(tmp_path):
     assert result.save(tmp_path / "run") == tmp_path / "run.npz"
     assert result.save(tmp_path / "a.b") == tmp_path / "a.b.npz"
     assert result.save(str(tmp_path / "c.npz")) == tmp_path / "c.npz"
+
+
+def over(dim=4, seed=0, blocks=1, rows=60):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(rows, dim)), np.where(rng.random(rows) > 0.5, 1.0, -1.0)
+    return cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=blocks)
+
+
+@cut.risk(dim=4)
+def norm(x):
+    return float(np.abs(x).sum()), np.sign(x)
+
+
+@pytest.mark.parametrize(
+    "other, named",
+    [
+        (lambda: cut.Problem(over(5), cut.L2(0.01)), "dimension 5"),
+        (lambda: cut.Problem(over(blocks=3), cut.L2(0.01)), "blocks 3"),
+        (lambda: cut.Problem(over(rows=61), cut.L2(0.01)), r"shape \(61, 4\)"),
+        (lambda: problem(cut.losses.SquaredHinge()), "SquaredHinge"),
+        (lambda: problem(None, cut.L1(0.01)), "regularizer L1"),
+        (lambda: problem(None, cut.L2(0.02)), "lam=0.02"),
+        (lambda: cut.Problem(over(), cut.L2(0.01), cut.Box(-1, 1)), "feasible set Box"),
+        (lambda: cut.Problem(norm, cut.L2(0.01)), "risk norm"),
+    ],
+)
+def test_a_result_of_other_pieces_is_refused(other, named, tmp_path):
+    file = problem().solve(tol=1e-3).save(tmp_path / "run")
+    with pytest.raises(
+        cut.InvalidInputError, match=f"run.npz .*the problem has the .*{named}.* was saved with"
+    ):
+        cut.load(file, other())
+    again = cut.load(cut.load(file, problem()).save(tmp_path / "again"))
+    assert not again.certificate.verify(other()).valid
+    assert again.certificate.verify(problem()).valid
+
+
+def test_results_of_cvxpy_pieces_fit_another_process(tmp_path):
+    def declared():
+        w, s = cp.Variable((2, 2)), cp.Variable()  # with names that are counted
+        risk = cut.CvxpyRisk(cp.sum_squares(w - s - 1.0), [w, s])
+        return cut.Problem(risk, cut.L2(0.1) + cut.CvxpyRegularizer(cp.norm1(w), [w, s]), cut.Box(-1, 1))
+
+    file = declared().solve(tol=1e-3, time_limit=5).save(tmp_path / "run")
+    assert cut.load(file, declared()).certificate.verify().valid
