@@ -4,10 +4,11 @@ import json
 import re
 import sys
 import warnings
+from importlib.metadata import files
+from itertools import takewhile
 from pathlib import Path
 
-from docutils.nodes import SkipNode, raw, section
-from docutils.utils.math.latex2mathml import tex2mathml
+from docutils.nodes import raw, section
 
 import cutplane
 
@@ -22,6 +23,7 @@ version = release = cutplane.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -33,11 +35,14 @@ default_role = "py:obj"
 html_theme = "pydata_sphinx_theme"
 html_title = "cutplane"
 html_show_sourcelink = False
-html_static_path = ["_static"]
+mathjax_path = "tex-svg.js"
+"""One file that needs no fonts and no network, because pages are also read from the disk."""
+_MATHJAX = next(file.locate() for file in files("sphinx-mathjax-offline") if file.name == mathjax_path)
+mathjax3_config = {"options": {"enableMenu": False}}
+html_static_path = ["_static", str(_MATHJAX)]
 html_css_files = ["wide.css"]
 html_js_files = ["names.js"]
 html_sidebars = {"index": [], "cheat_sheet": [], "changelog": []}
-html_math_renderer = "mathml"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -93,18 +98,22 @@ def _adapt(app, what, name, obj, options, lines):
                 *methods,
             ]
             break
+    literal = 0
     for i, line in enumerate(lines):
+        literal = literal if line else 0
         if not line.lstrip().startswith((">>>", "...", ".. math::")):
             parts = line.split("``")
-            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            parts[literal::2] = [part.replace("|", r"\|") for part in parts[literal::2]]
             lines[i] = "``".join(parts)
+            literal = (literal + len(parts) - 1) % 2
 
 
 def _state_formula(app, what, name, obj, options, lines):
-    """Put the formula of a piece below the first sentence of its reference page, unless there is one."""
+    """Put the formula of a piece below its first sentence, in place of the one in ASCII, if there is one."""
     if name in FORMULAS and not any(".. math::" in line for line in lines):
         start = lines.index("") if "" in lines else len(lines)
-        lines[start:start] = ["", f".. math:: {FORMULAS[name]}", ""]
+        indented = takewhile(lambda line: line.startswith("    "), lines[start + 1 :])
+        lines[start : start + 1 + len(list(indented))] = ["", f".. math:: {FORMULAS[name]}", ""]
 
 
 def _fold_solutions(app, doctree):
@@ -126,18 +135,7 @@ def _fold_in_notebooks(app):
         path.write_text(json.dumps(notebook, indent=1) + "\n")
 
 
-def _inline_math(writer, node):
-    writer.body.append(tex2mathml(node.astext()))
-    raise SkipNode
-
-
-def _block_math(writer, node):
-    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
-    raise SkipNode
-
-
 def setup(app):
-    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
     app.connect("autodoc-process-docstring", _adapt, priority=400)
     app.connect("autodoc-process-docstring", _state_formula, priority=410)
     app.connect("builder-inited", _fold_in_notebooks, priority=900)

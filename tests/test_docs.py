@@ -58,13 +58,10 @@ def _resolved(name):
 
 
 def test_every_loss_regularizer_and_set_has_a_formula():
-    latex = pytest.importorskip("docutils.utils.math.latex2mathml")
     sys.path.insert(0, str(GUIDE.parent))
     formulas = import_module("formulas").FORMULAS
     sys.path.pop(0)
-    for name, formula in formulas.items():
-        assert _resolved(name).__doc__
-        assert "<math" in latex.tex2mathml(formula, as_block=True)
+    assert all(_resolved(name).__doc__ for name in formulas)
     for package in (cut.losses, cut.regularizers, cut.sets):
         pieces = [name for name in package.__all__ if isinstance(getattr(package, name), type)]
         pieces = [

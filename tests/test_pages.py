@@ -1,6 +1,7 @@
 """The built documentation in headless Chromium: accessible, complete, quiet; skipped where there is none."""
 
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -32,6 +33,29 @@ FINDINGS = """
 return axe.run(document, {iframes: false}).then((found) => found.violations
   .filter((one) => ["serious", "critical"].includes(one.impact))
   .map((one) => one.id + ": " + one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")));
+"""
+FORMULAS = r"""
+const wrong = [], text = (one) => (one.closest(".math") ?? one).textContent.trim().slice(0, 60);
+const bare = (one, kind) =>
+  one.localName === kind || (one.children.length === 1 && bare(one.firstElementChild, kind));
+const find = (selector, fault, holds) => {
+  for (const one of document.querySelectorAll(selector)) if (holds(one)) wrong.push(`${fault}: ${text(one)}`);
+};
+const letter = (one) => /^[a-zA-Z]$/.test(one.textContent.trim());
+return (window.MathJax?.startup?.promise ?? Promise.resolve()).then(() => {
+  find(".math", "not rendered", (one) => !one.querySelector("math"));
+  find("merror, mtext[mathcolor], mjx-container svg text", "unknown command or symbol", () => true);
+  find("mfrac", "operator as a part of a fraction", (one) =>
+    [...one.children].some((part) => bare(part, "mo")));
+  find("mfrac > mn:first-child", "number of two digits as a numerator", (one) =>
+    /^\d\d/.test(one.textContent) && !bare(one.nextElementSibling, "mn"));
+  find("mi + mi + mi", "word as a product of letters", (one) =>
+    [one, one.previousElementSibling, one.previousElementSibling.previousElementSibling].every(letter));
+  find(".bd-article :is(p, li, dd, td, figcaption, h1, h2, h3)", "TeX in the text", (one) =>
+    [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && /\\[a-z]{2}/.test(node.data)));
+  find("code", "escaped bar", (one) => one.textContent.includes("\\|"));
+  return [...new Set(wrong)];
+});
 """
 
 pytestmark = [
@@ -92,6 +116,18 @@ def test_no_code_is_clipped_and_the_console_is_silent(page, browser):
     assert browser.run("return document.documentElement.scrollWidth") <= 1280
     assert [text for text in browser.complaints() if "SEVERE" in text or "error" in text.lower()] == []
     assert [url for url in browser.requests() if url.startswith("http")] == []
+
+
+def test_every_formula_of_every_page_is_shown_as_it_is_meant(browser):
+    pages = [
+        page for page in sorted(BUILT.rglob("*.html")) if re.search(r'<math|class="math', page.read_text())
+    ]
+    assert len(pages) > 100
+    wrong = {}
+    for page in pages:
+        browser.open(page)
+        wrong[str(page.relative_to(BUILT))] = browser.run(FORMULAS)
+    assert {page: found for page, found in wrong.items() if found} == {}
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe.min.js of the npm package axe-core, named by AXE")
