@@ -14,6 +14,7 @@ import cutplane
 
 sys.path.insert(0, str(Path(__file__).parent))
 from formulas import FORMULAS
+from search_terms import TERMS
 
 project = "cutplane"
 author = "The cutplane developers"
@@ -28,7 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "lessons"]
+exclude_patterns = ["_build", "_templates", "lessons", "**sg_execution_times.rst"]
 nitpicky = False
 default_role = "py:obj"
 
@@ -116,6 +117,13 @@ def _state_formula(app, what, name, obj, options, lines):
         lines[start : start + 1 + len(list(indented))] = ["", f".. math:: {FORMULAS[name]}", ""]
 
 
+def _name_for_search(app, docname, source):
+    """Put index entries on top of a page: the search lists main entries first."""
+    if docname in TERMS:
+        entries = ", ".join(f"! {term}" for term in TERMS[docname])
+        source[0] = f".. index:: {entries}\n\n{source[0]}"
+
+
 def _fold_solutions(app, doctree):
     """Fold what stands under the heading "Solutions" of a lesson, up to what the gallery adds below it."""
     for part in doctree.findall(section):
@@ -136,6 +144,7 @@ def _fold_in_notebooks(app):
 
 
 def setup(app):
+    app.connect("source-read", _name_for_search)
     app.connect("autodoc-process-docstring", _adapt, priority=400)
     app.connect("autodoc-process-docstring", _state_formula, priority=410)
     app.connect("builder-inited", _fold_in_notebooks, priority=900)

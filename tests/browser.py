@@ -58,8 +58,8 @@ class Browser:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)["value"]
 
-    def open(self, page: Path):
-        self._ask("POST", "/url", {"url": page.as_uri()})
+    def open(self, page: Path, query=""):
+        self._ask("POST", "/url", {"url": f"{page.as_uri()}?{query}"})
 
     def run(self, script, *arguments):
         """Return what a script returns; one that starts with "await" may be waited for."""

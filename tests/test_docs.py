@@ -35,6 +35,24 @@ def test_what_a_page_shows_is_what_happens(page, tmp_path, monkeypatch):
     assert not failed
 
 
+def _shown(text, kind):
+    """Return the blocks of a kind in a page of Markdown."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_screen_runs_when_pasted_and_prints_what_is_below_it(capsys):
+    readme = (GUIDE.parents[1] / "README.md").read_text()
+    landing = (GUIDE.parent / "index.rst").read_text()
+    assert landing.count(".. literalinclude:: ../README.md") == 2 and "code-block:: python" not in landing
+    code, printed = _shown(readme, "python"), _shown(readme, "text")
+    assert len(code) == len(printed) == 1 and readme.index("```python") < 300
+    exec(code[0], {})
+    said, expected = capsys.readouterr().out.split(), printed[0].split()
+    assert len(said) == len(expected)
+    for one, other in zip(said, expected, strict=True):  # within the gap, because rounding may change a step
+        assert one == other or float(one) == pytest.approx(float(other), rel=1e-3)
+
+
 @pytest.mark.parametrize("name", [name for name in vars(exceptions) if name.endswith("Error")])
 def test_an_error_names_a_page_that_exists(name, monkeypatch):
     kind = getattr(exceptions, name)
@@ -55,6 +73,19 @@ def _resolved(name):
     for k, part in enumerate(name.split(".")[1:], 2):
         value = getattr(value, part, None) or import_module(".".join(name.split(".")[:k]))
     return value
+
+
+def test_every_term_of_the_search_names_a_page_and_is_found():
+    sys.path.insert(0, str(GUIDE.parent))
+    terms = import_module("search_terms").TERMS
+    sys.path.pop(0)
+    for page, found in terms.items():
+        assert all(re.fullmatch(r"[a-z0-9 -]+", term) for term in found), page
+        folder, _, name = page.rpartition("/")
+        if folder == "reference/generated":
+            assert _resolved(name).__doc__
+        else:
+            assert list((GUIDE.parent / folder.replace("course", "lessons")).glob(f"{name}.*")), page
 
 
 def test_every_loss_regularizer_and_set_has_a_formula():

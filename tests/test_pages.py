@@ -2,9 +2,10 @@
 
 import os
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
@@ -33,6 +34,9 @@ FINDINGS = """
 return axe.run(document, {iframes: false}).then((found) => found.violations
   .filter((one) => ["serious", "critical"].includes(one.impact))
   .map((one) => one.id + ": " + one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")));
+"""
+FOUND = """
+return [...document.querySelectorAll("#search-results li > a")].map((one) => one.getAttribute("href"));
 """
 FORMULAS = r"""
 const wrong = [], text = (one) => (one.closest(".math") ?? one).textContent.trim().slice(0, 60);
@@ -128,6 +132,30 @@ def test_every_formula_of_every_page_is_shown_as_it_is_meant(browser):
         browser.open(page)
         wrong[str(page.relative_to(BUILT))] = browser.run(FORMULAS)
     assert {page: found for page, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "query, pages",
+    {
+        "SVM": ["LinearSVC", "KernelSVC"],
+        "SVC": ["LinearSVC", "KernelSVC"],
+        "lasso": ["L1", "LinearRegressor"],
+        "ridge": ["L2", "LinearRegressor"],
+        "subgradient": ["define_your_own", "1_subgradients_and_cuts"],
+        "bundle": ["ProximalBundle", "LevelBundle"],
+        "Benders": ["decomposition", "ValueFunction"],
+        "column generation": ["decomposition", "LagrangianDual"],
+        "quantile": ["losses.Quantile"],
+        "dual value": ["certificates", "certificate.Certificate"],
+    }.items(),
+)
+def test_the_search_lists_first_what_a_user_looks_for(query, pages, browser):
+    browser.open(BUILT / "search.html", query=f"q={quote(query)}")
+    deadline = time.monotonic() + 20.0
+    while not (found := browser.run(FOUND)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for page in pages:
+        assert any(one.partition(".html")[0].endswith(page) for one in found[:6]), found
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe.min.js of the npm package axe-core, named by AXE")
