@@ -36,6 +36,7 @@ return axe.run(document, {iframes: false}).then((found) => found.violations
   .map((one) => one.id + ": " + one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")));
 """
 FOUND = """
+if (document.querySelector("#search-results h2")?.innerText !== "Search Results") return [];
 return [...document.querySelectorAll("#search-results li > a")].map((one) => one.getAttribute("href"));
 """
 FORMULAS = r"""
