@@ -30,6 +30,10 @@ class InvalidInputError(CutplaneError, ValueError):
     """An argument has a wrong shape, type or value."""
 
 
+class InfeasibleError(InvalidInputError):
+    """No point satisfies the constraints: `Problem.solve` turns it into the status INFEASIBLE."""
+
+
 class NotConvexError(InvalidInputError):
     """A cvxpy expression or a declared function is not convex."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cutplane.engine.declaration import Declaration
 from cutplane.pieces.cvxpy_tools import assign
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
 
 if TYPE_CHECKING:
@@ -149,10 +149,10 @@ class Problem(Declaration):
             rules.append(TimeLimit(time_limit))
         if stop is not None:
             rules.append(stop)
-        x = self.starting_point(x0)
+        x = None if x0 is None else as_vector("x0", x0, self.dim)
         chosen = as_method(method, self)
         run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        return Driver(MethodProcess(run, x, warm_start, probes, x0 is not None), AnyOf(tuple(rules)))
+        return Driver(MethodProcess(run, x, warm_start, probes), AnyOf(tuple(rules)))
 
     def solve(
         self,

@@ -77,6 +77,9 @@ class LinearRecourse:
 
         The sum is minimised from scratch, so that the same x gives the same half-space.
         """
+        crossing = float((stage.lower - stage.upper).max(initial=0.0))
+        if crossing > 0.0:
+            return HalfSpace(np.zeros(x.size), -crossing)
         if self._widened[0] is not stage.W:
             unit = sparse.eye_array(stage.W.shape[0], format="csr")
             self._widened = stage.W, sparse.csr_array(sparse.hstack([stage.W, unit, -unit]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.decomposition.stage import LinearStage, Solved, Stage
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import InfeasibleError, InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Estimate, OnDemandRisk
 from cutplane.sets.base import FeasibleSet, HalfSpace
@@ -176,7 +176,7 @@ class ValueFunction(OnDemandRisk):
         found = {number: answer for number, answer in answers if isinstance(answer, HalfSpace)}
         never = [number for number, half_space in found.items() if not half_space.normal.any()]
         if never:
-            raise OracleError(
+            raise InfeasibleError(
                 f"Scenario {never[0]} has no second stage, whatever x is: the whole is infeasible."
             )
         return list(found.values())

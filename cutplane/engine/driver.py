@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from cutplane.engine.callbacks import Callback, Log, progress_display
 from cutplane.engine.history import History, Record
 from cutplane.engine.state import Mark, State
-from cutplane.exceptions import BackendError, OracleError
+from cutplane.exceptions import BackendError, InfeasibleError, OracleError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
@@ -172,6 +172,8 @@ class Driver(Generic[Answer]):
             if self._left > 0.0:
                 raise  # a deadline from outside: this is part of an oracle of another process
             self.stop = time_is_up(self.stopping.time_limit)
+        except InfeasibleError as error:
+            self.stop = Stop(Status.INFEASIBLE, str(error))
         except BackendError as error:
             self.stop = Stop(Status.STALLED, str(error))
         except OracleError as error:

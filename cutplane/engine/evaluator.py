@@ -14,7 +14,7 @@ import numpy as np
 from cutplane.engine.oracle_checks import name_of, show
 from cutplane.engine.solutions import per_block
 from cutplane.engine.tolerances import CANCELLED, DRIFTED, EPS, FAR, ORACLE, OVERFLOWS
-from cutplane.exceptions import OracleError
+from cutplane.exceptions import InfeasibleError, OracleError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
@@ -281,7 +281,7 @@ class Evaluator:
         try:
             with self._blas_threads():
                 return function(*arguments)
-        except OracleError:
+        except (OracleError, InfeasibleError):
             raise
         except Exception as error:
             raise OracleError(

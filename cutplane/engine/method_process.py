@@ -15,7 +15,7 @@ from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import InfeasibleError, InvalidInputError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
@@ -33,26 +33,22 @@ class MethodProcess:
     Parameters
     ----------
     run : Run
-    x0 : ndarray of shape (dim,)
-        Where the first query is.
+    x0 : ndarray of shape (dim,) or None
+        Where the first query is, projected; by default the point of X nearest to zero.
     warm_start : Result or None
         Its cuts are reused as far as they are valid.
     probes : bool, default True
         Whether a black box is asked a few questions more before the word OPTIMAL is given.
-    given : bool, default True
-        Whether the user chose x0.
     """
 
     def __init__(
         self,
         run: Run,
-        x0: Array,
+        x0: Array | None = None,
         warm_start: Result | None = None,
         probes: bool = True,
-        given: bool = True,
     ):
         self.run, self.problem = run, run.problem
-        self.given = given
         self.x0 = x0
         self.warm_start = warm_start
         self.probes = probes
@@ -176,15 +172,26 @@ class MethodProcess:
         """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
         run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
         try:
-            first = into_domain(run, self.x0)
+            first = into_domain(run, run.problem.starting_point(self.x0))
             return run.query(first) if run.method.first_cut else run.evaluate(first)
         except OracleError:
-            if self.given or not all(offers(piece, Capability.CVXPY) for piece in pieces):
+            if self.x0 is not None or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise
             x = run.whole().x
             if x is None:
+                self._refuse_if_nowhere_finite()
                 raise
         return run.query(run.problem.into_simple_set(x))
+
+    def _refuse_if_nowhere_finite(self) -> None:
+        from cutplane.masters.conic.certificates import is_nowhere_finite
+
+        problem = self.problem
+        terms = problem.risk, problem.active_regularizer
+        if offers(problem.simple_set, Capability.CVXPY) and is_nowhere_finite(
+            terms, problem.simple_set, problem.dim
+        ):
+            raise InfeasibleError("the objective is inf at every point of the feasible set")
 
     def _stalled(self) -> Stop | None:
         if self._idle < _PATIENCE:

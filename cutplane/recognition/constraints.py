@@ -38,7 +38,7 @@ def feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
             (equations if equal else inequalities).append(rest)
     found: FeasibleSet = WholeSpace()
     if np.isfinite(lower).any() or np.isfinite(upper).any():
-        found = found & Box(lower, upper)
+        found = found & Box(lower, np.inf) & Box(-np.inf, upper)
     if inequalities or equations:
         found = found & Polyhedron(*_stacked(inequalities), *_stacked(equations))
     if others:

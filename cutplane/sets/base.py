@@ -16,7 +16,7 @@ from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
-_LAST_BITS = 2.0**-48
+LAST_BITS = 2.0**-48
 """What rounding leaves of a sum whose terms cancel, relative to the terms: the last bits of a few of them."""
 
 
@@ -242,7 +242,7 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
 
 def beyond_rounding(excess: Any, terms: Any) -> float:
     """Return the largest excess of a sum over its bound; 0 for what rounding leaves of terms of this size."""
-    return float(np.max(np.where(excess > _LAST_BITS * terms, excess, 0.0), initial=0.0))
+    return float(np.max(np.where(excess > LAST_BITS * terms, excess, 0.0), initial=0.0))
 
 
 def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:

@@ -15,7 +15,7 @@ from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import as_parameter, brief, common_dim, set_fields
 from cutplane.pieces.validation import Array, as_positive
-from cutplane.sets.base import AnyDimension, FeasibleSet
+from cutplane.sets.base import LAST_BITS, AnyDimension, FeasibleSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +32,8 @@ class Box(AnyDimension):
     Raises
     ------
     InvalidInputError
-        If the box is empty; the message names the coordinate.
+        If the box is empty; the message names the coordinate. Sides that cross by no more than the last
+        bits, as ``0.1 + 0.2`` and ``0.3``, are equal.
 
     Examples
     --------
@@ -53,11 +54,12 @@ class Box(AnyDimension):
         lower = as_parameter("Box.lower", self.lower, finite=False)
         upper = as_parameter("Box.upper", self.upper, finite=False)
         dim = common_dim("Box", self.dim, lower=lower, upper=upper)
+        lower, upper = _met(lower, upper)
         empty = np.atleast_1d((lower > upper) | np.equal(lower, np.inf) | np.equal(upper, -np.inf))
         if empty.any():
             j = int(np.flatnonzero(empty)[0])
-            low, high = (np.broadcast_to(side, empty.shape)[j] for side in (lower, upper))
-            raise InvalidInputError(f"The box is empty: lower[{j}] = {low:g}, upper[{j}] = {high:g}.")
+            low, high = (float(np.broadcast_to(side, empty.shape)[j]) for side in (lower, upper))
+            raise InvalidInputError(f"The box is empty: lower[{j}] = {low!r}, upper[{j}] = {high!r}.")
         if dim is not None:
             lower, upper = (_filled(side, dim) for side in (lower, upper))
         set_fields(self, lower=lower, upper=upper, dim=dim)
@@ -184,6 +186,16 @@ def box_corner(v: Array, lower: Array, upper: Array, rest: float | Array = 0.0) 
     """
     nearest = np.minimum(np.maximum(rest, lower), upper)
     return np.where(v > 0.0, lower, np.where(v < 0.0, upper, nearest))
+
+
+def _met(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """Return the sides; both are the upper one where they cross by no more than rounding."""
+    if not np.any(lower > upper):
+        return lower, upper
+    with np.errstate(invalid="ignore"):
+        crossed = (lower > upper) & (lower - upper <= LAST_BITS * (np.abs(lower) + np.abs(upper)))
+    lower = np.where(crossed, upper, lower)
+    return (lower if lower.ndim else float(lower)), upper
 
 
 def _filled(side: float | Array, dim: int) -> Array:

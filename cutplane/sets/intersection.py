@@ -146,7 +146,7 @@ def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
     Raises
     ------
     InvalidInputError
-        If the dimensions differ, or two boxes, or a box and a simplex, do not meet.
+        If the dimensions differ.
     """
     dim = _common_dim((a, b))
     simple: list[FeasibleSet] = []
@@ -185,9 +185,9 @@ def _merged(parts: list[FeasibleSet], new: FeasibleSet) -> list[FeasibleSet]:
 
 
 def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
-    """Return a & b as one simple set, or None."""
+    """Return a & b as one simple set; None if none is known, or a & b is empty: a solve says so."""
     try:
         met = a.meet(b)
         return b.meet(a) if met is None else met
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{a!r} and {b!r} do not meet. {error}") from error
+    except InvalidInputError:
+        return None

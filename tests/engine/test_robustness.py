@@ -314,12 +314,6 @@ INVALID = {
     "too few cuts": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(max_cuts=1), "max_cuts"),
     "no weights": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([]), "lams"),
     "negative weight": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).path([-1.0]), "lam"),
-    "an empty polyhedron": (
-        lambda: cut.Problem(
-            good_risk(), feasible_set=cut.Polyhedron([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [-1.0, -1.0])
-        ).solve(),
-        "is empty",
-    ),
     "theta zero": (lambda: cut.OCAS(theta=0.0), "theta"),
     "kappa one": (lambda: cut.LevelBundle(kappa=1.0), "kappa"),
     "options of auto": (lambda: cut.Backend("auto", {"eps": 1}), "options"),

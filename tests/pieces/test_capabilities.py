@@ -120,8 +120,7 @@ def test_a_box_of_ones_own_meets_sets_as_ours_does(strip):
         == "CappedSimplex(cap=0.5, dim=3)"
     )
     assert repr(Box(-1, 1, dim=2) & strip(0.0, 2.0)) == "Box(0, 1, dim=2)"
-    with pytest.raises(cut.InvalidInputError, match="do not meet"):
-        _ = Box(-1, 1, dim=2) & strip(2.0, 3.0)
+    assert repr(Box(-1, 1, dim=2) & strip(2.0, 3.0)).count("&") == 1  # empty, as a solve says
 
 
 @pytest.mark.parametrize("space", [Everything(-np.inf, np.inf), WholeSpace()])

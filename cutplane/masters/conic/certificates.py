@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from cutplane.exceptions import BackendError, InvalidInputError
+from cutplane.exceptions import BackendError, InfeasibleError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
 from cutplane.masters.conic.call import call
 from cutplane.masters.conic.cone_programme import BACKENDS, FAR, try_conic
@@ -199,7 +201,7 @@ class ConicProjection:
 
         Raises
         ------
-        InvalidInputError
+        InfeasibleError
             If the set is proven to be empty.
         BackendError
             If no backend finds it: the set is badly scaled.
@@ -216,7 +218,7 @@ class ConicProjection:
             if outcome.x is not None:
                 return self._unit * outcome.x
             if outcome.bound == math.inf:
-                raise InvalidInputError(f"{self.simple_set!r} is empty; relax its constraints.")
+                raise InfeasibleError(f"{self.simple_set!r} is empty; relax its constraints.")
         raise BackendError(
             f"No point could be projected on {self.simple_set!r}; check that the set is not empty, "
             "and that its constraints are well scaled."
@@ -229,6 +231,14 @@ class ConicProjection:
         self._unit = unit_of(size)
         objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
         self._problem = cp.Problem(objective, piece_in_unit(self.simple_set, self._unit).cvxpy_form(self._x))
+
+
+def is_nowhere_finite(terms: Sequence[Any], simple_set: Any, dim: int) -> bool:
+    """Tell whether it is proven that a sum is inf at every point of a set; all have cvxpy forms."""
+    x = cp.Variable(dim)
+    whole = cp.Problem(cp.Minimize(sum(term.cvxpy_form(x) for term in terms)), simple_set.cvxpy_form(x))
+    outcomes = (try_conic(whole, x, backend) for backend in BACKENDS)
+    return any(outcome is not None and outcome.bound == math.inf for outcome in outcomes)
 
 
 def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
