@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.engine.oracle_checks import show
 from cutplane.engine.proof import Proof
-from cutplane.engine.tolerances import CANCELLED, ORACLE, ROUNDING
+from cutplane.engine.tolerances import ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.pieces.validation import Array
 
@@ -21,9 +21,9 @@ _NOISE = 1e-13
 class Bounds:
     """Both bounds on the optimum, and what proves them.
 
-    A lower bound above the objective of a point is a contradiction. What rounding may explain is forgiven:
-    the bounds are equal. What the error of an oracle may explain leaves a gap as large as the contradiction,
-    so that nothing better is proven than the oracle knows. More is an `OracleError`.
+    A lower bound above the objective of a point is a contradiction. One that the errors of an oracle or of
+    rounding explain leaves a gap as large as the contradiction, because nothing better is proven. A
+    larger one is an `OracleError`.
 
     Parameters
     ----------
@@ -77,6 +77,11 @@ class Bounds:
             self._take_known()
         return better
 
+    def replace_best(self, point: Point) -> None:
+        """Take another evaluation of the best point; its objective may be larger."""
+        self.best = point
+        self.lower = self._settled(self._computed, self._magnitude)
+
     def raise_best(self, slopes: Array, offsets: Array) -> None:
         """Raise the values at the best point to those of new cuts, one per block, where these are higher."""
         assert self.best is not None
@@ -115,16 +120,14 @@ class Bounds:
         if self.best is None or value == -math.inf:
             return value
         upper = self.upper
-        terms = magnitude + abs(upper)
         excess = value - upper
-        cancelled = abs(upper) <= ROUNDING * magnitude
         if excess <= 0.0:
-            return upper if cancelled and -excess <= CANCELLED * magnitude else value
+            return value
+        terms = magnitude + abs(upper)
         if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self.size)):
             raise OracleError(
                 f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "
                 "cutplane.testing.check_risk."
             )
-        rounding = ROUNDING * abs(upper) + CANCELLED * terms
-        return upper if excess <= rounding else upper - excess
+        return upper - excess

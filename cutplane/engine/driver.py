@@ -85,8 +85,8 @@ class Process(Protocol[Answer]):
         """Whether there is something to return."""
         ...
 
-    def confirm(self, stop: Stop) -> Stop:
-        """Return the stop before the word OPTIMAL is given, with what was done to confirm it."""
+    def confirm(self, stop: Stop) -> Stop | None:
+        """Confirm the proof before the word OPTIMAL is given; None to go on."""
         ...
 
     def result(self, stop: Stop, history: History) -> Answer:
@@ -186,21 +186,26 @@ class Driver(Generic[Answer]):
         return None
 
     def _confirmed(self, state: State, stop: Stop) -> State:
-        """Let the process confirm its proof; the stop says so, or what contradicts it."""
+        """Let the process confirm its proof; the stop says so, or what contradicts it, or is None again."""
         before = self.process.standing
         confirmed = self._guarded(lambda: self.process.confirm(stop))
-        if confirmed is not None:
+        if self.stop is stop:
             self.stop = confirmed
         after = self.process.standing
-        if after.oracle_calls == before.oracle_calls:
+        if after.oracle_calls == before.oracle_calls and self.stop is not None:
             return state
         self._records[-1] = replace(
             state.record,
+            lower_bound=after.lower,
+            upper_bound=after.upper,
             oracle_calls=after.oracle_calls,
             oracle_seconds=state.oracle_seconds + after.oracle_seconds - before.oracle_seconds,
             elapsed=clock() - self._began,
         )
-        return replace(state, record=self._records[-1])
+        state = replace(state, record=self._records[-1])
+        if self.stop is None:
+            self.stop = self.stopping(state)
+        return state
 
     def _record(self, kind: str, before: Standing, seconds: float) -> State:
         now = self._standing = self.process.standing

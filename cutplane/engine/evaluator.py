@@ -82,6 +82,8 @@ class Evaluator:
         self.problem = problem
         self.risk = problem.risk
         self.imaged = isinstance(problem.risk, ImagedRisk)
+        self.combines = True
+        """Whether images of points on a line are combined, which is cheap, and rounds some last bits."""
         self.seconds = 0.0
         self.calls = 0
         self.separations = 0
@@ -140,7 +142,7 @@ class Evaluator:
         x = start.x + t * (end.x - start.x)
         risk = self.risk
         drift = _drift(start, end, t, x) if self.imaged else np.inf
-        if not isinstance(risk, ImagedRisk) or drift > DRIFTED:
+        if not isinstance(risk, ImagedRisk) or drift > DRIFTED or not self.combines:
             return self.point(x, accuracy)
         image = self._call(risk.combine, start.image, end.image, t)
         values = self._values(self._call(risk.values, image), x)

@@ -105,9 +105,13 @@ class MethodProcess:
                 probe_pieces(self.run)
             raise
 
-    def confirm(self, stop: Stop) -> Stop:
-        """Confirm the proof by questions to the oracle, and say how many."""
+    def confirm(self, stop: Stop) -> Stop | None:
+        """Confirm the proof by questions to the oracle, and say how many; None if the gap is open again."""
         confirm_origin(self.run)
+        self.run.evaluate_best_again()
+        if stop.status is Status.OPTIMAL and not self.run.closed:
+            self.run.evaluator.combines = False
+            return None
         if not self.run.problem.risk.exact:
             return Stop(Status.TARGET, f"{stop.reason}, relative to what the oracle finds")
         if self.probes:
@@ -123,6 +127,7 @@ class MethodProcess:
         The bounds of a user's method are recomputed from its multipliers and the oracles, because it may call
         or change anything within its reach.
         """
+        self.run.evaluate_best_again()
         certificate = self._certificate()
         if users_parts(self.run.method, Method):
             found = certificate.verify()

@@ -50,9 +50,12 @@ class Recomputed:
         self._probe = np.random.default_rng(0).random(certificate.slopes.shape[1])
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
+        self._steepest = float(self._sizes[certificate.multipliers > 0.0].max(initial=0.0))
         self._reach = self._distance()
-        self._offsets = np.array(certificate.offsets)
+        self.offsets = np.array(certificate.offsets)
+        """The recorded offsets, or those of now where they are lower."""
         self._slopes: dict[int, Array] = {}
+        self._close: set[int] = set()
         self._cuts: dict[int, _Answer] = {}
         self._half_spaces: dict[int, _Answer] = {}
 
@@ -99,27 +102,31 @@ class Recomputed:
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
         farthest = apart.max(axis=1, initial=0.0)
         if (equal := candidates[farthest <= tolerance]).size:
-            self._offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
+            self.offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
             return None
         close = (farthest <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
         if not close.any():
             return f"the oracle gives another answer at query {query} than the one recorded"
         nearest = candidates[close][apart[close].sum(axis=1).argmin()]
         self._slopes[row] = dense(answer.slopes[[nearest]])[0]
-        self._offsets[row] = answer.offsets[nearest]
+        if np.abs(self._slopes[row] - slope).max() <= ROUNDING * self._steepest:
+            self._close.add(row)
+        self.offsets[row] = answer.offsets[nearest]
         return None
 
-    def rows(self) -> tuple[Any, Array]:
-        """Return slopes and offsets that the oracles confirm: from far away, last bits are worth anything.
+    def slopes(self, recorded: bool = False) -> Any:
+        """Return the slopes of now where they differ from the recorded ones, which last bits may decide.
 
-        Offsets are no higher than those of now, slopes are those of now where they agree but for last bits.
+        With `recorded`, only where they differ by more than the last bits of the steepest slope in use.
         """
         slopes = self.certificate.slopes
-        if self._slopes:
-            slopes = slopes.tolil() if sparse.issparse(slopes) else slopes.copy()
-            for row, slope in self._slopes.items():
-                slopes[row] = slope
-        return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes, self._offsets
+        changed = self._slopes.keys() - self._close if recorded else self._slopes.keys()
+        if not changed:
+            return slopes
+        slopes = slopes.tolil() if sparse.issparse(slopes) else slopes.copy()
+        for row in changed:
+            slopes[row] = self._slopes[row]
+        return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes
 
     def _size_of(self, slope: Array, offset: float, query: int) -> float:
         """Return the size of the terms that the offset of a recorded row is the sum of."""

@@ -129,6 +129,12 @@ class Run:
         size = max(abs(objective), least_size(self._bounds.scale))
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
+    def evaluate_best_again(self) -> None:
+        """Evaluate the best point again if its image was combined from others, because that is rounded."""
+        best = self.best
+        if best is not None and best.image is not None and best.drift > EPS:
+            self._bounds.replace_best(self.evaluator.point(best.x))
+
     def natural_weight(self, point: Point) -> float:
         """Return a prox weight in the unit of the problem: slope at the point over size of the point.
 

@@ -20,7 +20,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.examples import as_weights, bias_slopes, describe
+from cutplane.risks.examples import as_weights, bias_slopes, describe, weighted_conjugates
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -176,6 +176,10 @@ class KernelRisk(ImagedRisk):
         """Return a subgradient, shape (dim,): a product with the kernel matrix."""
         return self._slope(self.losses.derivatives(z))
 
+    def cancelled(self, z: Array) -> float:
+        """Return the size of the terms that cancel where the subgradient crosses a kink."""
+        return float(self.losses.cancelled(z)[0])
+
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0)."""
         return self.losses.line(z0, z1)
@@ -193,9 +197,12 @@ class KernelRisk(ImagedRisk):
         slopes : ndarray of shape (1, dim)
         offsets : ndarray of shape (1,)
         """
-        conjugates = self.loss.conjugate(u, self.y)
-        heights = np.multiply(self.weights, conjugates, out=np.zeros_like(u), where=self.weights > 0.0)
-        return self._slope(self.weights * u)[np.newaxis], np.array([-heights.sum()])
+        heights = weighted_conjugates(self.loss, u, self.y, self.weights, np.array([0, u.size]))
+        return self._slope(self.weights * u)[np.newaxis], -heights
+
+    def example_slopes(self, x: Array) -> Array:
+        """Return the derivatives of the losses at x, shape (m,): multipliers for `dual_cut`."""
+        return np.asarray(self.loss.derivative(self.image(x), self.y))
 
     def kernel_predictor(self) -> KernelRisk:
         """Return the examples, their losses and the kernel matrix, for methods on kernel machines."""

@@ -86,8 +86,7 @@ class Descent:
             spent = position.visited - began
             if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
                 break
-            if away <= _INEXACT * error:
-                examples.advance(r)
+            if away <= _INEXACT * error and examples.advance(r):
                 continue
             least = min(share, 0.5) * max(goal, _INEXACT * error)
             moved = run.timed(self._solve, g, max(share * away, least), least)

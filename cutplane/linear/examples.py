@@ -19,6 +19,10 @@ _SHRINK = 0.5
 """By what the smoothing shrinks with the shifts."""
 
 
+_FINEST = 4.0**-60
+"""Least smoothing relative to the targets, because less changes no digit of data of sizes down to 1e-20."""
+
+
 class Examples:
     """The weighted sum of the losses, without kinks or smoothed, as a function f of the predictions z.
 
@@ -83,9 +87,12 @@ class Examples:
             0.0, self.risk_at(z) + self._smoothing.conjugate(s * self.unweighted(r)) - s * float(r @ z)
         )
 
-    def advance(self, r: Array) -> None:
-        """Shift by the multipliers that the slopes r are, and smooth less."""
-        self._smoothing.become(_SHRINK * self._smoothing.mu, self.unweighted(r))
+    def advance(self, r: Array) -> bool:
+        """Shift by the multipliers that the slopes r are, and smooth less; tell whether that was possible."""
+        possible = self._smoothing.mu > _FINEST * max(1.0, float(np.abs(self.risk.y).max()))
+        if possible:
+            self._smoothing.become(_SHRINK * self._smoothing.mu, self.unweighted(r))
+        return possible
 
     def unweighted(self, r: Array) -> Array:
         """Return multipliers without the weights of the examples, in the domain of the conjugates."""

@@ -137,6 +137,17 @@ class ScalarLoss:
         phi = self._known
         return phi.slope(y * t, y, 1.0) * y if self.variable == "margin" else phi.slope(t - y, 1.0, np.abs(y))
 
+    def cancelled(self, t: Any, y: Any) -> Any:
+        """Return the size of the terms that cancel where `derivative` crosses a kink of an outline."""
+        phi = self._phi
+        if phi is None:
+            return np.zeros(np.shape(t))
+        return (
+            phi.cancelled(y * t, y, 1.0)
+            if self.variable == "margin"
+            else phi.cancelled(t - y, 1.0, np.abs(y))
+        )
+
     def directional(self, t: Any, y: Any, d: Any) -> Any:
         """Return the right derivative of s -> l(t + s d, y) at s = 0; the default is for smooth losses."""
         if self._phi is None:

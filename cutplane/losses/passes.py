@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.losses.pieces import NEAR, TINY, Pieces
+from cutplane.losses.pieces import LAST_BITS, TINY, Pieces
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
@@ -45,7 +45,7 @@ def as_outline(phi: Pieces, margin: bool) -> Outline:
     base, terms = phi.terms
     pieces = np.zeros((phi.slopes.size, 4))
     pieces[0, 0] = -np.inf
-    pieces[1:, 0], pieces[1:, 1] = phi.knots, np.where(phi.jumps > 0.0, NEAR, 0.0)
+    pieces[1:, 0], pieces[1:, 1] = phi.knots, np.where(phi.jumps > 0.0, LAST_BITS, 0.0)
     pieces[:, 2], pieces[:, 3] = phi.slopes, phi.curvatures
     return Outline(margin, np.array([phi.value, base, phi.at]), terms, pieces)
 
@@ -117,6 +117,26 @@ def derivatives(outline, z, y, weights, out):
                 s = label[i] * t[i] if margin else t[i] - label[i]
                 here = s + sign * (near * abs(label[i]) + reach) >= begin
                 found[i] = c[i] * sign * (slope + curvature * s) if here else found[i]
+
+
+@routine(fastmath=SUMS)
+def cancelled(outline, z, y, weights, edges, out):
+    """Set out[k] to the weighted sum over a block of `Pieces.cancelled`, for the slopes of `derivatives`."""
+    margin, pieces = outline.margin, outline.pieces
+    for k in range(out.shape[0]):
+        total = 0.0
+        rows = slice(edges[k], edges[k + 1])
+        t, label, c = z[rows], y[rows], weights[rows]
+        for j in range(1, pieces.shape[0]):
+            begin, near, slope, curvature = pieces[j]
+            jump = slope - pieces[j - 1, 2] + (curvature - pieces[j - 1, 3]) * begin if near > 0.0 else 0.0
+            reach = near * abs(begin) + TINY
+            for i in range(c.shape[0]):
+                sign = label[i] if margin else 1.0
+                s = label[i] * t[i] if margin else t[i] - label[i]
+                crossed = (s + sign * (near * abs(label[i]) + reach) >= begin) != (s >= begin)
+                total += c[i] * jump * (abs(label[i]) + abs(begin)) if crossed else 0.0
+        out[k] = total
 
 
 @routine(fastmath=SUMS)

@@ -12,8 +12,9 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
-NEAR = 2.0**-42
-"""What the rounding of a prediction may amount to, relative to the target and the knot: 2^10 units."""
+LAST_BITS = 2.0**-48
+"""Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 units, because a
+prediction that is combined from others along a line has several roundings."""
 
 TINY = 2.0**-1022
 """Tells one side of a knot at 0 from the other."""
@@ -126,9 +127,23 @@ class Pieces:
         first, *others = (b + c * s if c else b for b, c in zip(self.slopes, self.curvatures, strict=True))
         found = first if others else first + np.zeros(np.shape(s))
         for knot, jump, slope in zip(self.knots.tolist(), self.jumps.tolist(), others, strict=True):
-            near = np.copysign(NEAR * (size + abs(knot)) + TINY, direction) if jump else 0.0
+            near = np.copysign(LAST_BITS * (size + abs(knot)) + TINY, direction) if jump else 0.0
             found = np.where(s + near >= knot, slope, found)
         return found[()]
+
+    def cancelled(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
+        """Return the size of the terms that cancel in s where `slope` crosses a kink, times the jump there.
+
+        The tangent at s with that slope lies above phi by at most `LAST_BITS` times it: by the jump times the
+        distance from s to the kink.
+        """
+        total = np.zeros(np.shape(s))
+        for knot, jump in zip(self.knots.tolist(), self.jumps.tolist(), strict=True):
+            if jump:
+                terms = size + abs(knot)
+                crossed = (s + np.copysign(LAST_BITS * terms + TINY, direction) >= knot) != (s >= knot)
+                total += np.where(crossed, jump * terms, 0.0)
+        return total[()]
 
     def curvature(self, s: Any) -> Any:
         """Return the second derivative of phi at s, at a knot that on its right."""

@@ -34,6 +34,7 @@ class Capability(Enum):
     SEPARATION = "separate"
     NEARBY = "nearby"
     DUAL_CUT = "dual_cut"
+    EXAMPLE_SLOPES = "example_slopes"
     BLOCK_ASCENT = "block_ascent"
     IMAGE_FORM = "cvxpy_image_form"
     PROGRAMME = "programme_form"

@@ -62,20 +62,26 @@ class CompiledLoss(WeightedLoss):
 
     def values(self, z: Array) -> Array:
         """Return the sum of each block; inf where a loss overflows."""
+        out = self._sums(self.passes["values"], z)
+        return super().values(z) if np.isnan(out).any() else out  # some prediction is infinite
+
+    def cancelled(self, z: Array) -> Array:
+        """Return the sum of each block of the terms that cancel where `derivatives` crosses kinks."""
+        return self._sums(passes.cancelled, z) if self.is_piecewise else super().cancelled(z)
+
+    def _sums(self, routine: Any, z: Array) -> Array:
+        """Return what a routine adds up over each block."""
         z, sums = _as_floats(z), np.empty(self._cuts.size - 1)
 
         def add(rows: slice) -> None:
             first, last = np.searchsorted(self._cuts, [rows.start, rows.stop])
             cuts, out = self._cuts[first : last + 1], sums[first:last]
-            self.passes["values"](self.numbers, z, self.y, self.weights, cuts, out)
+            routine(self.numbers, z, self.y, self.weights, cuts, out)
 
         run_chunks(add, self._chunks)
-        out = (
-            sums
-            if sums.size == self.edges.size - 1
-            else np.add.reduceat(sums, np.searchsorted(self._cuts, self.edges[:-1]))
-        )
-        return super().values(z) if np.isnan(out).any() else out  # some prediction is infinite
+        if sums.size == self.edges.size - 1:
+            return sums
+        return np.add.reduceat(sums, np.searchsorted(self._cuts, self.edges[:-1]))
 
     def derivatives(self, z: Array) -> Array:
         """Return the weighted right derivative of each loss in its prediction, shape (m,)."""

@@ -18,7 +18,7 @@ from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.data import Data, make_data
-from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows
+from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
@@ -195,6 +195,11 @@ class LinearRisk(ImagedRisk):
         slopes[~np.isfinite(slopes).all(axis=-1)] = 0.0
         return slopes
 
+    def cancelled(self, z: Array) -> Any:
+        """Return the size of the terms that cancel where the subgradient crosses a kink, for each block."""
+        sizes = self._losses.cancelled(z)
+        return float(sizes[0]) if self.n_blocks == 1 else sizes
+
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0); no pass over the data."""
         return self._losses.line(z0, z1)
@@ -227,9 +232,7 @@ class LinearRisk(ImagedRisk):
         slopes = self._data.block_sums(weighted)
         if self.intercept:
             slopes = np.append(slopes, bias_slopes(weighted, edges)[:, np.newaxis], axis=1)
-        conjugates = self.loss.conjugate(u, self.y)
-        heights = np.multiply(self.weights, conjugates, out=np.zeros_like(u), where=self.weights > 0.0)
-        return slopes, -np.add.reduceat(heights, edges[:-1])
+        return slopes, -weighted_conjugates(self.loss, u, self.y, self.weights, edges)
 
     def linear_predictor(self) -> LinearRisk:
         """Return the examples and their losses, for the moves of `cutplane.linear`."""
@@ -268,12 +271,16 @@ class LinearRisk(ImagedRisk):
 
         return of_losses(self)
 
+    def example_slopes(self, x: Array) -> Array:
+        """Return the derivatives of the losses at x, shape (m,): multipliers for `dual_cut`."""
+        return np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
+
     def multipliers(self, slope: Array, x: Array) -> Array:
         """Return a slope in the predictions per unit of weight, for `dual_cut`.
 
         Where the conjugate is infinite there, it is the derivative of the loss at x.
         """
-        at_x = np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
+        at_x = self.example_slopes(x)
         u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
         return np.where(np.isfinite(self.loss.conjugate(u, self.y)), u, at_x)
 

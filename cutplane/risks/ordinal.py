@@ -164,6 +164,10 @@ class OrdinalRisk(ImagedRisk):
             slopes = np.concatenate([self._data.transposed_times(u[:m]), u[m:]])
         return slopes if np.isfinite(slopes).all() else np.zeros(self.dim)
 
+    def cancelled(self, z: Array) -> float:
+        """Return the size of the terms that cancel where the subgradient crosses a kink."""
+        return float(self._losses.cancelled(self._margins @ z).sum())
+
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of z0 + t (z1 - z0); no pass over the data."""
         return self._losses.line(self._margins @ z0, self._margins @ z1)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cutplane.losses.base import ExamplePieces, ScalarLoss
+from cutplane.losses.base import ExamplePieces, ScalarLoss, pieces_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.pieces.validation import Array
@@ -59,6 +59,13 @@ class WeightedLoss:
         """Return the weighted right derivative of each loss in its prediction, shape (m,)."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.weights * self.loss.derivative(self._relevant(z), self.y)
+
+    def cancelled(self, z: Array) -> Array:
+        """Return the sum of each block of the terms that cancel where `derivatives` crosses kinks."""
+        if pieces_of(self.loss) is None:
+            return np.zeros(self.edges.size - 1)
+        terms = self.weights * self.loss.cancelled(self._relevant(z), self.y)
+        return np.add.reduceat(terms, self.edges[:-1])
 
     def second_derivatives(self, z: Array) -> Array:
         """Return the weighted second derivative of each loss in its prediction, shape (m,)."""

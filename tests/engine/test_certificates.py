@@ -116,7 +116,8 @@ def test_a_loose_backend_gives_safe_bounds(backend, seed):
 
 
 def test_verification_finds_tampering():
-    problem, _ = formulation("hinge, L2")
+    hinge, _ = formulation("hinge, L2")
+    problem = cut.Problem(cut.OracleRisk(hinge.risk.oracle, hinge.risk.dim), hinge.regularizer)
     certificate = problem.solve(tol=1e-6).certificate
     assert certificate.verify().valid
     used = np.flatnonzero(certificate.multipliers)[-1]

@@ -323,7 +323,7 @@ def test_of_answers_that_agree_but_for_last_bits_the_nearest_is_taken(error, nea
     rows = [([1.0 + error, 0.0], 0.0, HALF_SPACE, 5), ([1e6, 0.0], 0.0, 0, 5, 0.0)]
     again = recomputed(rows, asked=Twins(), kind=kind)
     assert again.complaint(0) is None
-    slopes, offsets = again.rows()
+    slopes, offsets = again.slopes(), again.offsets
     assert slopes[[0]].sum() == [1.0 + 7e-7, 1.0 + 2e-7][nearest]
     assert slopes[[1]].sum() == 1e6
     assert offsets.tolist() == [[0.0, 1e-9][nearest], 0.0]
