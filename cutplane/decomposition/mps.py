@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -57,12 +58,15 @@ class Lines:
         except InvalidInputError as error:
             failed, first = self._failed, error
         data = [_fields(text) or [] for text in self._lines if text[:1].isspace() and text.strip()]
-        if not all(data) or not any(" " in word for words in data for word in words):
+        blank = next((word for words in data for word in words if " " in word), None)
+        if blank is None or not all(data):
             raise first
         try:
-            return parse(self._of(_fields))
+            answer = parse(self._of(_fields))
         except InvalidInputError as error:
             raise error if self._failed > failed else first from None
+        warn(f"{self.name} is read in the fixed format, because a name, {blank!r}, contains a blank.")
+        return answer
 
     def fail(self, number: int, reason: str) -> NoReturn:
         """Raise `InvalidInputError` about a line."""
@@ -105,6 +109,11 @@ def _fields(text: str) -> list[str] | None:
     if numbers or "\t" in text or any(part.strip() for part in [*between, text[_FIELDS[-1][1] :]]):
         return None
     return [word for low, high in _FIELDS if (word := text[low:high].strip())]
+
+
+def warn(message: str) -> None:
+    """Warn the caller of the reader."""
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.decomposition.mps import Line, LinearProgramme, Lines, MpsReader
+from cutplane.decomposition.mps import Line, LinearProgramme, Lines, MpsReader, warn
 from cutplane.decomposition.stage import LinearStage
 from cutplane.decomposition.two_stage import Entries, RandomEntries, TwoStageProgram
 from cutplane.exceptions import InvalidInputError
@@ -35,7 +34,7 @@ def read_smps(
     r"""Read a linear two-stage stochastic programme in the SMPS format [1]_.
 
     Every line of the files is read or refused. Words are separated by blanks, or, where names contain blanks,
-    in the columns of the fixed format. A bound of size 1e20 or more is infinite.
+    in the columns of the fixed format, with a warning. A bound of size 1e20 or more is infinite.
 
     Parameters
     ----------
@@ -68,8 +67,9 @@ def read_smps(
     Warns
     -----
     UserWarning
-        If the core maximises, if it has rows of type N besides the objective, which constrain nothing, if a
-        random coefficient has no place in the core, or if probabilities sum to 1 only up to rounding.
+        If names contain blanks, if the core maximises, if it has rows of type N besides the objective, which
+        constrain nothing, if a random coefficient has no place in the core, or if probabilities sum to 1 only
+        up to rounding.
 
     References
     ----------
@@ -98,13 +98,9 @@ def read_smps(
     lines = Lines(core)
     whole = lines.parsed(lambda found: MpsReader(lines, relax).read(found))
     if whole.sign < 0.0:
-        _warn(
-            f"{core} maximises: problem() minimises the negative, so that the maximum is -result.objective."
-        )
+        warn(f"{core} maximises: problem() minimises the negative, so that the maximum is -result.objective.")
     if whole.unused:
-        _warn(
-            f"{core}: the rows {whole.unused} of type N are not used; {whole.objective!r} is the objective."
-        )
+        warn(f"{core}: the rows {whole.unused} of type N are not used; {whole.objective!r} is the objective.")
     times = Lines(time)
     dim, head, periods = times.parsed(partial(_read_time, times, whole))
     program = _assemble(Path(core).stem, whole, dim, head)
@@ -157,10 +153,6 @@ def _beside(core: str | Path, endings: tuple[str, ...]) -> Path:
         if Path(core).with_suffix(ending).exists():
             return Path(core).with_suffix(ending)
     raise FileNotFoundError(f"There is no file {Path(core).with_suffix(endings[0])}; name it.")
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 def _read_time(lines: Lines, whole: LinearProgramme, found: Iterator[Line]) -> tuple[int, int, set[str]]:
@@ -224,7 +216,7 @@ class _Stoch:
         for column, row in (key for one in random for entries in one.outcomes for key in entries):
             name, where = self.program.place(column, row)
             if name in stored and where not in stored[name]:
-                _warn(f"{self.lines.name}: the core has no coefficient of {column!r} in {row!r}; 0 is taken.")
+                warn(f"{self.lines.name}: the core has no coefficient of {column!r} in {row!r}; 0 is taken.")
                 break
         return replace(self.program, random=tuple(random))
 
@@ -235,6 +227,8 @@ class _Stoch:
         for line in found:
             if line.begins and line.words[0] == "STOCH" and not headed:
                 headed = True
+            elif not headed:
+                self.lines.fail(line.number, f"the first line must be STOCH, not '{line}'")
             elif line.begins and line.words[0] in kinds:
                 if line.words[1:] not in (["DISCRETE"], ["DISCRETE", "REPLACE"]):
                     self.lines.fail(
@@ -273,7 +267,7 @@ class _Stoch:
         if abs(total - 1.0) > _DIGITS * (1.0 + 1e-9):
             self.lines.fail(head.number, f"probabilities of this section sum to {total:g}, not 1")
         if abs(total - 1.0) > 1e-9:
-            _warn(f"{self.lines.name}, line {head.number}: probabilities sum to {total:.9g}, and are scaled.")
+            warn(f"{self.lines.name}, line {head.number}: probabilities sum to {total:.9g}, and are scaled.")
         return RandomEntries(tuple(p / total for p, _ in outcomes), tuple(entries for _, entries in outcomes))
 
     def _independent(self, lines: list[Line]) -> list[Outcomes]:

@@ -20,6 +20,7 @@ from cutplane.graphical.factors import (
     as_costs,
     as_edges,
     as_energies,
+    as_list,
     check_range,
     from_list,
     from_pairs,
@@ -82,13 +83,15 @@ class FactorGraph:
         GraphicalModel(3 variables, 2 states, 2 factors of arity 2)
         """
         flat, cardinalities = as_costs(unaries)
-        stacked = isinstance(tables, np.ndarray) or (
-            len(tables) and as_energies("tables[0]", tables[0]).ndim == 1
-        )
+        if not isinstance(tables, np.ndarray):
+            tables = as_list("tables", tables)
+            stacked = len(tables) and as_energies("tables[0]", tables[0]).ndim == 1
+        else:
+            stacked = True
         if stacked:
             pieces = from_pairs(cardinalities, flat, edges, tables, _constant(constant))
         else:
-            edges, tables = as_edges(edges, cardinalities), list(tables)
+            edges = as_edges(edges, cardinalities)
             if len(edges) != len(tables):
                 raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
             pieces = from_list(cardinalities, zip(edges, tables, strict=True), _constant(constant))
@@ -278,6 +281,8 @@ class FactorGraph:
         InvalidInputError
             If a variable or a state is not an integer, or there is none of that number.
         """
+        if not isinstance(evidence, Mapping):
+            raise InvalidInputError(f"evidence must be a dict {{variable: state}}, got {evidence!r}.")
         unaries = self.unaries.copy()
         for variable, state in evidence.items():
             u = self._observed(variable, state)

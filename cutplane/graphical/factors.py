@@ -56,7 +56,7 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
     starts = np.concatenate([[0], np.cumsum(cardinalities)])
     given: dict[tuple[int, ...], list[Array]] = {}
     sizes = cardinalities.tolist()
-    for number, factor in enumerate(factors):
+    for number, factor in enumerate(as_list("factors", factors)):
         scope, table = _checked(number, factor, sizes)
         given.setdefault(scope, []).append(table)
     constants = [constant, *(float(table) for table in given.pop((), []))]
@@ -226,12 +226,22 @@ def as_costs(unaries: Any) -> tuple[Array, Array]:
     if isinstance(unaries, np.ndarray) and unaries.ndim == 2:
         flat, sizes = np.ravel(as_energies("unaries", unaries)), np.full(len(unaries), unaries.shape[1])
     else:
-        vectors = [as_energies(f"unaries[{u}]", vector) for u, vector in enumerate(unaries)]
+        vectors = [
+            as_energies(f"unaries[{u}]", vector) for u, vector in enumerate(as_list("unaries", unaries))
+        ]
         if any(vector.ndim != 1 for vector in vectors):
             raise InvalidInputError("unaries must be a matrix, or a sequence of vectors, one per variable.")
         flat = np.concatenate(vectors) if vectors else np.empty(0)
         sizes = np.array([vector.size for vector in vectors], dtype=np.int64)
     return flat.copy(), as_cardinalities(sizes)
+
+
+def as_list(name: str, value: Any) -> list[Any]:
+    """Return the parts of a sequence or of another iterable."""
+    try:
+        return list(value)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} must be a sequence, got {value!r}.") from error
 
 
 def as_energies(name: str, value: Any) -> Array:

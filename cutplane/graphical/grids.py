@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.factors import as_energies, as_list
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.validation import Array, as_count, as_nonnegative
 
@@ -26,6 +27,7 @@ def chain(unaries: Any, tables: Any) -> GraphicalModel:
     >>> print(chain([[0, 2], [1, 1], [2, 0]], [[0, 3], [3, 0]]).brute_force()[1])
     3.0
     """
+    unaries = unaries if isinstance(unaries, np.ndarray) else as_list("unaries", unaries)
     numbers = np.arange(len(unaries))
     return GraphicalModel.pairwise(unaries, np.stack([numbers[:-1], numbers[1:]], axis=1), tables)
 
@@ -54,16 +56,18 @@ def grid(unaries: Any, horizontal: Any, vertical: Any = None, *, wrap: bool = Fa
     >>> grid(np.zeros((3, 4, 2)), [[0, 1], [1, 0]])
     GraphicalModel(12 variables, 2 states, 17 factors of arity 2)
     """
-    unaries = np.asarray(unaries, dtype=np.float64)
+    unaries = as_energies("unaries", unaries)
     if unaries.ndim != 3:
         raise InvalidInputError(f"unaries must have shape (height, width, k), got {unaries.shape}.")
     height, width, k = unaries.shape
+    if k < 1:
+        raise InvalidInputError(f"unaries has shape {unaries.shape}, but a variable has at least one state.")
     if wrap and min(height, width) < 3:
         raise InvalidInputError(f"A torus needs at least 3 rows and columns, got {height} x {width}.")
-    horizontal = np.asarray(horizontal, dtype=np.float64)
+    horizontal = as_energies("horizontal", horizontal)
     if vertical is None and horizontal.ndim != 2:
         raise InvalidInputError("vertical tables are needed where the horizontal ones are not all the same.")
-    vertical = horizontal if vertical is None else np.asarray(vertical, dtype=np.float64)
+    vertical = horizontal if vertical is None else as_energies("vertical", vertical)
     numbers = np.arange(height * width).reshape(height, width)
     right = np.roll(numbers, -1, axis=1), numbers
     below = np.roll(numbers, -1, axis=0), numbers

@@ -116,6 +116,8 @@ class GraphRisk(PairwiseRisk):
         if not isinstance(X, list | tuple):
             raise InvalidInputError(f"X must be a list of matrices, one for each graph, got {X!r}.")
         rows, labels, sizes = stack(X, y)
+        if (sizes < 1).any():
+            raise InvalidInputError(f"X[{int(np.argmin(sizes))}] has no nodes; drop empty graphs.")
         self.X = as_csr_or_dense(rows)
         labels, S = as_labels(labels, self.X.shape[0], n_states, "n_states")
         starts = np.append(0, np.cumsum(sizes))

@@ -414,7 +414,9 @@ def test_names_may_contain_blanks_in_the_fixed_format(tmp_path):
     time += "    y 1       C AP1                    T IME2\nENDATA\n"
     core = CORE.replace("* two machines, two products\n", "")
     plain = read_smps(write(tmp_path, INDEP))
-    spaced = read_smps(write(tmp_path, fixed(INDEP), fixed(core), time))
+    with pytest.warns(UserWarning, match="is read in the fixed format, because a name") as said:
+        spaced = read_smps(write(tmp_path, fixed(INDEP), fixed(core), time))
+    assert len(said) == 3
     assert (next(iter(spaced.columns)), next(iter(spaced.rows))) == ("x 1", "C AP1")
     objectives = [program.problem().solve(tol=1e-8).objective for program in (plain, spaced)]
     assert objectives[0] == pytest.approx(objectives[1])

@@ -318,3 +318,17 @@ def test_forged_labellings_are_refused():
         forged[-1] = value
         with pytest.raises(OracleError, match="none of 0 to 1"):
             risk.dual_cut(forged)
+
+
+@pytest.mark.parametrize("decoder", ["exact", "outer", "inner"])
+def test_graphs_without_nodes_are_refused_and_those_of_one_state_are_right(decoder):
+    X, y, edges = [np.eye(2), np.zeros((0, 2))], [[0, 1], []], [[(0, 1)], []]
+    with pytest.raises(cut.InvalidInputError, match=r"X\[1\] has no nodes; drop empty graphs"):
+        cut.structured.GraphRisk(X, y, edges, decoder=decoder)
+    risk = cut.structured.GraphRisk(X[:1], y[:1], edges[:1], decoder=decoder)
+    with pytest.raises(cut.InvalidInputError, match=r"X\[1\] has no nodes; drop empty graphs"):
+        risk.predict(np.zeros(risk.dim), X, edges)
+    for nodes in ([np.eye(2)], [np.eye(3)[:, :2]]):
+        pairs = [(0, 1), (1, 2), (0, 2)][: 3 * (len(nodes[0]) > 2) or 1]
+        one = cut.structured.GraphRisk(nodes, [[0] * len(nodes[0])], [pairs], decoder=decoder, n_states=1)
+        assert one.oracle(np.ones(one.dim))[0] == 0.0
