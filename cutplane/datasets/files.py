@@ -15,7 +15,7 @@ from cutplane.pieces.text import PathOrFile, read_text
 from cutplane.pieces.validation import Array, as_count
 
 _ATTRIBUTE = re.compile(
-    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"{]\S*)\s*(\s(numeric|real|integer)|\{(?P<values>[^{}]*)\})""",
+    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"{}]+)\s*(\s(numeric|real|integer)|\{(?P<values>[^{}]*)\})""",
     re.IGNORECASE,
 )
 
