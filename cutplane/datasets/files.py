@@ -15,7 +15,8 @@ from cutplane.pieces.text import PathOrFile, read_text
 from cutplane.pieces.validation import Array, as_count
 
 _ATTRIBUTE = re.compile(
-    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"{}]+)\s*(\s(numeric|real|integer)|\{(?P<values>[^{}]*)\})""",
+    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"{}]+)\s*"""
+    r"""(\s(numeric|real|integer)|\{(?P<values>[^{}]*)\})""",
     re.IGNORECASE,
 )
 
