@@ -223,7 +223,8 @@ class Result(BaseResult):
         the solutions of the subproblems into one that satisfies the coupling constraints, the columns of a
         Dantzig-Wolfe master. Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with
         ``a + b`` and ``a * number``. With several blocks the result is a tuple with an average per block;
-        None where the oracle returned none, or no lower bound is proven.
+        None where the oracle returned none. Without a lower bound, as in a run that was stopped early, the
+        multipliers are those of the last reduced problem, and before there is one the last solution is taken.
         """
         return self.certificate.primal
 

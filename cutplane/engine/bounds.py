@@ -108,6 +108,8 @@ class Bounds:
         if value > self.upper and not self.exact:
             return False
         settled = self._settled(value, magnitude)
+        if self.lower == -math.inf:
+            self.proof = proof
         if not settled > self.lower:
             return False
         better = not settled - self.lower <= _NOISE * magnitude

@@ -129,10 +129,13 @@ class Certificate:
         """The average by the multipliers of the solutions of each block; see `Result.primal`."""
         averages = []
         for block in range(int(self.blocks.max(initial=-1)) + 1):
-            rows = np.flatnonzero((self.blocks == block) & (self.multipliers > 0.0))
+            used = np.flatnonzero((self.blocks == block) & (self.multipliers > 0.0))
+            last = np.flatnonzero((self.blocks == block) & (self.queries >= 0))[-1:]
+            rows = used if used.size else last
+            shares = self.multipliers[used].tolist() or [1.0]
             solved = [self.solutions.get(query, {}) for query in self.queries[rows].tolist()]
             parts = [each[block] if each else None for each in solved]
-            averages.append(average(parts, self.multipliers[rows].tolist()))
+            averages.append(average(parts, shares))
         if all(one is None for one in averages):
             return None
         return averages[0] if len(averages) == 1 else tuple(averages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,8 @@ from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
-from cutplane.exceptions import InfeasibleError, InvalidInputError, OracleError
-from cutplane.methods.base import Method, Step
+from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
+from cutplane.methods.base import Method, Step, checked
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
@@ -89,17 +90,17 @@ class MethodProcess:
             return self._begin()
         run.exact, run.solver.idle = self._idle > 0, self._idle > 1
         run.moved = False
-        step = _checked(run.method, self._stepped())
+        step = self._stepped()
         self.method_state = step.state
         self._idle = 0 if run.moved else self._idle + 1
         self._last_note = "; ".join(run.solver.notes) or self._last_note
         finished = None if step.finished is None else Stop(Status.STALLED, step.finished)
         return Turn(step.kind, finished or self._stalled())
 
-    def _stepped(self) -> Any:
+    def _stepped(self) -> Step:
         """Do an iteration; a contradiction may come from a user's set or regularizer rather than the risk."""
         try:
-            return self.run.method.step(self.run, self.method_state)
+            return checked(self.run.method, self.run.method.step(self.run, self.method_state))
         except OracleError as error:
             if error.__cause__ is None and self.probes:
                 probe_pieces(self.run)
@@ -127,6 +128,9 @@ class MethodProcess:
         The bounds of a user's method are recomputed from its multipliers and the oracles, because it may call
         or change anything within its reach.
         """
+        if stop.status is not Status.OPTIMAL and self.method_state is not None:
+            with suppress(CutplaneError):
+                self.run.method.finish(self.run, self.method_state)
         self.run.evaluate_best_again()
         certificate = self._certificate()
         if users_parts(self.run.method, Method):
@@ -205,13 +209,3 @@ class MethodProcess:
             f"for {_PATIENCE} iterations neither bound moved and no cut changed the model beyond rounding"
         )
         return Stop(Status.STALLED, f"{reason}; {self._last_note}" if self._last_note else reason)
-
-
-def _checked(method: Method, step: Any) -> Step:
-    """Return what a method's step returned, if that is a `Step`."""
-    if isinstance(step, Step) and isinstance(step.kind, str) and isinstance(step.finished, str | None):
-        return step
-    raise InvalidInputError(
-        f"{method.name}.step must return a cutplane.methods.Step, with a word as kind and a sentence or "
-        f"None as finished, got {step!r}."
-    )

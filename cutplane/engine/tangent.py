@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.evaluator import Point
 from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import CutplaneError, OracleError
@@ -19,8 +20,10 @@ _SPACING = 20
 """A bound of the mean follows each time that the cuts are 1/20 more: its cost grows with their number."""
 
 
-def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
+def minimise_cut(run: Run, point: Point, share: float = 1.0) -> tuple[Array, Array]:
     """Add the cut of the risk at an evaluated point, and the lower bound that it gives alone.
+
+    With a `share` below 1, the bound is that of this share of the cut and the rest of the known infimum.
 
     The set is asked once, for the bound and for the minimiser; its time counts as an oracle's.
 
@@ -38,9 +41,11 @@ def minimise_cut(run: Run, point: Point) -> tuple[Array, Array]:
     """
     slopes, offsets = run.evaluator.cut(point)
     run.add_cut(replace(point, slopes=slopes))
-    weights = np.zeros(len(run.bundle))
+    known = run.bundle.queries == TRIVIAL
+    share = share if known.any() else 1.0
+    weights = np.where(known, 1.0 - share, 0.0)
     for block, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
-        weights[_row(run, point, slope, float(offset), block)] = 1.0
+        weights[_row(run, point, slope, float(offset), block)] = share
     minimiser = _certified(run, weights)
     if minimiser is None:
         raise OracleError(f"minimise_linear of {run.problem.simple_set!r} returned infs or nans.")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import Level, Prox
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Method(ABC):
         """Return the state before the first iteration; ``run.anchor`` has been evaluated."""
         return None
 
+    def finish(self, run: Run, state: Any) -> None:
+        """Take the best bound that is known when a run ends without a proof."""
+        return
+
     def describe(self, state: Any) -> str:
         """Return what a result says of the method: its parameters, and of a portfolio what ran."""
         return repr(self)
@@ -73,3 +78,13 @@ class Method(ABC):
     @abstractmethod
     def step(self, run: Run, state: Any) -> Step:
         """Do one iteration."""
+
+
+def checked(method: Method, step: Any) -> Step:
+    """Return what a method's step returned, if that is a `Step`."""
+    if isinstance(step, Step) and isinstance(step.kind, str) and isinstance(step.finished, str | None):
+        return step
+    raise InvalidInputError(
+        f"{method.name}.step must return a cutplane.methods.Step, with a word as kind and a sentence or "
+        f"None as finished, got {step!r}."
+    )

@@ -19,6 +19,7 @@ from cutplane.regularizers.base import has_slope
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
+    from cutplane.pieces.forms import DiagonalQuadratic
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
 """What share of the predicted decrease, and what share of the slope, a step may leave: as is usual."""
@@ -39,22 +40,42 @@ class LBFGSState:
     point : Point
     gradient : ndarray of shape (dim,)
         Of risk and regularizer together.
-    weights : ndarray of shape (dim,)
-        Of the regularizer.
+    quadratic : DiagonalQuadratic
+        The regularizer.
     steps, changes : list of ndarray
         The last steps, and by what the gradient changed along each.
+    bound, proof, share : float, Point, float
+        The best lower bound of a cut so far, its point, and the share of the cut in it; see `keep`.
     """
 
     point: Point
     gradient: Array
-    weights: Array
+    quadratic: DiagonalQuadratic
     steps: list[Array] = field(default_factory=list)
     changes: list[Array] = field(default_factory=list)
+    bound: float = -math.inf
+    proof: Point = field(init=False)
+    share: float = 1.0
 
     @property
     def gap(self) -> float:
         """What the cut at the point leaves open, but for rounding."""
-        return 0.5 * float(self.gradient @ (self.gradient / self.weights))
+        return 0.5 * float(self.gradient @ (self.gradient / self.quadratic.weights))
+
+    def keep(self, run: Run) -> None:
+        """Keep the point if it gives the best bound so far, alone or together with the known infimum m.
+
+        With g = 1/2 sum_j weights_j (x_j - centre_j)^2, a share t of the cut, which has the height a at the
+        centre and the slope s, proves t a + (1 - t) m - t^2 q with q = 1/2 sum_j s_j^2 / weights_j.
+        """
+        g, m = self.quadratic, float(run.problem.risk.infima.sum())
+        away = self.point.x - g.centre
+        slope = self.gradient - g.weights * away
+        height, q = float(self.point.values.sum() - slope @ away), 0.5 * float(slope @ (slope / g.weights))
+        share = min(max((height - m) / (2.0 * q), 0.0), 1.0) if math.isfinite(m) and q > 0.0 else 1.0
+        bound = g.constant + share * height - share**2 * q + ((1.0 - share) * m if share < 1.0 else 0.0)
+        if bound > self.bound:
+            self.bound, self.proof, self.share = bound, self.point, share
 
     def direction(self) -> Array:
         """Return the quasi-Newton direction, by the two-loop recursion."""
@@ -137,7 +158,14 @@ class LBFGS(Method):
         """Start from the best evaluated point."""
         point, problem = run.anchor, run.problem
         quadratic: Any = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
-        return LBFGSState(point, _gradient(run, point), quadratic.weights)
+        state = LBFGSState(point, _gradient(run, point), quadratic)
+        state.keep(run)
+        return state
+
+    def finish(self, run: Run, state: LBFGSState) -> None:
+        """Take the best bound of the points seen, each with as much of the known infimum as is best."""
+        if state.bound > run.lower:
+            minimise_cut(run, state.proof, state.share)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
         """Search the line of the quasi-Newton direction; take the bound of the point found where it pays."""
@@ -155,6 +183,7 @@ class LBFGS(Method):
             state.steps = [*state.steps, step][-self.memory :]
             state.changes = [*state.changes, change][-self.memory :]
         state.point, state.gradient = point, gradient
+        state.keep(run)
         if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
             minimise_cut(run, point)
         return Step("quasi-Newton", state)
@@ -166,7 +195,8 @@ class LBFGS(Method):
             point = run.visit(minimiser)
             if not point.objective < state.point.objective:
                 return Step("search", state, "no step along the gradient decreases the objective")
-            state = LBFGSState(point, _gradient(run, point), state.weights)
+            state = LBFGSState(point, _gradient(run, point), state.quadratic)
+            state.keep(run)
         return Step("model", state)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Method, Step, checked
 from cutplane.methods.requirements import has_masters, suits
 from cutplane.runtime.clock import clock
 
@@ -86,7 +86,7 @@ class Relay(Method):
         began = clock()
         if track.iterations == 0:
             track.state = track.method.start(run)
-        step = track.method.step(run, track.state)
+        step = checked(track.method, track.method.step(run, track.state))
         track.state, track.iterations = step.state, track.iterations + 1
         track.seconds += clock() - began
         track.idle = 0 if run.moved else track.idle + 1
@@ -95,6 +95,12 @@ class Relay(Method):
         reason = step.finished or f"{track.idle} iterations changed neither a bound nor the model"
         state.leave(track, reason, run.problem)
         return Step(step.kind, state, None if state.waiting else "; ".join(state.reasons))
+
+    def finish(self, run: Run, state: Schedule) -> None:
+        """Take the bounds that the methods that ran know."""
+        for track in state.tracks:
+            if track.state is not None:
+                track.method.finish(run, track.state)
 
     def describe(self, state: Schedule | None) -> str:
         """Return which methods ran, and how often if there were several."""
