@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cutplane.engine.declaration import Declaration
@@ -136,6 +137,8 @@ class Problem(Declaration):
         from cutplane.engine.driver import Driver
         from cutplane.engine.method_process import MethodProcess
         from cutplane.engine.run import Run
+        from cutplane.engine.standard import standardized
+        from cutplane.engine.users_units import InUsersUnits
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
 
@@ -150,9 +153,23 @@ class Problem(Declaration):
         if stop is not None:
             rules.append(stop)
         x = None if x0 is None else as_vector("x0", x0, self.dim)
-        chosen = as_method(method, self)
-        run = Run(self, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        return Driver(MethodProcess(run, x, warm_start, probes), AnyOf(tuple(rules)))
+        problem, standard = self, standardized(self)
+        if standard is not None:
+            problem, change = standard
+            if warm_start is not None:
+                proof = change.certificate_inward(warm_start.certificate)
+                if proof is None and x is None and warm_start.x is not None:
+                    x = as_vector(
+                        "warm_start.x", warm_start.x, self.dim
+                    )  # its cuts are of other variables, and rounded in these
+                warm_start = None if proof is None else replace(warm_start, certificate=proof)
+            x = None if x is None else change.inward(x)
+        chosen = as_method(method, problem)
+        run = Run(problem, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
+        process: Any = MethodProcess(run, x, warm_start, probes)
+        if standard is not None:
+            process = InUsersUnits(process, self, standard.change)
+        return Driver(process, AnyOf(tuple(rules)))
 
     def solve(
         self,

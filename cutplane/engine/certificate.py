@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from cutplane.engine.points import memory_of
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import dense
 from cutplane.engine.solutions import average
+from cutplane.engine.standard import standardized
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability, ability, offers
@@ -104,6 +105,8 @@ class Certificate:
         The largest size of the objective that was seen.
     noise : ndarray of shape (K,), or 0
         What rounding may have added to each offset, for a run that begins with these cuts.
+    standard : Certificate or None
+        The proof in the variables of the solve, if its columns were centred or scaled; see `standardized`.
     problem : Problem or None
         None if loaded from a file: pass the problem to `verify`.
     """
@@ -123,6 +126,7 @@ class Certificate:
     scale: float = 1.0
     solutions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     noise: Any = 0.0
+    standard: Certificate | None = field(default=None, repr=False)
 
     @property
     def primal(self) -> Any:
@@ -193,6 +197,11 @@ class Certificate:
         if problem is None:
             raise InvalidInputError("This certificate was loaded from a file: call verify(problem).")
         problems = self.malformed(problem.dim)
+        found = None if problems or self.standard is None else standardized(problem)
+        if self.standard is not None and found is not None:
+            x = None if self.x is None else found.change.inward(self.x)
+            bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
+            return replace(self.standard, x=x, **bounds).verify(found.problem)
         if problems:
             return Verification(False, -np.inf, np.inf, 0, tuple(problems))
         evaluator = Evaluator(problem)

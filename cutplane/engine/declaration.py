@@ -37,7 +37,11 @@ class Declaration:
         X without the separation oracles, within the domains of risk and regularizer.
     separators : tuple of Separator
         Those of X, and of the domain of the risk.
+    as_given : bool
+        Whether methods see the problem in the user's variables whatever its units, as a picture of it shows.
     """
+
+    as_given = False
 
     def __init__(
         self,

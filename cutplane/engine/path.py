@@ -257,7 +257,9 @@ def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[
             g = L1(lam, form.costs / g.lam) + L2(1.0, form.quadratic.centre, form.quadratic.weights)
     shown = {name: options[name] for name in ("callback", "progress", "log") if name in options}
     rest = {name: value for name, value in options.items() if name not in shown}
-    driver = Problem(problem.risk, g, problem.feasible_set).iterate(method, **rest)
+    given = Problem(problem.risk, g, problem.feasible_set)
+    given.as_given = True  # knots and bounds of the state are in its variables
+    driver = given.iterate(method, **rest)
     result = driver.run(**shown)
     state = driver.method_state
     if not isinstance(state, FollowsPath):

@@ -25,44 +25,51 @@ if TYPE_CHECKING:
 
 _FORMAT = 6
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers", "noise")
+_NUMBERS = ("lower_bound", "upper_bound", "risk_value", "scale")
+_STANDARD = "standard_"
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 
 
 def save(result: Result, path: str | Path) -> Path:
     """Write a result; see `Result.save`."""
-    certificate = result.certificate
+    certificate, standard = result.certificate, result.certificate.standard
     header = {
         "format": _FORMAT,
-        "dim": certificate.slopes.shape[1],
         "pieces": None if certificate.problem is None else pieces_of(certificate.problem),
         "status": result.status.name,
         "reason": result.reason,
         "method": result.method,
         "backend": result.backend,
         "max_cuts": result.max_cuts,
-        "lower_bound": certificate.lower_bound,
-        "upper_bound": certificate.upper_bound,
-        "risk_value": certificate.risk_value,
-        "scale": certificate.scale,
+        **_numbers_of(certificate),
         "records": [asdict(record) for record in result.history],
     }
+    arrays = _arrays_of(certificate) | _solutions_to_arrays(certificate.solutions)
+    if standard is not None:
+        header["standard"] = _numbers_of(standard)
+        arrays |= {_STANDARD + name: array for name, array in _arrays_of(standard).items()}
+    return _write(path, header, **arrays)
+
+
+def _numbers_of(certificate: Certificate) -> dict[str, Any]:
+    return {"dim": certificate.slopes.shape[1]} | {name: getattr(certificate, name) for name in _NUMBERS}
+
+
+def _arrays_of(certificate: Certificate) -> dict[str, Array]:
     dim = certificate.slopes.shape[1]
     keys, dual_keys = (
         np.array(list(origins), dtype=np.int64) for origins in (certificate.points, certificate.duals)
     )
-    return _write(
-        path,
-        header,
-        x=np.empty(0) if certificate.x is None else certificate.x,
-        point_keys=keys,
-        points=np.array(list(certificate.points.values())).reshape(len(keys), dim),
-        dual_keys=dual_keys,
-        dual_sizes=np.array([np.size(dual) for dual in certificate.duals.values()], dtype=np.int64),
-        duals=np.concatenate([np.empty(0), *certificate.duals.values()]),
-        **_solutions_to_arrays(certificate.solutions),
+    return {
+        "x": np.empty(0) if certificate.x is None else certificate.x,
+        "point_keys": keys,
+        "points": np.array(list(certificate.points.values())).reshape(len(keys), dim),
+        "dual_keys": dual_keys,
+        "dual_sizes": np.array([np.size(dual) for dual in certificate.duals.values()], dtype=np.int64),
+        "duals": np.concatenate([np.empty(0), *certificate.duals.values()]),
         **_slopes_to_arrays(certificate.slopes),
         **{name: getattr(certificate, name) for name in _ARRAYS},
-    )
+    }
 
 
 def save_objects(result: BaseResult, path: str | Path) -> Path:
@@ -184,25 +191,16 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         )
     if "objects" in header:
         return pickle.loads(file["objects"].tobytes())
-    x, dim = file["x"], header["dim"]
     if problem is not None:
-        _check_pieces({"dimension": dim} | (header["pieces"] or {}), pieces_of(problem))
-    certificate = Certificate(
-        slopes=_slopes_from_arrays(file, dim),
-        **{name: file[name] for name in _ARRAYS},
-        points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
-        duals=dict(zip(file["dual_keys"].tolist(), _duals_from(file), strict=True)),
-        solutions=_solutions_from_arrays(file),
-        x=x if x.size else None,
-        lower_bound=float(header["lower_bound"]),
-        upper_bound=float(header["upper_bound"]),
-        risk_value=float(header["risk_value"]),
-        scale=float(header["scale"]),
-        problem=problem,
+        _check_pieces({"dimension": header["dim"]} | (header["pieces"] or {}), pieces_of(problem))
+    standard = None
+    if "standard" in header:
+        names = [name for name in file.files if name.startswith(_STANDARD)]
+        within = {name.removeprefix(_STANDARD): file[name] for name in names}
+        standard = _certificate(header["standard"], within)
+    certificate = _certificate(
+        header, file, solutions=_solutions_from_arrays(file), problem=problem, standard=standard
     )
-    complaints = certificate.malformed(dim)
-    if complaints:
-        raise InvalidInputError(f"{'; '.join(complaints)}.")
     return Result(
         certificate=certificate,
         status=Status(header["status"]),
@@ -212,6 +210,24 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         backend=header["backend"],
         max_cuts=header["max_cuts"],
     )
+
+
+def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:
+    """Read a certificate; raise `InvalidInputError` if it is malformed."""
+    x, dim = file["x"], header["dim"]
+    certificate = Certificate(
+        slopes=_slopes_from_arrays(file, dim),
+        **{name: file[name] for name in _ARRAYS},
+        **{name: float(header[name]) for name in _NUMBERS},
+        points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
+        duals=dict(zip(file["dual_keys"].tolist(), _duals_from(file), strict=True)),
+        x=x if x.size else None,
+        **rest,
+    )
+    complaints = certificate.malformed(dim)
+    if complaints:
+        raise InvalidInputError(f"{'; '.join(complaints)}.")
+    return certificate
 
 
 def _duals_from(file: Any) -> list[Array]:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.risks.columns import oddest
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -103,7 +104,12 @@ class CertifiedEstimator(BaseEstimator):
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the checked examples and targets."""
         checked: Any = validate_data(self, X, y, **self._formats, **self._target_checks)
+        self._note_units(checked[0])
         return checked
+
+    def _note_units(self, X: Any) -> None:
+        """Keep which column of X stands out, to be named by a warning; a kernel matrix has no units."""
+        self._odd = None if getattr(self, "kernel", None) == "precomputed" else oddest(X)
 
     def _examples(self, X: Any) -> Any:
         """Return checked examples to predict for."""
@@ -114,12 +120,25 @@ class CertifiedEstimator(BaseEstimator):
         """Set the attributes that speak of the results; warn of those that are not optimal."""
         for result in results:
             if result.status.name != "OPTIMAL":
-                warn(self, result, f"relative gap {result.gap:.2g}", stacklevel=5)
+                warn(self, result, f"relative gap {result.gap:.2g}", stacklevel=5, units=self._units())
         self.results_ = tuple(results)
         self.n_iter_ = max(1, *(result.n_iter for result in results), 1)
         self.gap_ = max(result.gap for result in results)
         self.objective_ = sum(result.objective for result in results)
         self.lower_bound_ = sum(result.lower_bound for result in results)
+
+    def _units(self) -> str:
+        """Return a sentence about the column whose units are a likely cause of slow progress, or nothing."""
+        odd = vars(self).get("_odd")
+        if odd is None:
+            return ""
+        j, mean, deviation = odd
+        names = vars(self).get("feature_names_in_")
+        column = f"Column {j}" if names is None else f"Column {names[j]!r}"
+        return (
+            f" {column} of X has the mean {mean:.3g} and the standard deviation {deviation:.3g}, unlike the "
+            "others: its units are the likely cause; use sklearn.preprocessing.StandardScaler."
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
@@ -288,11 +307,11 @@ def ascending(name: str, values: Any, default: Array) -> Array:
     return found
 
 
-def warn(estimator: Any, result: Any, gap: str, stacklevel: int) -> None:
+def warn(estimator: Any, result: Any, gap: str, stacklevel: int, units: str = "") -> None:
     """Warn that a fit ended without the accuracy that was asked for."""
     warnings.warn(
         f"{type(estimator).__name__} ended as {result.status} with the {gap}, not tol = {estimator.tol:g}: "
-        f"{result.reason}. {result.status.remedy}",
+        f"{result.reason}. {result.status.remedy}{units}",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )

@@ -49,6 +49,7 @@ class Chains(ClassifierMixin, CertifiedEstimator):
         rows, classes, lengths = stack(_listed("X", X), _listed("y", y))
         self.classes_, labels = np.unique(classes, return_inverse=True)
         self.n_features_in_ = rows.shape[1]
+        self._note_units(rows)
         return [Problem(self._risk(rows, labels, lengths, sample_weight), L2(self._first_alpha()))]
 
     def _store(self, results: Sequence[Any]) -> None:

@@ -179,6 +179,7 @@ class KernelFunctionEstimator(CertifiedEstimator):
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         checked: Any = validate_data(self, X, y, **self._formats | self._layout, **self._target_checks)
+        self._note_units(checked[0])
         return checked
 
     def _examples(self, X: Any) -> Any:

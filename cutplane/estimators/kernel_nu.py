@@ -209,6 +209,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         X = validate_data(self, X, **self._formats | self._layout)
+        self._note_units(X)
         return X, np.zeros(X.shape[0])
 
     def _targets(self, y: Array, weights: Array | None) -> Any:

@@ -238,6 +238,7 @@ class MultilabelSVM(ClassifierMixin, Structured):
             A ``ValueError``; if a parameter or an argument is wrong.
         """
         X, y = validate_data(self, X, y, **self._formats, multi_output=True)
+        self._note_units(X)
         loss: Any = as_choice("loss", self.loss, ("hamming", "share"))
         decoder: Any = as_choice("decoder", self.decoder, ("exact", "outer", "inner"))
         weights = as_weights(sample_weight, len(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
+from cutplane.risks.columns import in_units
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
@@ -77,6 +78,11 @@ class LinearRisk(ImagedRisk):
     is given as zero. A prediction within rounding of a kink of the loss counts as if it were at the kink. For
     a piecewise linear loss, the points of one search share, through `combine`, a memory of the last
     subgradient: the next one needs those examples only whose derivative has changed, if they are few.
+
+    A `Problem` with a free intercept is solved for a centred copy of X where the mean of a column is eight or
+    more of its deviations, such as a year or a time stamp. Where regularizer and set are sums over the
+    coordinates, columns whose sizes differ by 1e4 or more are scaled, too. Results and certificates are in
+    the units of X.
 
     Examples
     --------
@@ -237,6 +243,10 @@ class LinearRisk(ImagedRisk):
     def linear_predictor(self) -> LinearRisk:
         """Return the examples and their losses, for the moves of `cutplane.linear`."""
         return self
+
+    def in_units(self, centre: Array, size: Array) -> LinearRisk:
+        """Return the risk of the columns (X - 1 centre') / size."""
+        return replace(self, X=in_units(self.X, centre, size))
 
     def split(self, n_parts: int) -> list[LinearRisk]:
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""

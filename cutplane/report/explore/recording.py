@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,9 @@ def record(problem: Problem, method: Any, options: dict[str, Any]) -> Recording:
         raise InvalidInputError(
             f"A picture has at most {MOST_FRAMES} frames: max_iter must be less, got {most}."
         )
-    driver = problem.iterate(method, max_iter=most, **options)
+    given = copy(problem)
+    given.as_given = True  # the cuts of the run are in its variables
+    driver = given.iterate(method, max_iter=most, **options)
     run = driver.process.run  # pyright: ignore[reportAttributeAccessIssue]
     found, rows = (
         Recording(problem, short_repr(run.method) if is_dataclass(run.method) else repr(run.method)),
