@@ -91,6 +91,11 @@ class AllOf(StoppingRule):
         return max((rule.time_limit for rule in self.rules), default=math.inf)
 
 
+def gap_reason(gap: float, tol: float) -> str:
+    """Return the reason of a result that is OPTIMAL by its relative gap."""
+    return f"the certified relative gap {gap:.2g} is at most tol = {tol:g}"
+
+
 @dataclass(frozen=True)
 class RelativeGap(StoppingRule):
     """Stop when (upper - lower) / max(1e-12 min(1, s), |upper|) <= tol, both certified.
@@ -106,9 +111,7 @@ class RelativeGap(StoppingRule):
     def __call__(self, state: State) -> Stop | None:
         """Compare the relative gap."""
         if state.gap <= self.tol:
-            return Stop(
-                Status.OPTIMAL, f"the certified relative gap {state.gap:.2g} is at most tol = {self.tol:g}"
-            )
+            return Stop(Status.OPTIMAL, gap_reason(state.gap, self.tol))
         return None
 
 

@@ -20,6 +20,7 @@ from cutplane.pieces.validation import Array, as_vector
 from cutplane.result import Result
 from cutplane.risks.base import Estimate
 from cutplane.status import Status
+from cutplane.stopping import gap_reason
 
 if TYPE_CHECKING:
     from cutplane.kernels.dual_form import DualForm
@@ -42,7 +43,7 @@ class DualMethod(Protocol):
 
 def solve(mkl: MKL, method: Any, warm_start: MKLResult | None, options: dict[str, Any]) -> MKLResult:
     """Minimise over the weights, and train a machine with the best ones; see `MKL.solve`."""
-    chosen = _automatic(mkl) if method == "auto" else method
+    chosen = automatic(mkl) if method == "auto" else method
     if isinstance(chosen, DualMethod):
         return chosen.solve_dual(mkl, warm_start, options)
     if not isinstance(chosen, Method):
@@ -57,7 +58,8 @@ def solve(mkl: MKL, method: Any, warm_start: MKLResult | None, options: dict[str
     return as_result(mkl, weights, machine, result.lower_bound, result, tol)
 
 
-def _automatic(mkl: MKL) -> Method:
+def automatic(mkl: MKL) -> Method:
+    """Return the method of "auto"."""
     if mkl.norm > 1.0:
         return ClosedFormWeights()
     return LevelBundle(_KAPPA)
@@ -92,8 +94,11 @@ def as_result(
     """Return what `MKL.solve` returns, from a lower bound and a result of the engine."""
     objective = machine.solution.primal_value + mkl.problem.regularizer.value(weights)
     status, reason = result.status, result.reason
-    if status is Status.OPTIMAL and relative_gap(lower_bound, objective) > tol:
+    gap = relative_gap(lower_bound, objective)
+    if status is Status.OPTIMAL and gap > tol:
         status, reason = Status.STALLED, "the last kernel machine could not be trained to the tolerance"
+    elif status is Status.OPTIMAL:
+        reason = gap_reason(gap, tol)  # because the engine ran to a part of tol
     return MKLResult(
         weights=weights,
         coefficients=machine.solution.a,

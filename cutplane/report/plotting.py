@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cutplane.report.compare import Comparison
 
 _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
+_ROOM = 3.0
+"""Early bounds that would stretch the axis by more of its range are cut off."""
 _MOST_LINES = 100
 _MOST_LABELS = 10
 _SMALLEST = 1e-16
@@ -67,6 +69,7 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     axes.set_xlabel("iteration")
     axes.set_ylabel("objective")
     axes.set_xlim(0, max(1, iterations.max(initial=1)))
+    axes.locator_params("x", integer=True)
     _set_limits(axes, lower, upper)
     right = axes.twinx()
     right.plot(
@@ -224,10 +227,13 @@ def _finite(values: Array) -> Array:
 
 
 def _set_limits(ax: Any, lower: Array, upper: Array) -> None:
-    """Show the last bounds, and of the earlier ones those that leave them readable."""
+    """Show all bounds, except early ones so far off that the last ones could not be read."""
     low, high = lower[np.isfinite(lower)], upper[np.isfinite(upper)]
     if not (low.size and high.size):
         return
     bottom, top = np.quantile(low, 0.1), np.quantile(high, 0.9)
+    room = _ROOM * (top - bottom)
+    bottom = low.min() if low.min() >= bottom - room else bottom
+    top = high.max() if high.max() <= top + room else top
     margin = 0.05 * (top - bottom) or 0.05 * abs(top) or 1.0
     ax.set_ylim(bottom - margin, top + margin)

@@ -89,6 +89,15 @@ def optimum_of(loss, C=1.0, norm=1.0, entropy=0.0, intercept=True):
     return whole(matrices(bank_of(X)), y, C, loss, norm, entropy, intercept)
 
 
+@pytest.mark.parametrize("method", [LevelBundle(), SmoothMKL(), "auto"], ids=str)
+def test_the_reason_states_the_tolerance_that_was_given(method):
+    X, y = data(Hinge())
+    entropy = 0.1 if isinstance(method, SmoothMKL) else 0.0
+    result = MKL(bank_of(X), y, 1.0, entropy=entropy, intercept=False).solve(method, tol=1e-2)
+    assert result.status == "OPTIMAL"
+    assert result.reason == f"the certified relative gap {result.gap:.2g} is at most tol = 0.01"
+
+
 def agrees(result, optimum, tol=1e-5):
     assert result.status is Status.OPTIMAL, result.reason
     assert result.lower_bound <= optimum + 1e-6 * abs(optimum)

@@ -297,6 +297,19 @@ def test_plots_of_degenerate_histories(records):
         assert ax.get_ylim()[1] < 10.0  # the first bounds do not hide the others
 
 
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 12])
+def test_a_short_run_is_plotted_whole_with_ticks_at_iterations(max_iter):
+    problem = cut.Problem(cut.LinearRisk(X, Y, cut.losses.Hinge()), cut.L2(1e-2))
+    history = problem.solve(cut.BMRM(), tol=1e-9, max_iter=max_iter).history
+    ax = plotting.plot_bounds(history)
+    ax.figure.canvas.draw()
+    low, high = ax.get_xlim()
+    assert all(tick == round(tick) for tick in ax.get_xticks() if low <= tick <= high)
+    bottom, top = ax.get_ylim()
+    upper, lower = history.column("upper_bound"), history.column("lower_bound")
+    assert bottom < lower[np.isfinite(lower)].min() and upper.max() < top
+
+
 def test_plot_of_a_path():
     path = formulation("hinge, L2")[0].path([1.0, 0.1, 0.01])
     axes = plt.figure().add_subplot()

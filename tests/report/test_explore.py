@@ -49,6 +49,25 @@ class Wander(cut.methods.Method):
         return cut.methods.Step("walk", k + 1)
 
 
+@pytest.mark.parametrize(
+    "dim, box, options",
+    [
+        (1, cut.Box(-5.0, 5.0), {}),
+        (2, cut.Box(-5.0, [5.0, 9.0]), {}),
+        (2, cut.Box(-5.0, np.inf, dim=2), {}),
+        (4, cut.Box(-3.0, 3.0), {}),
+        (3, cut.Box(-3.0, 3.0), {"along": [[1.0, 1.0, 0.0]]}),
+    ],
+)
+def test_a_box_is_drawn_where_the_run_stays_in_a_point_of_it(dim, box, options):
+    at = cut.risk(dim=dim)(lambda x: (np.abs(x).sum(), np.sign(x)))
+    problem = cut.Problem(at, cut.L2(1e-2), box)
+    (panel,) = cut.explore(problem, cut.ProximalBundle(), tol=1e-8, **options).data["panels"]
+    (edge,) = (one["items"][0] for one in panel["layers"] if one["type"] == "outside")
+    low, _ = panel["window"][0]
+    assert low < min(edge[::2] if len(edge) > 2 else edge)  # the side is inside the picture
+
+
 SETS = {
     "whole": cut.WholeSpace(),
     "box": cut.Box(-1.0, 0.5, dim=2),

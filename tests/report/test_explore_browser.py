@@ -30,6 +30,19 @@ const slider = document.querySelector(".cx input");
 slider.value = arguments[0];
 slider.dispatchEvent(new Event("input", {bubbles: true}));
 """
+EMBEDDED = """
+const frame = document.querySelector("iframe");
+frame.width = arguments[0];
+return new Promise((done) => setTimeout(() => {
+  const root = frame.contentDocument.querySelector(".cx");
+  done([Number(root.dataset.frame), frame.offsetHeight, root.offsetHeight]);
+}, 500));
+"""
+STYLES = """
+const ended = (one) => [getComputedStyle(one).stroke, getComputedStyle(one).strokeDasharray];
+return [...document.querySelectorAll(".cx figure svg:has(.cursor)")].map((chart) =>
+  [...chart.querySelectorAll("g[clip-path] > path")].map(ended));
+"""
 
 
 @cut.risk(dim=2)
@@ -103,6 +116,43 @@ def test_controls_move_the_picture(browser, tmp_path, name):
     browser.press("space")
     assert browser.run(STATE)["frame"] > 0
     assert browser.complaints() == [] and browser.requests() == []
+
+
+def test_keys_work_on_a_fresh_page(browser, tmp_path):
+    picture = PICTURES["plane"]()
+    last = picture.frames - 1
+    browser.open(picture.save(tmp_path / "fresh.html"))
+    for key, frame in (("right", 1), ("right", 2), ("left", 1), ("end", last), ("home", 0)):
+        browser.press(key)
+        assert browser.run(STATE)["frame"] == frame, key
+    browser.press("space")
+    deadline = time.monotonic() + 10.0
+    while browser.run(STATE)["frame"] == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert browser.run(STATE)["frame"] > 0
+
+
+def test_an_embedded_page_is_as_high_as_its_frame_and_shows_the_end(browser, tmp_path):
+    picture = PICTURES["plane"]()
+    path = tmp_path / "around.html"
+    path.write_text(f'<!doctype html><meta charset="utf-8"><body>{picture._repr_html_()}</body>', "utf-8")
+    browser.open(path)
+    for width in (900, 420, 900):
+        frame, height, inside = browser.run(EMBEDDED, width)
+        assert frame == picture.frames - 1
+        assert inside <= height <= inside + 10
+
+
+@pytest.mark.parametrize("count", [3, 7])
+def test_curves_of_all_methods_have_a_style_of_their_own(browser, tmp_path, count):
+    methods = [cut.LevelBundle(kappa) for kappa in np.linspace(0.2, 0.8, count)]
+    browser.open(cut.explore(PROBLEM, methods=methods, tol=1e-3).save(tmp_path / f"{count}.html"))
+    gaps, bounds = browser.run(STYLES)
+    assert len(gaps) == count and len(bounds) == 2 * count
+    for styles in (gaps, bounds):
+        assert all(stroke not in ("none", "") for stroke, _ in styles)
+        assert len({tuple(style) for style in styles}) == len(styles)
+    assert len({dash for _, dash in gaps}) == count  # without colour
 
 
 def test_as_a_widget(browser, tmp_path):

@@ -56,11 +56,13 @@ def test_three_kernels():
     mkl = cut.mkl.MKL(kernels, y)
     picture = cut.pictures.kernel_weights(mkl, cut.Kelley(), tol=1e-2)
     texts = [one for one in picture.data["panels"][0]["layers"] if one["type"] == "text"]
-    assert [item[2] for item in texts[0]["items"]] == ["kernel 1", "kernel 2", "kernel 3"]
+    assert [item[2] for item in texts[0]["items"]] == ["kernel 0", "kernel 1", "kernel 2"]
     (edge,) = (one["items"][0] for one in picture.data["panels"][0]["layers"] if one["type"] == "outside")
     x, z = np.array(edge).reshape(-1, 2).T
     size = 0.5 * abs(x @ np.roll(z, -1) - z @ np.roll(x, -1))
     assert size == pytest.approx(np.sqrt(3.0) / 2.0, rel=0.01)  # of a triangle with sides of length sqrt(2)
+    by_default = cut.pictures.kernel_weights(mkl, tol=1e-2).data["panels"][0]["title"]
+    assert by_default == mkl.solve(tol=1e-2).method
     with pytest.raises(cut.InvalidInputError, match="three kernels"):
         cut.pictures.kernel_weights(cut.mkl.MKL(kernels[:2], y))
 

@@ -102,16 +102,16 @@ def picture_of(recordings: list[Recording], along: Any, region: Any) -> Explorer
         found.frames += found.frames[-1:] * (frames - len(found.frames))
     bounds, gaps = [], []
     for k, found in enumerate(recordings):
-        name, which = (f", {found.method}", "2" * k) if len(recordings) > 1 else ("", "")
+        name = f", {found.method}" if len(recordings) > 1 else ""
         records = [frame.record for frame in found.frames]
         gaps.append(
-            figure.series("relative gap" + name, "gap" + which, [max(one.gap, _SMALLEST) for one in records])
+            figure.series("relative gap" + name, "gap", [max(one.gap, _SMALLEST) for one in records], place=k)
         )
         bounds.append(
-            figure.series("lower bound" + name, "lower" + which, [one.lower_bound for one in records], 6)
+            figure.series("lower bound" + name, "lower", [one.lower_bound for one in records], 6, place=k)
         )
         bounds.append(
-            figure.series("upper bound" + name, "upper" + which, [one.upper_bound for one in records], 6)
+            figure.series("upper bound" + name, "upper", [one.upper_bound for one in records], 6, place=k)
         )
     return Explorer(
         {

@@ -19,7 +19,7 @@ const STYLE = `
 @media print { .cx { --ink:#000; --paper:#fff; --soft:#444; --rule:#ccc; --blue:#0072b2; --red:#d55e00; --green:#00795a; --purple:#a8548a; }
   .cx .cx-bar { display:none; } }
 .cx h2 { font-size:1.05em; margin:0 0 2px; font-weight:600; } .cx h3 { font-size:.95em; margin:0; font-weight:600; overflow-wrap:anywhere; }
-.cx-row { display:flex; flex-wrap:wrap; gap:4px 16px; } .cx-row>* { flex:1 1 280px; min-width:0; } .cx figure { margin:0; max-width:640px; } .cx-main { flex-basis:370px; max-width:640px; } .cx-side { display:flex; flex-direction:column; gap:8px; }
+.cx-row { display:flex; flex-wrap:wrap; gap:4px 16px; } .cx-row>* { flex:1 1 280px; min-width:0; } .cx-grid { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(280px,100%),1fr)); gap:4px 16px; } .cx figure { margin:0; max-width:640px; min-width:0; } .cx-main { flex-basis:370px; max-width:640px; } .cx-side { display:flex; flex-direction:column; gap:8px; }
 .cx svg { display:block; width:100%; height:auto; touch-action:pan-y; } .cx-said { color:var(--soft); font-variant-numeric:tabular-nums; min-height:1.4em; margin:0; }
 .cx-bar { display:flex; flex-wrap:wrap; gap:8px; align-items:center; margin:8px 0; } .cx-bar input { flex:1 1 110px; min-width:60px; accent-color:var(--blue); }
 .cx-bar button { font:inherit; color:var(--ink); background:var(--paper); border:1px solid var(--soft); border-radius:5px; padding:4px 12px; min-height:34px; cursor:pointer; }
@@ -34,7 +34,7 @@ const STYLE = `
 .cx .cuts { stroke:var(--sky); stroke-width:1; opacity:.6; } .cx .newest { stroke:var(--red); stroke-width:2; } .cx .model { stroke:var(--blue); stroke-width:2; stroke-dasharray:7 4; stroke-linecap:butt; }
 .cx .cells { stroke:var(--blue); stroke-width:1; opacity:.55; stroke-dasharray:2 3; } .cx .stabilised { stroke:var(--green); stroke-width:1.8; stroke-dasharray:9 3 2 3; stroke-linecap:butt; }
 .cx .lower { stroke:var(--blue); stroke-dasharray:12 4; stroke-linecap:butt; } .cx .upper { stroke:var(--red); stroke-dasharray:12 4 2 4; stroke-linecap:butt; }
-.cx .gap,.cx .first { stroke:var(--ink); } .cx .gap2 { stroke:var(--orange); stroke-dasharray:6 3; } .cx .lower2 { stroke:var(--blue); stroke-dasharray:2 3; } .cx .upper2 { stroke:var(--red); stroke-dasharray:2 3; }
+.cx .gap,.cx .first { stroke:var(--ink); }
 .cx .half { stroke:var(--purple); stroke-width:1.4; } .cx .cutoff { fill:var(--purple); opacity:.13; stroke:none; } .cx .outside { fill:var(--shade); stroke:var(--soft); stroke-width:1.2; fill-rule:evenodd; }
 .cx .band { fill:var(--purple); opacity:.18; stroke:none; } .cx .level { stroke:var(--purple); } .cx .prox { stroke:var(--green); stroke-dasharray:9 3 2 3; } .cx .search { stroke:var(--orange); stroke-width:3; }
 .cx .vertex,.cx .mark { stroke:var(--purple); stroke-width:1.8; } .cx .path { stroke:var(--ink); stroke-width:1.2; } .cx .bars { fill:var(--orange); opacity:.85; stroke:var(--paper); stroke-width:.6; } .cx .old { fill:var(--soft); }
@@ -42,6 +42,9 @@ const STYLE = `
 .cx .dot.first { fill:var(--blue); stroke:none; } .cx .second { stroke:var(--red); stroke-dasharray:7 3; } .cx .dot.second { fill:var(--red); stroke:none; } .cx .third { stroke:var(--green); stroke-dasharray:2 3; } .cx .dot.third { fill:var(--green); stroke:none; }
 .cx .fractional { fill:var(--red); stroke:var(--paper); stroke-width:1; } .cx .area { fill:var(--sky); fill-opacity:.3; stroke:var(--blue); } .cx .strong { stroke:var(--ink); stroke-width:3; } .cx .faint { stroke:var(--rule); stroke-width:1.2; } .cx .wrong { stroke:var(--red); stroke-width:4; }
 .cx .on { fill:var(--orange); stroke:var(--ink); stroke-width:1; } .cx .off { fill:var(--paper); stroke:var(--ink); stroke-width:1; } .cx .cursor { stroke:var(--ink); stroke-width:1.5; } .cx .now { fill:var(--ink); stroke:var(--paper); }`;
+
+const HUES = ["ink", "orange", "green", "purple", "blue", "red"]; // of gaps; bounds keep the colour of their side
+const placed = ({ role, place }) => place ? `style="stroke-dasharray:12 3${" 2 3".repeat(place)};stroke-linecap:butt${role === "gap" ? `;stroke:var(--${HUES[place % HUES.length]})` : ""}"` : ""; // a dot for each method before it
 
 const number = (v) => v === null || v === undefined ? "none yet" : String(Number(v.toPrecision(7)));
 const escape = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
@@ -337,7 +340,11 @@ class Chart {
     this.data = data;
     const all = data.series.flatMap((one) => one.values).filter((v) => v !== null && (!data.log || v > 0)).sort((a, b) => a - b);
     let low = all[0] ?? 0.1, high = all[all.length - 1] ?? 1;
-    if (!data.log && all.length > 20) { low = all[Math.floor(all.length * 0.05)]; high = all[Math.ceil(all.length * 0.95) - 1]; }
+    if (!data.log && all.length > 20) { // without early values so far off that the last ones could not be read
+      const bottom = all[Math.floor(all.length * 0.05)], top = all[Math.ceil(all.length * 0.95) - 1], room = 3 * (top - bottom);
+      if (low < bottom - room) low = bottom;
+      if (high > top + room) high = top;
+    }
     if (data.log) { low = 10 ** Math.floor(Math.log10(low)); high = 10 ** Math.max(Math.ceil(Math.log10(high)), Math.log10(low) + 1); }
     else { const margin = 0.08 * (high - low) || 0.1 * Math.abs(high) || 1; low -= margin; high += margin; }
     const { w, h, left, right, top, bottom } = CHART, width = w - left - right, height = h - top - bottom, f = data.log ? Math.log10 : (v) => v;
@@ -350,7 +357,7 @@ class Chart {
     const curves = data.series.map((one) => {
       let line = "", pen = "M";
       one.values.forEach((v, k) => { if (v === null || (data.log && v <= 0)) { pen = "M"; return; } line += `${pen}${cut1(this.sx(k))},${cut1(this.sy(v))}`; pen = "L"; });
-      return `<path class="s ${one.role}" d="${line}"/>`;
+      return `<path class="s ${one.role}" ${placed(one)} d="${line}"/>`;
     }).join("");
     const id = "cx" + Math.random().toString(36).slice(2);
     this.figure = make("figure", {}, make("h3", {}, data.title));
@@ -388,7 +395,7 @@ function legend(data) {
     item.innerHTML = `<svg viewBox="0 0 30 16" aria-hidden="true">${inside}</svg><span>${escape(name)}</span>`;
     list.append(item);
   };
-  const stroke = (role) => `<path class="s ${role}" d="M1,8H29"/>`, sign = (role) => `<path class="s dot ${role}" transform="translate(15,8)" d="${LOOKS[role] || LOOKS.query}"/>`;
+  const stroke = (role, style = "") => `<path class="s ${role}" ${style} d="M1,8H29"/>`, sign = (role) => `<path class="s dot ${role}" transform="translate(15,8)" d="${LOOKS[role] || LOOKS.query}"/>`;
   for (const panel of data.panels) for (const one of panel.layers) {
     if (one.type === "model") {
       add("model", stroke("model"));
@@ -405,11 +412,11 @@ function legend(data) {
     else if (one.type === "bars") add(one.name, `<rect class="bars" x="11" y="2" width="8" height="13"/>`);
     else add(one.name, (one.closed ? `<rect class="s ${one.role}" x="4" y="2" width="22" height="12"/>` : stroke(one.role)) + (["prox", "level"].includes(one.role) ? sign(one.role) : ""));
   }
-  for (const one of data.charts.flatMap((chart) => chart.series.length > 1 ? chart.series : [])) add(one.name, stroke(one.role));
+  for (const one of data.charts.flatMap((chart) => chart.series.length > 1 ? chart.series : [])) add(one.name, stroke(one.role, placed(one)));
   return list;
 }
 
-export function render(element, data) {
+export function render(element, data, alone = false) {
   const root = make("div", { class: "cx", role: "group", tabindex: "0", "aria-label": data.title + ". Arrow keys step, space plays." });
   const last = data.frames - 1, calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   let frame = 0, playing = null;
@@ -452,12 +459,15 @@ export function render(element, data) {
   next.addEventListener("click", () => step(1));
   play.addEventListener("click", toggle);
   slider.addEventListener("input", () => { stop(); go(Number(slider.value)); });
-  root.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -last, End: last }[event.key];
-    if (by) step(by); else if (event.key !== " " || event.target.tagName === "BUTTON") return; else toggle();
+  const keys = alone ? document : root; // a page of its own needs no focus first; there, up and down scroll it until the picture has the focus
+  const pressed = (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -last, End: last, ...(root.contains(event.target) && { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }) };
+    if (steps[event.key]) step(steps[event.key]); else if (event.key !== " " || event.target.tagName === "BUTTON") return; else toggle();
     event.preventDefault();
     event.stopPropagation();
-  });
+  };
+  keys.addEventListener("keydown", pressed);
   let touched = null;
   root.addEventListener("touchstart", (event) => { touched = event.target.closest("input, button, [style*=touch-action]") ? null : event.touches[0].clientX; }, { passive: true });
   root.addEventListener("touchend", (event) => {
@@ -472,10 +482,10 @@ export function render(element, data) {
 
   const row = (name, parts) => make("div", { class: name }, ...parts), bar = make("div", { class: "cx-bar", role: "group", "aria-label": "frames" }, back, play, next, slider, place);
   const drawn = panels.map((one) => one.figure), below = charts.map((one) => one.figure);
-  const parts = panels.length === 1 && charts.length ? [row("cx-row", [row("cx-main", [...drawn, bar]), row("cx-side", below)]), legend(data)] : [row("cx-row", drawn), bar, legend(data), row("cx-row", below)];
+  const parts = panels.length === 1 && charts.length ? [row("cx-row", [row("cx-main", [...drawn, bar]), row("cx-side", below)]), legend(data)] : [row("cx-grid", drawn), bar, legend(data), row("cx-grid", below)];
   root.append(make("style", {}, STYLE), make("h2", {}, data.title), ...parts);
   element.replaceChildren(root);
   root.explorer = { go, frames: data.frames };
   go(data.start ?? 0);
-  return () => { stop(); removeEventListener("beforeprint", print); removeEventListener("afterprint", printed); };
+  return () => { stop(); keys.removeEventListener("keydown", pressed); removeEventListener("beforeprint", print); removeEventListener("afterprint", printed); };
 }

@@ -98,9 +98,9 @@ def chart(title: str, series: Iterable[dict[str, Any]], log: bool = False) -> di
     return {"title": title, "series": list(series), "log": log}
 
 
-def series(name: str, role: str, values: Any, digits: int = 4) -> dict[str, Any]:
-    """Return a line of a chart: a value per frame."""
-    return {"name": name, "role": role, "values": plain(values, digits)}
+def series(name: str, role: str, values: Any, digits: int = 4, place: int = 0) -> dict[str, Any]:
+    """Return a line of a chart: a value per frame; `place` tells lines of one role apart."""
+    return {"name": name, "role": role, "values": plain(values, digits)} | ({"place": place} if place else {})
 
 
 def fact(name: str, values: Any, digits: int = 6) -> dict[str, Any]:

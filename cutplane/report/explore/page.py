@@ -22,14 +22,18 @@ _PAGE = """<!doctype html>
 <script type="application/json" id="data">{data}</script>
 <script type="module">
 {script}
-render(document.getElementById("figure"), JSON.parse(document.getElementById("data").textContent));
+render(document.getElementById("figure"), JSON.parse(document.getElementById("data").textContent), true);
 </script>
 </body>
 </html>
 """
 
 
-_FIT = "this.style.height = this.contentDocument.documentElement.scrollHeight + 4 + 'px'"
+_FIT = (
+    "const inside = this.contentDocument.body;"
+    "new ResizeObserver(() => this.style.height = inside.offsetHeight + 4 + 'px').observe(inside)"
+)
+"""The frame is as high as its page, whatever its width becomes."""
 
 
 @cache
@@ -45,8 +49,8 @@ def page(figure: dict[str, Any]) -> str:
 
 
 def frame(figure: dict[str, Any], height: int) -> str:
-    """Return the page in a frame of its own, for a notebook."""
-    source = html.escape(page(figure), quote=True)
+    """Return the page in a frame of its own, for a notebook; it starts with the last picture."""
+    source = html.escape(page({"start": figure["frames"] - 1} | figure), quote=True)
     name = html.escape(figure["title"], quote=True)
     return (
         f'<iframe srcdoc="{source}" title="{name}" width="100%" height="{height}" '

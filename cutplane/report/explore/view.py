@@ -25,6 +25,8 @@ _KEPT = 0.9
 """Share of the queries that the window holds if the set does not say how far it goes."""
 _WIDE = 8.0
 """A box so much wider than the path is not shown whole."""
+_STILL = 1e-9
+"""A path so much shorter than a bounded set is a point, and the set is shown whole."""
 _INDEPENDENT = 1e-9
 _INSIDE = 1e-7
 
@@ -52,6 +54,11 @@ class View:
     def k(self) -> int:
         """1 for a line, 2 for a plane."""
         return len(self.directions)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all variables are drawn, as they are."""
+        return self.k == self.origin.size and not self.origin.any()
 
     def coordinates(self, x: Array) -> Array:
         """Return the coordinates, shape (k,), of the point of the view that is closest to x."""
@@ -125,8 +132,11 @@ def _window(view: View, recordings: list[Recording], x: Array) -> Array:
     path = path.reshape(-1, view.k)
     centre = view.coordinates(x)
     extent = float(np.abs(path - centre).max(initial=0.0))
-    box = _box(problem) if problem.dim == view.k and not view.origin.any() else None
-    if box is not None and (box[1] - box[0] <= _WIDE * extent).all():
+    box = _box(problem)
+    widths = np.zeros(0) if box is None else box[1] - box[0]
+    if box is not None and extent <= _STILL * widths[np.isfinite(widths)].max(initial=0.0):
+        low, high = centre + _reach(view, box, x)
+    elif box is not None and view.is_whole and (widths <= _WIDE * extent).all():
         low, high = box
     else:
         reach = float(np.quantile(np.abs(path - centre).max(axis=1), _KEPT)) if len(path) else 0.0
@@ -136,6 +146,19 @@ def _window(view: View, recordings: list[Recording], x: Array) -> Array:
         low, high = shown.min(axis=0), shown.max(axis=0)
     margin = 0.12 * np.where(high > low, high - low, 1.0)
     return np.column_stack([low - margin, high + margin])
+
+
+def _reach(view: View, box: tuple[Array, Array], x: Array) -> Array:
+    """Return how far the box goes from x against and along each direction, shape (2, k).
+
+    A side that is infinite goes as far as the largest finite one.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sides = np.array([(side - x) / view.directions for side in box])
+    ends = np.where(np.abs(view.directions) > _INDEPENDENT, sides, np.nan)
+    reach = np.array([np.nanmax(ends.min(axis=0), axis=1), np.nanmin(ends.max(axis=0), axis=1)])
+    largest = np.abs(reach[np.isfinite(reach)]).max(initial=0.0) or 1.0
+    return np.clip(reach, -largest, largest)
 
 
 def _box(problem: Declaration) -> tuple[Array, Array] | None:
