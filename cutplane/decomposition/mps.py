@@ -22,6 +22,8 @@ _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
 """Where the fields of a line are in the fixed format, of which names may contain blanks."""
 _INFINITE = 1e20
 """The size from which a bound is infinite, because writers of MPS files without inf write 1e20 or 1e30."""
+_LARGEST = 1e15
+"""The size from which numbers other than bounds are refused, because HiGHS takes no such coefficients."""
 _SENSES = {"MIN": 1.0, "MINIMIZE": 1.0, "MINIMISE": 1.0, "MAX": -1.0, "MAXIMIZE": -1.0, "MAXIMISE": -1.0}
 _INTEGER = "BV", "LI", "UI"
 _SEMICONTINUOUS = "SC", "SI"
@@ -81,6 +83,8 @@ class Lines:
             value = math.nan
         if math.isnan(value) or (math.isinf(value) and not infinite):
             self.fail(line.number, f"{word!r} in '{line}' is no {'' if infinite else 'finite '}number")
+        if abs(value) >= _LARGEST and not infinite:
+            self.fail(line.number, f"{word} in '{line}' is {_LARGEST:g} or more in size; change the units")
         return value
 
     def _of(self, split: Callable[[str], Any]) -> Iterator[Line]:

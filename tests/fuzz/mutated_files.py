@@ -398,6 +398,16 @@ def content(text: str) -> list[list[str]]:
     return [(["DATA"] if line[0].isspace() else []) + line.split() for line in lines[:-1]]
 
 
+def safe(name: str) -> str:
+    """Return another name for one that HiGHS takes for a keyword."""
+    return f"{name}_" if name.upper() in KEYWORDS else name
+
+
+KEYWORDS = set(
+    "NAME OBJSENSE ROWS COLUMNS RHS RANGES BOUNDS ENDATA MAX MIN QUADOBJ QMATRIX FREE FR MI PL".split()
+)
+
+
 def for_highs(text: str) -> str:
     """Return a core with keywords in capitals and a name of each set, which HiGHS needs."""
     lines, section = [], ""
@@ -407,6 +417,9 @@ def for_highs(text: str) -> str:
             data = line[0].isspace()
             words[0] = words[0].upper() if not data or section in ("ROWS", "BOUNDS", "OBJSENSE") else words[0]
             section = section if data else words[0]
+            if data:
+                kept = int(section in ("ROWS", "BOUNDS", "OBJSENSE"))
+                words[kept:] = map(safe, words[kept:])
             valued = words[0] not in ("FR", "MI", "PL")
             if data and section in ("RHS", "RANGES") and len(words) % 2 == 0:
                 words.insert(0, section)
@@ -450,8 +463,9 @@ def read_core(path: Path) -> Any:
     if lp.unused:
         warnings.warn("rows of type N", stacklevel=1)
     return [
-        list(lp.rows), list(lp.columns), lp.sign < 0.0, lp.constant, lp.cost.tolist(), lp.lower.tolist(),
-        lp.upper.tolist(), lp.row_lower.tolist(), lp.row_upper.tolist(), lp.A.toarray().tolist(),
+        list(map(safe, lp.rows)), list(map(safe, lp.columns)), lp.sign < 0.0, lp.constant,
+        lp.cost.tolist(), lp.lower.tolist(), lp.upper.tolist(), lp.row_lower.tolist(),
+        lp.row_upper.tolist(), lp.A.toarray().tolist(),
     ]  # fmt: skip
 
 
