@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.bound import DualFunction
-from cutplane.engine.bundle import rounding_of_offsets
+from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
 from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
 from cutplane.engine.points import memory_of
@@ -261,10 +261,11 @@ class Certificate:
         slopes_at = ability(risk, Capability.EXAMPLE_SLOPES)
         used = np.flatnonzero(self.multipliers > 0.0)
         queries, shares = self.queries[used].tolist(), self.multipliers[used]
-        known = all(query in self.points or query in self.duals for query in queries)
+        known = all(q in self.points or q in self.duals or q == TRIVIAL for q in queries)
         if slopes_at is None or not known or not offers(risk, Capability.DUAL_CUT):
             return -np.inf, 0.0
-        found = [self.duals[q] if q in self.duals else slopes_at(self.points[q]) for q in queries]
+        duals = {TRIVIAL: np.zeros_like(risk.y), **self.duals}
+        found = [duals[q] if q in duals else slopes_at(self.points[q]) for q in queries]
         one_block = risk.n_blocks == 1 and not self.blocks[used].any()
         if not one_block or any(u.shape != risk.y.shape for u in found):
             return -np.inf, 0.0
