@@ -40,6 +40,8 @@ def draw(seed: int) -> Drawn:
     size = 1.0
     if kind == "scaled":
         size, X = 10.0 ** rng.integers(-9, 10), X * 10.0 ** rng.integers(-9, 10)
+        if rng.random() < 0.3:
+            X = X * 10.0 ** rng.integers(-4, 5, n) + 10.0 ** rng.integers(-2, 9, n)
     w = rng.standard_normal(n)
     y = _targets(rng, kind, loss_name in MARGINS, X @ w, size)
     numbers = {"Quantile": 0.3, "EpsilonInsensitive": 0.125 * size, "SquaredEpsilonInsensitive": 0.125 * size}
@@ -51,26 +53,33 @@ def draw(seed: int) -> Drawn:
     region = str(rng.choice(["free", "box", "simplex"], p=[0.4, 0.5, 0.1]))
     if region == "free" and not (l1 or l2):
         region = "box"
+    intercept = region == "free" and rng.random() < 0.5
     half = float(np.abs(w).max() * 10.0 ** rng.integers(-1, 2 if kind == "plain" else 10))
     terms = MARGINS[loss_name] if loss_name in MARGINS else RESIDUALS[loss_name](*given)
     exact = Exact(
-        [[Fraction(a) for a in row] for row in X.tolist()],
+        [[Fraction(a) for a in row] + [Fraction(1)] * intercept for row in X.tolist()],
         [Fraction(number) for number in y.tolist()],
         [Fraction(1, m)] * m,
         terms,
         loss_name in MARGINS,
-        [Fraction(l2)] * n,
-        [Fraction(l1)] * n,
+        [Fraction(l2)] * n + [Fraction(0)] * intercept,
+        [Fraction(l1)] * n + [Fraction(0)] * intercept,
         _rows(region, n, Fraction(half)),
     )
-    regularizer: Any = cut.L2(l2) if l2 else None
+    ones = [1.0] * n + [0.0] if intercept else None
+    regularizer: Any = cut.L2(l2, weights=ones) if l2 else None
     if l1:
-        regularizer = cut.L1(l1) if regularizer is None else regularizer + cut.L1(l1)
+        norm = cut.L1(l1, weights=ones)
+        regularizer = norm if regularizer is None else regularizer + norm
     feasible_set = {"free": None, "box": cut.Box(-half, half, dim=n), "simplex": cut.Simplex(n)}[region]
-    risk = cut.LinearRisk(X, y, getattr(cut.losses, loss_name)(*given))
+    risk = cut.LinearRisk(X, y, getattr(cut.losses, loss_name)(*given), intercept=intercept)
     pieces = {"regularizer": regularizer, "feasible_set": feasible_set}
     problem = cut.Problem(risk, **{name: piece for name, piece in pieces.items() if piece is not None})
-    return Drawn(problem, exact, f"{seed}: {loss_name}{given} {m} x {n} l2={l2:g} l1={l1:g} {region} {kind}")
+    return Drawn(
+        problem,
+        exact,
+        f"{seed}: {loss_name}{given} {m} x {n} l2={l2:g} l1={l1:g} {region}{' intercept' * intercept} {kind}",
+    )
 
 
 def _targets(rng: np.random.Generator, kind: str, margin: bool, z: np.ndarray, size: float) -> np.ndarray:

@@ -88,20 +88,17 @@ def describe(X: Any) -> str:
     return f"{X.shape[0]} x {X.shape[1]} {X.format if sparse.issparse(X) else 'dense'} {X.dtype}"
 
 
-_ROUNDING = 1e-13
-
-
 def bias_slopes(u: Array, edges: Array) -> Array:
     """Return the sum over each block of the derivatives u of the weighted losses, one row per block.
 
-    Where the terms cancel, what rounding leaves of their sum is returned as 0. It is common (classes of equal
-    weight do so at the origin), and nothing else would tell a reduced problem with an unregularized bias that
-    the cut is flat, and not the edge of a model whose minimiser is 1e16 away.
+    Where the terms cancel, a sum of the size of their last bits is returned as 0, because a reduced problem
+    with an unregularized bias must see that the cut is flat, and not the edge of a model whose minimiser is
+    1e16 away. For example, classes of equal weight cancel at the origin.
     """
     blocks = [u] if edges.size == 2 else [u[start:stop] for start, stop in pairwise(edges.tolist())]
     sums = np.array([np.add.reduce(block) for block in blocks])
     sizes = np.array([np.add.reduce(np.abs(block)) for block in blocks])
-    sums[np.abs(sums) <= _ROUNDING * sizes] = 0.0
+    sums[np.abs(sums) <= LAST_BITS * sizes] = 0.0
     return sums
 
 

@@ -52,9 +52,8 @@ def test_rational_optimum_is_that_of_a_conic_solver(seed):
     drawn = draw(seed)
     exact, risk = drawn.exact, drawn.problem.risk
     w = cp.Variable(risk.dim)
-    objective = (
-        risk.cvxpy_form(w) + float(exact.l2[0]) / 2 * cp.sum_squares(w) + float(exact.l1[0]) * cp.norm1(w)
-    )
+    l2, l1 = (np.array(weights, dtype=float) for weights in (exact.l2, exact.l1))
+    objective = risk.cvxpy_form(w) + l2 @ cp.square(w) / 2 + l1 @ cp.abs(w)
     rows = [np.array(normal, dtype=float) @ w >= float(offset) for normal, offset in exact.rows]
     value = cp.Problem(cp.Minimize(objective), rows).solve(solver="CLARABEL")
     x = exact.minimiser()
