@@ -20,7 +20,6 @@ from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
-from cutplane.risks.columns import unusual_units
 from cutplane.sets.box import Box
 
 _SPLIT = 2.0**27 + 1.0
@@ -137,10 +136,8 @@ def _in_units(risk: Any, centred: bool, scaled: bool) -> tuple[Risk, Change] | N
     """Return the risk of standard columns, and the change of variables; None if the columns are fine."""
     known = _known.setdefault(risk, {})
     if (centred, scaled) not in known:
-        units = unusual_units(risk.X, centred, scaled, bool(risk.intercept))
-        known[centred, scaled] = (
-            None if units is None else (risk.in_units(*units), Change(*units, bool(risk.intercept)))
-        )
+        found = risk.in_usual_units(centred, scaled)
+        known[centred, scaled] = found and (found[0], Change(found[1], found[2], bool(risk.intercept)))
     return known[centred, scaled]
 
 

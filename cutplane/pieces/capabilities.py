@@ -39,7 +39,7 @@ class Capability(Enum):
     IMAGE_FORM = "cvxpy_image_form"
     PROGRAMME = "programme_form"
     LINEAR_PREDICTOR = "linear_predictor"
-    UNITS = "in_units"
+    UNITS = "in_usual_units"
     MINIMISER = "minimise_with"
     CURVATURE = "curvature_bound"
     GRADIENT_SAMPLING = "sample_gradient"

@@ -71,15 +71,19 @@ def unusual_units(X: Any, centred: bool, scaled: bool, intercept: bool) -> tuple
         far = centred & (np.abs(mean) > FAR * deviation) & np.isfinite(centre)
         centre = np.where(far, centre, 0.0)
         size = np.where(far, deviation, np.hypot(mean, deviation))
+    sizes = powers_of_two(np.append(size, 1.0) if intercept else size) if scaled else None
+    if sizes is not None:
+        return centre, sizes[: size.size]
+    return (centre, np.ones_like(size)) if far.any() else None
+
+
+def powers_of_two(size: Array) -> Array | None:
+    """Return each size rounded to a power of two, 1 for one that is not known; None if all are much alike."""
     known = np.isfinite(size) & (size > 0.0)
-    sizes = np.append(size[known], 1.0) if intercept else size[known]
-    scaled = scaled and sizes.size > 0 and bool(sizes.max() > SPREAD * sizes.min())
-    if not (scaled or far.any()):
+    if not known.any() or size[known].max() <= SPREAD * size[known].min():
         return None
-    if not scaled:
-        return centre, np.ones_like(size)
     powers = np.rint(np.log2(np.where(known, size, 1.0)))
-    return centre, np.exp2(np.clip(powers, -_LARGEST, _LARGEST))
+    return np.exp2(np.clip(powers, -_LARGEST, _LARGEST))
 
 
 def in_units(X: Any, centre: Array, size: Array) -> Any:

@@ -125,6 +125,8 @@ class WeightedSum(Risk):
             missing.append(Capability.PIECES)
         if not any(offers(r, Capability.SPLIT) for _, r in self.terms):
             missing.append(Capability.SPLIT)
+        if [offers(r, Capability.UNITS) for _, r in self.terms] != [True]:
+            missing.append(Capability.UNITS)
         return tuple(missing)
 
     @property
@@ -215,6 +217,20 @@ class WeightedSum(Risk):
             return found[0] if len(found) == 1 else tuple(found)
         each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
         return [solution for blocks in each for solution in blocks]
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the last coordinate is an intercept of the only term."""
+        return bool(getattr(self.terms[0][1], "intercept", False))
+
+    def in_usual_units(self, centred: bool, scaled: bool) -> tuple[WeightedSum, Array, Array] | None:
+        """Return a multiple of a risk with its columns centred and scaled as that says."""
+        ((c, risk),) = self.terms
+        found = ask(risk, Capability.UNITS, centred, scaled)
+        if found is None:
+            return None
+        standard, centre, size = found
+        return replace(self, terms=((c, standard),)), centre, size
 
     def split(self, n_parts: int) -> list[WeightedSum]:
         """Return at most `n_parts` sums of shares of the terms; one that has none is in the first."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.cvxpy_tools import (
@@ -20,6 +21,10 @@ from cutplane.pieces.cvxpy_tools import (
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
+from cutplane.risks.columns import powers_of_two
+
+_POINTS = 3
+"""Random points where slopes tell sizes, in addition to zero: one slope may vanish by chance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +68,7 @@ class CvxpyRisk(Risk):
     """
 
     black_box = False
+    intercept = False
     expression: Any
     variable: Any
     dim: int = field(init=False)
@@ -90,6 +96,22 @@ class CvxpyRisk(Risk):
         """Return the value and a subgradient at `x`; inf and zero outside the domain."""
         value, slope = self._plan.value_and_slope(x)
         return value, np.zeros(self.dim) if slope is None else slope
+
+    def in_usual_units(self, centred: bool, scaled: bool) -> tuple[Risk, Array, Array] | None:
+        """Return the risk of x / size, a centre of zeros, and the size; None if all sizes are much alike.
+
+        Of a quadratic or piecewise linear function of A x the slopes A's at a few points have the sizes of
+        the columns of A, in a unit of their own.
+        """
+        if not (scaled and self.expression.is_qpwa()):
+            return None
+        points = [np.zeros(self.dim), *np.random.default_rng(0).standard_normal((_POINTS, self.dim))]
+        slopes = np.abs([self.oracle(x)[1] for x in points]).max(axis=0)
+        usual = float(np.median(slopes[slopes > 0.0])) if slopes.any() else 1.0
+        size = powers_of_two(slopes / usual)
+        if size is None:
+            return None
+        return self @ sparse.csr_array(sparse.diags_array(1.0 / size)), np.zeros(self.dim), size
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the expression with its variables replaced by x, a cvxpy expression of shape (dim,)."""

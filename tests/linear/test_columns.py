@@ -258,3 +258,51 @@ def test_a_warning_names_the_column_in_other_units(model):
     with pytest.warns(ConvergenceWarning) as found:
         model.fit(Z, y)
     assert not any("Column" in str(one.message) for one in found)
+
+
+STATED = {
+    "expression": lambda A, b, x: cut.CvxpyRisk(1e4 * cp.sum_squares(A @ x - b), x),
+    "multiple": lambda A, b, x: 2e4 * cut.LinearRisk(A, b, L.Squared(), normalize=False),
+    "weights": lambda A, b, x: cut.LinearRisk(A, b, L.Squared(), np.full(len(b), 2e4), normalize=False),
+}
+
+
+@pytest.mark.parametrize("stated", [*STATED])
+@pytest.mark.parametrize("penalty", ["none", "l1", "l2", "box"])
+@pytest.mark.parametrize("largest", [1e4, 1e6])
+def test_sizes_of_columns_do_not_matter_however_a_risk_is_stated(stated, penalty, largest):
+    rng = np.random.default_rng(0)
+    sizes = np.geomspace(1e-6, largest, 6)
+    A = rng.standard_normal((100, 6)) * sizes
+    b = A @ (rng.standard_normal(6) / sizes) + 0.1 * rng.standard_normal(100)
+    g = {"l1": cut.L1(0.1), "l2": cut.L2(0.1)}.get(penalty, cut.NoRegularizer())
+    inside = cut.Box(-1.0, 1.0) if penalty == "box" else None
+    risk = STATED[stated](A, b, cp.Variable(6))
+    result = cut.Problem(risk, g, inside).solve(time_limit=20)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    u = cp.Variable(6)
+    terms = {"l1": 0.1 * cp.norm1(u / sizes), "l2": 0.05 * cp.sum_squares(u / sizes)}
+    objective = cp.sum_squares((A / sizes) @ u - b) + 1e-4 * terms.get(penalty, 0.0)
+    theirs = cp.Problem(cp.Minimize(objective), [cp.abs(u) <= sizes] if penalty == "box" else [])
+    theirs.solve(solver="CLARABEL")
+    assert np.isclose(result.objective, 1e4 * theirs.value, rtol=1e-3)
+
+
+def test_a_model_of_cvxpy_with_columns_of_any_size_is_solved():
+    rng = np.random.default_rng(0)
+    sizes = np.geomspace(1e-6, 1e4, 6)
+    A = rng.standard_normal((100, 6)) * sizes
+    b = A @ (rng.standard_normal(6) / sizes) + 0.1 * rng.standard_normal(100)
+    x = cp.Variable(6)
+    result = cut.from_cvxpy(cp.Problem(cp.Minimize(1e4 * cp.sum_squares(A @ x - b)))).solve()
+    least = np.linalg.lstsq(A / sizes, b)[1][0]
+    assert result.status == "OPTIMAL" and np.isclose(result.objective, 1e4 * least, rtol=1e-4)
+    assert np.allclose(x.value, result.x)
+
+
+def test_a_multiple_of_a_risk_is_centred():
+    Z, y = examples("hinge")
+    risk = 3.0 * cut.LinearRisk(Z + 1e6, y, L.Hinge(), intercept=True)
+    result = penalised(risk, "l1").solve()
+    known = penalised(3.0 * cut.LinearRisk(Z, y, L.Hinge(), intercept=True), "l1").solve()
+    assert result.status == "OPTIMAL" and np.isclose(result.objective, known.objective, rtol=2e-4)
