@@ -28,6 +28,7 @@ from cutplane.exceptions import (
     MissingExtraError,
     NotConvexError,
     OracleError,
+    OutOfMemoryError,
 )
 from cutplane.linear import Portfolio
 from cutplane.masters.select import Backend
@@ -165,6 +166,7 @@ __all__ = [
     "OracleError",
     "OracleRisk",
     "OrdinalRisk",
+    "OutOfMemoryError",
     "PSDCone",
     "Path",
     "Polyhedron",

@@ -58,6 +58,19 @@ class BackendError(CutplaneError, RuntimeError):
     page = "guide/choosing.html#backends"
 
 
+class OutOfMemoryError(CutplaneError, MemoryError):
+    """Memory ran out; the message says where, and what could not be allocated.
+
+    Attributes
+    ----------
+    result : Result, or that of the special problem, or None
+        The best point found before, with its bounds; None if there was none.
+    """
+
+    page = "guide/statuses.html#errors"
+    result: Any = None
+
+
 class OracleError(CutplaneError, RuntimeError):
     """An oracle raised an exception, or answered with something that cannot be used.
 

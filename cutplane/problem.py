@@ -141,6 +141,7 @@ class Problem(Declaration):
         from cutplane.engine.users_units import InUsersUnits
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
+        from cutplane.runtime.memory import memory_for
 
         refuse_options(unknown)
         if max_cuts is not None:
@@ -152,23 +153,24 @@ class Problem(Declaration):
             rules.append(TimeLimit(time_limit))
         if stop is not None:
             rules.append(stop)
-        x = None if x0 is None else as_vector("x0", x0, self.dim)
-        problem, standard = self, standardized(self)
-        if standard is not None:
-            problem, change = standard
-            if warm_start is not None:
-                proof = change.certificate_inward(warm_start.certificate)
-                if proof is None and x is None and warm_start.x is not None:
-                    x = as_vector(
-                        "warm_start.x", warm_start.x, self.dim
-                    )  # its cuts are of other variables, and rounded in these
-                warm_start = None if proof is None else replace(warm_start, certificate=proof)
-            x = None if x is None else change.inward(x)
-        chosen = as_method(method, problem)
-        run = Run(problem, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-        process: Any = MethodProcess(run, x, warm_start, probes)
-        if standard is not None:
-            process = InUsersUnits(process, self, standard.change)
+        with memory_for("what precedes the first iteration"):
+            x = None if x0 is None else as_vector("x0", x0, self.dim)
+            problem, standard = self, standardized(self)
+            if standard is not None:
+                problem, change = standard
+                if warm_start is not None:
+                    proof = change.certificate_inward(warm_start.certificate)
+                    if proof is None and x is None and warm_start.x is not None:
+                        x = as_vector(
+                            "warm_start.x", warm_start.x, self.dim
+                        )  # its cuts are of other variables, and rounded in these
+                    warm_start = None if proof is None else replace(warm_start, certificate=proof)
+                x = None if x is None else change.inward(x)
+            chosen = as_method(method, problem)
+            run = Run(problem, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
+            process: Any = MethodProcess(run, x, warm_start, probes)
+            if standard is not None:
+                process = InUsersUnits(process, self, standard.change)
         return Driver(process, AnyOf(tuple(rules)))
 
     def solve(
@@ -245,6 +247,8 @@ class Problem(Declaration):
             If there is no such option; the message names ours.
         OracleError
             If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
+        OutOfMemoryError
+            If memory runs out; ``error.result`` holds the best point so far.
         """
         driver = self.iterate(
             method,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -15,6 +15,8 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
 from cutplane.runtime.deadline import OutOfTime, limited_to
+from cutplane.runtime.interrupts import watched_interrupt
+from cutplane.runtime.memory import out_of_memory
 from cutplane.status import Status
 from cutplane.stopping import Ended, Stop, StoppingRule, time_is_up
 
@@ -133,15 +135,19 @@ class Driver(Generic[Answer]):
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
         """Go on until a rule, a callback or Ctrl-C stops it; callbacks are shown `view` of each state."""
-        with progress_display(progress) as display, one_blas_thread():
+        with progress_display(progress) as display, one_blas_thread(), watched_interrupt() as interrupt:
             callbacks = [one for one in (callback, Log() if log else None, display) if one is not None]
             try:
                 for state in self:
+                    if interrupt.pressed and self.stop is None:
+                        raise KeyboardInterrupt
                     if any([one(view(state)) is True for one in callbacks]):
                         self.stop = Stop(Status.INTERRUPTED, "the callback asked to stop")
-            except KeyboardInterrupt:
-                if not self.process.started:
+            except (KeyboardInterrupt, Exception) as error:
+                if not (isinstance(error, KeyboardInterrupt) or interrupt.pressed):
                     raise
+                if not self.process.started:
+                    raise KeyboardInterrupt from error
                 self.stop = Stop(Status.INTERRUPTED, "interrupted from the keyboard")
         return self.result()
 
@@ -174,6 +180,14 @@ class Driver(Generic[Answer]):
             self.stop = time_is_up(self.stopping.time_limit)
         except InfeasibleError as error:
             self.stop = Stop(Status.INFEASIBLE, str(error))
+        except MemoryError as error:
+            if not self.process.started:
+                raise out_of_memory(error, "the first iteration") from error
+            named = out_of_memory(error, f"iteration {len(self._records)}")
+            self.stop = Stop(Status.INTERRUPTED, str(named))
+            with suppress(MemoryError):
+                named.result = self.result()
+            raise named from error
         except BackendError as error:
             self.stop = Stop(Status.STALLED, str(error))
         except OracleError as error:

@@ -283,7 +283,7 @@ class Evaluator:
         try:
             with self._blas_threads():
                 return function(*arguments)
-        except (OracleError, InfeasibleError):
+        except (OracleError, InfeasibleError, MemoryError):
             raise
         except Exception as error:
             raise OracleError(
