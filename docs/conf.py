@@ -124,6 +124,17 @@ def _name_for_search(app, docname, source):
         source[0] = f".. index:: {entries}\n\n{source[0]}"
 
 
+def _read_changelog(app, docname, source):
+    """Show the changelog, which is Markdown, as a page with headings and lists."""
+    if docname == "changelog":
+        text = Path(app.srcdir, "..", "CHANGELOG.md").read_text()
+        text = re.sub(r"`([^`]+)`", r"``\1``", text)
+        text = re.sub(r"\[([^]]+)\]\((\S+)\)", r"`\1 <\2>`__", text)
+        for mark, line in (("# ", "="), ("## ", "-"), ("### ", "~")):
+            text = re.sub(rf"^{mark}(.*)$", rf"\1\n{line * 40}", text, flags=re.MULTILINE)
+        source[0] = text
+
+
 def _fold_solutions(app, doctree):
     """Fold what stands under the heading "Solutions" of a lesson, up to what the gallery adds below it."""
     for part in doctree.findall(section):
@@ -145,6 +156,7 @@ def _fold_in_notebooks(app):
 
 def setup(app):
     app.connect("source-read", _name_for_search)
+    app.connect("source-read", _read_changelog)
     app.connect("autodoc-process-docstring", _adapt, priority=400)
     app.connect("autodoc-process-docstring", _state_formula, priority=410)
     app.connect("builder-inited", _fold_in_notebooks, priority=900)

@@ -75,6 +75,17 @@ def _resolved(name):
     return value
 
 
+def test_the_changelog_has_versions_headings_and_short_bullets():
+    lines = (GUIDE.parents[1] / "CHANGELOG.md").read_text().splitlines()
+    headings = [line for line in lines if line.startswith("## ")]
+    assert headings[0] == "## Unreleased" and f"## {cut.__version__}" in headings
+    kinds = {line for line in lines if line.startswith("### ")}
+    assert kinds <= {"### Added", "### Changed", "### Fixed", "### Removed"}
+    words = [line for line in lines[lines.index(headings[0]) :] if line and not line.startswith("#")]
+    assert all(line.startswith("- ") or " " not in line.strip() or len(line) < 30 for line in words)
+    assert all(len(line.split()) <= 45 for line in words)
+
+
 def test_every_term_of_the_search_names_a_page_and_is_found():
     sys.path.insert(0, str(GUIDE.parent))
     terms = import_module("search_terms").TERMS
