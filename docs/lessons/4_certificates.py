@@ -120,10 +120,11 @@ print(cuts.verify())
 assert cuts.verify().valid
 
 # %%
-# A forger who raises the offset of one cut by a thousandth is found out, and so is one who reports a
-# bound that the cuts do not prove.
+# A forger who raises the offset of one cut by a thousandth, and the bound accordingly, is found out, and
+# so is one who reports a bound that the cuts do not prove.
 used = int(cuts.multipliers.argmax())
-forged = replace(cuts, offsets=cuts.offsets + 1e-3 * (np.arange(len(cuts.offsets)) == used))
+raised = cuts.offsets + 1e-3 * (np.arange(len(cuts.offsets)) == used)
+forged = replace(cuts, offsets=raised, lower_bound=cuts.lower_bound + 1e-3 * cuts.multipliers[used])
 print(forged.verify().problems[0])
 boastful = replace(cuts, lower_bound=cuts.upper_bound)
 print(boastful.verify().problems[0])
