@@ -44,7 +44,7 @@ const STYLE = `
 .cx .on { fill:var(--orange); stroke:var(--ink); stroke-width:1; } .cx .off { fill:var(--paper); stroke:var(--ink); stroke-width:1; } .cx .cursor { stroke:var(--ink); stroke-width:1.5; } .cx .now { fill:var(--ink); stroke:var(--paper); }`;
 
 const HUES = ["ink", "orange", "green", "purple", "blue", "red"]; // of gaps; bounds keep the colour of their side
-const placed = ({ role, place }) => place ? `style="stroke-dasharray:12 3${" 2 3".repeat(place)};stroke-linecap:butt${role === "gap" ? `;stroke:var(--${HUES[place % HUES.length]})` : ""}"` : ""; // a dot for each method before it
+const placed = ({ role, place }) => place ? `style="stroke-dasharray:12 3${" 2 3".repeat(place + 1)};stroke-linecap:butt${role === "gap" ? `;stroke:var(--${HUES[place % HUES.length]})` : ""}"` : ""; // dots count the methods; an upper bound has one already
 
 const number = (v) => v === null || v === undefined ? "none yet" : String(Number(v.toPrecision(7)));
 const escape = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
