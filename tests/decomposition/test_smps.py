@@ -243,7 +243,7 @@ SET = " UP BND       x2 "
             core_with("BUDGET              12.0", "BUDGET               inf"),
             "line 24: 'inf' in .* is no finite number",
         ),
-        (core_with("BUDGET              12.0", "BUDGET              1e15"), "'RHS BUDGET 1e15 .* is 1e.15 or more"),
+        (core_with("BUDGET              12.0", "BUDGET              1e15"), "RHS BUDGET 1e15 .* is 1e.15"),
         (core_with("RHS       DEM2", "RHS2      DEM2"), "line 25: there is a second right-hand side, 'RHS2'"),
         (
             core_with("DEM2                 2.0", "DEM1                 2.0"),
