@@ -246,16 +246,20 @@ class CachedRows(Rows):
         missing = chosen[self.where[chosen] < 0]
         if not missing.size:
             return
-        missing = missing[: self.slots.shape[0]]
+        missing, filled = missing[: self.slots.shape[0]], self.filled
         self.used[self.where[chosen[self.where[chosen] >= 0]]] = self.clock
         slots = self._oldest(missing.size)
         gone = self.owner[slots]
         self.where[gone[gone >= 0]] = -1
         self.owner[slots] = -1
-        if slots[-1] - slots[0] == slots.size - 1:
-            self.source.rows(missing, self.slots[slots[0] : slots[-1] + 1])
-        else:
-            self.slots[slots] = self.source.rows(missing)
+        try:
+            if slots[-1] - slots[0] == slots.size - 1:
+                self.source.rows(missing, self.slots[slots[0] : slots[-1] + 1])
+            else:
+                self.slots[slots] = self.source.rows(missing)
+        except BaseException:  # such as a deadline: the slots stay empty
+            self.filled = filled
+            raise
         self.owner[slots], self.where[missing] = missing, slots
         self.used[slots] = self.clock
         self.clock += 1

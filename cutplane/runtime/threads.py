@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import as_count
 from cutplane.runtime.blas import one_blas_thread
+from cutplane.runtime.deadline import check_time
 
 Chunk = TypeVar("Chunk")
 Answer = TypeVar("Answer")
@@ -101,6 +102,8 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
     ------
     Exception
         What a call of `function` raises; the chunks not begun by then are left out.
+    OutOfTime
+        If the deadline passes between two chunks of the calling thread.
 
     Examples
     --------
@@ -111,7 +114,7 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
     chunks = list(chunks)
     wanted = min(get_threads(), len(chunks)) - 1
     if wanted < 1 or getattr(_here, "helps", False):
-        return [function(chunk) for chunk in chunks]
+        return [_in_time(function, chunk) for chunk in chunks]
     call = _Call(function, chunks)
     with one_blas_thread():
         for _ in range(_enlist(wanted)):
@@ -123,6 +126,11 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
     if call.error is not None:
         raise call.error
     return call.answers
+
+
+def _in_time(function: Callable[[Chunk], Answer], chunk: Chunk) -> Answer:
+    check_time()
+    return function(chunk)
 
 
 class _Call:
@@ -147,7 +155,7 @@ class _Call:
             except IndexError:  # another thread was faster
                 return
             try:
-                self.answers[position] = self.function(chunk)
+                self.answers[position] = _in_time(self.function, chunk)
             except BaseException as error:
                 self.error = error
                 self.todo.clear()
