@@ -141,9 +141,11 @@ class Problem(Declaration):
         from cutplane.engine.users_units import InUsersUnits
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
+        from cutplane.runtime.clock import clock
         from cutplane.runtime.memory import memory_for
 
         refuse_options(unknown)
+        began = clock()
         if max_cuts is not None:
             as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1 + bool(self.separators))
         rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
@@ -171,7 +173,7 @@ class Problem(Declaration):
             process: Any = MethodProcess(run, x, warm_start, probes)
             if standard is not None:
                 process = InUsersUnits(process, self, standard.change)
-        return Driver(process, AnyOf(tuple(rules)))
+        return Driver(process, AnyOf(tuple(rules)), began)
 
     def solve(
         self,

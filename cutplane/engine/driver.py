@@ -103,15 +103,17 @@ class Driver(Generic[Answer]):
     ----------
     process : Process
     stopping : StoppingRule
+    began : float, optional
+        The clock when the run was asked for, because its setup counts too; by default now.
     """
 
-    def __init__(self, process: Process[Answer], stopping: StoppingRule):
+    def __init__(self, process: Process[Answer], stopping: StoppingRule, began: float | None = None):
         self.process = process
         self.stopping = stopping
         self.stop: Stop | None = None
         self._records: list[Record] = []
         self._standing: Standing | None = None  # at the end of the last iteration
-        self._began, self._compiled = clock(), compiled_seconds()
+        self._began, self._compiled = clock() if began is None else began, compiled_seconds()
 
     def __iter__(self) -> Iterator[State]:
         while self.stop is None:
