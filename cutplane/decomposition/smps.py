@@ -279,7 +279,7 @@ class _Stoch:
                     line.number, f"'{line}' must be column, row, value, maybe period, and probability"
                 )
             entries: Entries = {}
-            self._add(entries, line, line.words[:3])
+            self._add(entries, set(), line, line.words[:3])
             self._check_period(line, line.words[3:-1])
             (key,) = entries
             found.setdefault(key, []).append((self._probability(line, -1), entries))
@@ -289,25 +289,24 @@ class _Stoch:
         """Read ``BL name period probability`` and entries; others are as in its first outcome."""
         found: dict[str, Outcomes] = {}
         outcome: Entries | None = None
-        given: Entries = {}
+        given: set[tuple[str, Any]] = set()
         for line in lines:
             if line.words[0] == "BL" and len(line.words) == 4:
                 self._check_period(line, line.words[2:3])
                 outcomes = found.setdefault(line.words[1], [])
-                outcome, given = dict(outcomes[0][1]) if outcomes else {}, {}
+                outcome, given = dict(outcomes[0][1]) if outcomes else {}, set()
                 outcomes.append((self._probability(line, 3), outcome))
             elif outcome is None or line.words[0] == "BL":
                 self.lines.fail(line.number, f"'{line}' must be BL, a block, a period and a probability")
             else:
-                self._add(given, line, line.words)
-                outcome |= given
+                self._add(outcome, given, line, line.words)
         return list(found.values())
 
     def _scenarios(self, lines: list[Line]) -> list[Outcomes]:
         """Read ``SC name parent probability period`` and entries; others are as in the parent."""
         found: dict[str, tuple[float, Entries]] = {}
         outcome: Entries | None = None
-        given: Entries = {}
+        given: set[tuple[str, Any]] = set()
         for line in lines:
             if line.words[0] == "SC" and len(line.words) == 5:
                 name, parent = line.words[1:3]
@@ -318,19 +317,18 @@ class _Stoch:
                         line.number, f"there is no scenario {parent!r} before this line, nor is it ROOT"
                     )
                 self._check_period(line, line.words[4:])
-                outcome, given = {} if parent in _ROOT else dict(found[parent][1]), {}
+                outcome, given = {} if parent in _ROOT else dict(found[parent][1]), set()
                 found[name] = self._probability(line, 3), outcome
             elif outcome is None or line.words[0] == "SC":
                 self.lines.fail(
                     line.number, f"'{line}' must be SC, a name, its parent, a probability and a period"
                 )
             else:
-                self._add(given, line, line.words)
-                outcome |= given
+                self._add(outcome, given, line, line.words)
         return [list(found.values())] if found else []
 
-    def _add(self, entries: Entries, line: Line, words: list[str]) -> None:
-        """Add the entries of a line: ``column row value``, and maybe another row and value."""
+    def _add(self, entries: Entries, given: set[tuple[str, Any]], line: Line, words: list[str]) -> None:
+        """Add the entries of a line, ``column row value`` and maybe another row and value, to those given."""
         column, *pairs = words
         if len(pairs) not in (2, 4):
             self.lines.fail(
@@ -341,8 +339,9 @@ class _Stoch:
                 place = self.program.place(column, row)
             except InvalidInputError as error:
                 self.lines.fail(line.number, str(error).removesuffix("."))
-            if any(place == self.program.place(*key) for key in entries):
+            if place in given:
                 self.lines.fail(line.number, f"{(column, row)} is given twice in one outcome")
+            given.add(place)
             entries[column, row] = self.lines.number(line, word)
 
     def _probability(self, line: Line, place: int) -> float:
