@@ -13,9 +13,11 @@ from scipy import sparse
 
 from cutplane.engine.declaration import Declaration, remembered
 from cutplane.engine.points import Points
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.forms import GroupedForm
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer, separable_form_of, unregularized_by
+from cutplane.regularizers.group_lasso import GroupLasso
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
@@ -108,14 +110,17 @@ def standardized(problem: Declaration) -> Standard | None:
     """Return the problem in standard variables; None if its columns are fine, or nothing can be changed.
 
     Columns can be centred where the intercept is free, because only the intercept changes then. They can be
-    scaled where regularizer and set are sums over the coordinates, since these are so in any unit.
+    scaled where regularizer and set are sums over the coordinates, since these are so in any unit, and norms
+    of groups become norms of their images.
     """
     risk: Any = problem.risk
     bounds = problem.simple_set.bounds(problem.dim)
     if problem.as_given or bounds is None or problem.separators or not offers(risk, Capability.UNITS):
         return None
     form = separable_form_of(problem.active_regularizer, problem.dim)
-    scaled = form is not None and form.quadratic.constant == 0.0
+    if form is None and np.isinf(bounds).all():
+        form = ask(problem.active_regularizer, Capability.GROUPED, problem.dim)
+    scaled = form is not None and (isinstance(form, GroupedForm) or form.quadratic.constant == 0.0)
     unregularized = unregularized_by(problem.active_regularizer, problem.dim)
     centred = bool(
         risk.intercept and unregularized is not None and unregularized[-1] and np.isinf(bounds)[:, -1].all()
@@ -142,7 +147,13 @@ def _in_units(risk: Any, centred: bool, scaled: bool) -> tuple[Risk, Change] | N
 
 
 def _in_unit(form: Any, units: Array) -> Regularizer:
-    """Return u -> g(u / units) of a separable form g."""
+    """Return u -> g(u / units) of a separable or grouped form g."""
+    if isinstance(form, GroupedForm):
+        used = (form.labels >= 0) & (form.costs[form.labels] > 0.0)
+        labels, inverse = np.unique(form.labels[used], return_inverse=True)
+        groups: Any = inverse
+        back = sparse.csr_array(sparse.diags_array(1.0 / units[used]))
+        return (GroupLasso(groups, 1.0, form.costs[labels]) @ back).on(np.flatnonzero(used))
     quadratic, costs = form.quadratic, form.costs / units
     terms: list[Regularizer] = []
     if costs.any():

@@ -80,9 +80,9 @@ class LinearRisk(ImagedRisk):
     subgradient: the next one needs those examples only whose derivative has changed, if they are few.
 
     A `Problem` with a free intercept is solved for a centred copy of X where the mean of a column is eight or
-    more of its deviations, such as a year or a time stamp. Where regularizer and set are sums over the
-    coordinates, columns whose sizes differ by 1e4 or more are scaled, too. Results and certificates are in
-    the units of X.
+    more of its deviations, such as a year or a time stamp. Columns whose sizes differ by 1e4 or more are
+    scaled where regularizer and set are sums over the coordinates, or the regularizer is one of groups.
+    Results and certificates are in the units of X.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def test_a_free_intercept_takes_up_any_mean(loss, penalty, layout, mean):
 
 @pytest.mark.parametrize(
     ("loss", "penalty", "layout", "size", "mean"),
-    covering([*LOSSES], ["l2", "l1", "elastic_net", "none"], [*LAYOUTS], [1e-6, 1e-3, 1e3, 1e6], [0.0, 1e8]),
+    covering([*LOSSES], [*PENALTIES], [*LAYOUTS], [1e-6, 1e-3, 1e3, 1e6], [0.0, 1e8]),
 )
 def test_deviations_of_columns_may_be_of_any_size(loss, penalty, layout, size, mean):
     Z, y = examples(loss)
