@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cutplane.pieces.validation import as_count, as_scalar
+from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.validation import as_count, as_nonnegative, as_scalar
 from cutplane.status import Status
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class RelativeGap(StoppingRule):
     tol: float
 
     def __post_init__(self) -> None:
-        as_scalar("tol", self.tol, low=0.0, high=math.inf, high_open=True)
+        set_fields(self, tol=as_nonnegative("tol", self.tol))
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the relative gap."""
@@ -122,7 +123,7 @@ class AbsoluteGap(StoppingRule):
     tol_abs: float
 
     def __post_init__(self) -> None:
-        as_scalar("tol_abs", self.tol_abs, low=0.0, high=math.inf, high_open=True)
+        set_fields(self, tol_abs=as_nonnegative("tol_abs", self.tol_abs))
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the absolute gap."""
@@ -155,7 +156,7 @@ class TimeLimit(StoppingRule):
     seconds: float
 
     def __post_init__(self) -> None:
-        as_scalar("time_limit", self.seconds, low=0.0)
+        set_fields(self, seconds=as_scalar("time_limit", self.seconds, low=0.0, infinite=True))
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the elapsed time."""
@@ -190,7 +191,7 @@ class TargetReached(StoppingRule):
     target: float
 
     def __post_init__(self) -> None:
-        as_scalar("target", self.target, low=-math.inf)
+        set_fields(self, target=as_scalar("target", self.target, infinite=True))
 
     def __call__(self, state: State) -> Stop | None:
         """Compare the upper bound."""

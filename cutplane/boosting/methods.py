@@ -14,7 +14,7 @@ from cutplane.boosting.risks import EdgeRisk, HypothesisHull, SmoothedMargin
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method
 from cutplane.methods.kelley import Kelley
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.sets.simplex import CappedSimplex
@@ -58,7 +58,7 @@ def smoothing(m: int, nu: float, tol: float, eta: float | None) -> float:
 def check_eta(name: str, eta: float | None) -> None:
     """Raise `InvalidInputError` unless eta is None or positive."""
     if eta is not None:
-        as_scalar(f"{name}.eta", eta, low=0.0, low_open=True, high=math.inf, high_open=True)
+        as_positive(f"{name}.eta", eta)
 
 
 def over_distributions(method: Method, pool: Pool, m: int, nu: float, lam: float) -> Booster:

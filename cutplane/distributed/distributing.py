@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from cutplane.distributed.blocks import Block
 from cutplane.distributed.risk import DistributedRisk
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability
-from cutplane.pieces.validation import as_count, as_scalar
+from cutplane.pieces.validation import as_count, as_positive
 from cutplane.risks.base import Risk
 from cutplane.runtime.extras import require_extra
 
@@ -128,7 +126,4 @@ def _as_weights(weights: Any, n_parts: int) -> list[float]:
         weights = [1.0 if weights is None else weights] * n_parts
     if len(weights) != n_parts:
         raise InvalidInputError(f"weights must have one entry per partition, {n_parts}, got {len(weights)}.")
-    return [
-        as_scalar(f"weights[{k}]", weight, low=0.0, low_open=True, high=np.inf, high_open=True)
-        for k, weight in enumerate(weights)
-    ]
+    return [as_positive(f"weights[{k}]", weight) for k, weight in enumerate(weights)]

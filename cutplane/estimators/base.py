@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_scalar, as_vector, refuse_masked
 from cutplane.risks.columns import oddest
 
 
@@ -103,9 +103,9 @@ class CertifiedEstimator(BaseEstimator):
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the checked examples and targets."""
-        checked: Any = validate_data(self, X, y, **self._formats, **self._target_checks)
-        self._note_units(checked[0])
-        return checked
+        X, y = checked(self, X, y, **self._formats, **self._target_checks)
+        self._note_units(X)
+        return X, y
 
     def _note_units(self, X: Any) -> None:
         """Keep which column of X stands out, to be named by a warning; a kernel matrix has no units."""
@@ -114,7 +114,7 @@ class CertifiedEstimator(BaseEstimator):
     def _examples(self, X: Any) -> Any:
         """Return checked examples to predict for."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._formats)
+        return checked(self, X, reset=False, **self._formats)
 
     def _keep(self, results: Sequence[Any]) -> None:
         """Set the attributes that speak of the results; warn of those that are not optimal."""
@@ -297,6 +297,15 @@ def _determinations(y: Array, predictions: Array, sample_weight: Array | None = 
 
 _AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}
 """What scikit-learn's `score` is for each of several columns of predictions: it checks them one by one."""
+
+
+def checked(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Return what scikit-learn's `validate_data` returns; masks and dates, which it drops, are refused."""
+    for name, value in zip("Xy", (X, *y), strict=False):
+        refuse_masked(name, value)
+        if getattr(getattr(value, "dtype", None), "kind", "f") in "mMV":
+            raise InvalidInputError(f"{name} must hold numbers or labels, got dtype {value.dtype}.")
+    return validate_data(estimator, X, *y, **options)
 
 
 def ascending(name: str, values: Any, default: Array) -> Array:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
+from cutplane.estimators.base import CertifiedEstimator, as_weights, checked, uninterrupted
 from cutplane.estimators.kernel_formulation import basis_of, make_kernel
 from cutplane.estimators.kernel_grid import Choice, choose, chosen, plot_scores
 from cutplane.kernels.base import Kernel
@@ -18,7 +18,7 @@ from cutplane.kernels.function import KernelFunction
 from cutplane.kernels.risk import KernelRisk
 from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.base import ScalarLoss
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.l2 import L2
 from cutplane.result import Result
@@ -144,7 +144,7 @@ class KernelFunctionEstimator(CertifiedEstimator):
         """Return 1 / (C times the sum of the weights)."""
         weights = part.risk.sample_weight
         total = part.risk.y.size if weights is None else float(np.sum(weights))
-        return 1.0 / (as_scalar("C", C, low=0.0, low_open=True, high_open=True) * total)
+        return 1.0 / (as_positive("C", C) * total)
 
     def _solve(self, part: Part, C: float, x0: Any = None) -> Result:
         problem = part.problem(self._lam(part, C))
@@ -178,13 +178,13 @@ class KernelFunctionEstimator(CertifiedEstimator):
         return self.function_.decision_function(X)
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
-        checked: Any = validate_data(self, X, y, **self._formats | self._layout, **self._target_checks)
-        self._note_units(checked[0])
-        return checked
+        X, y = checked(self, X, y, **self._formats | self._layout, **self._target_checks)
+        self._note_units(X)
+        return X, y
 
     def _examples(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **self._formats | self._layout)
+        return checked(self, X, reset=False, **self._formats | self._layout)
 
     @property
     def _layout(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from cutplane.kernels.base import Kernel
 from cutplane.kernels.chi_square import ChiSquare
 from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial
 from cutplane.kernels.given import as_kernel
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_positive
 
 WITH_GAMMA = "rbf", "poly", "laplacian", "chi2"
 NAMES = *WITH_GAMMA, "linear", "cosine", "precomputed"
@@ -31,7 +31,7 @@ def number_of(gamma: Any, X: Any) -> float:
         else:
             variance = float(X.var())
         return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
-    return as_scalar("gamma", gamma, low=0.0, low_open=True, high_open=True)
+    return as_positive("gamma", gamma)
 
 
 def make_kernel(kernel: Any, X: Any, gamma: Any, degree: Any, coef0: Any) -> Kernel:

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
-from cutplane.estimators.base import Regression
+from cutplane.estimators.base import Regression, checked
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.kernel import KernelFunctionEstimator, Part
 from cutplane.estimators.kernel_classes import KernelClassification
@@ -208,7 +207,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
-        X = validate_data(self, X, **self._formats | self._layout)
+        X = checked(self, X, **self._formats | self._layout)
         self._note_units(X)
         return X, np.zeros(X.shape[0])
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
+from cutplane.estimators.base import CertifiedEstimator, as_weights, checked, uninterrupted
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.formulation import as_choice
 from cutplane.exceptions import InvalidInputError
@@ -237,7 +237,7 @@ class MultilabelSVM(ClassifierMixin, Structured):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
-        X, y = validate_data(self, X, y, **self._formats, multi_output=True)
+        X, y = checked(self, X, y, **self._formats, multi_output=True)
         self._note_units(X)
         loss: Any = as_choice("loss", self.loss, ("hamming", "share"))
         decoder: Any = as_choice("decoder", self.decoder, ("exact", "outer", "inner"))

@@ -393,4 +393,4 @@ def _is_integer(value: Any) -> bool:
 
 
 def _constant(value: float) -> float:
-    return as_scalar("constant", value, low=-np.inf, low_open=True)
+    return as_scalar("constant", value, low_open=True, infinite=True)

@@ -126,7 +126,7 @@ class KernelBank(Bank):
             "X": X,
             "normalize": as_normalization(self.normalize),
             "dtype": np.dtype(self.dtype),
-            "memory": as_scalar("memory", self.memory, low=0.0),
+            "memory": as_scalar("memory", self.memory, low=0.0, infinite=True),
             "n_samples": X.shape[0],
             "names": tuple(kernel.describe(feature_names) for kernel in kernels),
             "_scales": np.ones(len(kernels)),
@@ -154,7 +154,7 @@ class KernelBank(Bank):
         ndarray of shape (p,)
         """
         weights, a = as_coefficients(self, weights, a)
-        Z = as_matrix(Z)
+        Z = as_matrix(Z, "Z")
         if Z.shape[1] != self.X.shape[1]:
             raise InvalidInputError(
                 f"Z has {Z.shape[1]} columns, but the bank was made of {self.X.shape[1]}; pass the same ones."

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.features import Features, as_features, check_features, select_columns
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_positive
 from cutplane.risks.matrix import as_matrix
 
 _SHOWN = 4
@@ -104,12 +104,12 @@ class Kernel(ABC):
         if Z is None:
             B = A
         else:
-            Z = as_matrix(Z)
+            Z = as_matrix(Z, "Z")
             if Z.shape[1] != X.shape[1]:
                 raise InvalidInputError(
                     f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; pass the same columns."
                 )
-            B = select_columns(self.check(Z), self.features)
+            B = select_columns(self.check(Z, "Z"), self.features)
         with np.errstate(over="ignore", invalid="ignore"):
             return self.finite(self.evaluate(A, B))
 
@@ -128,13 +128,13 @@ class Kernel(ABC):
         with np.errstate(over="ignore", invalid="ignore"):
             return self.finite(self.evaluate_factor(A))
 
-    def check(self, X: Any) -> Any:
-        """Return X if the kernel can be evaluated there, or raise `InvalidInputError`."""
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return X, called `name`, if the kernel can be evaluated there, or raise `InvalidInputError`."""
         check_features(self.features, X.shape[1], self.name)
         if not self.sparse and sparse.issparse(X) and not isinstance(self.features, int):
             raise InvalidInputError(
-                f"The kernel {self.name!r} takes dense data, got {X.format.upper()}; pass X.toarray(), or "
-                "let the kernel look at one feature."
+                f"The kernel {self.name!r} takes dense data, got {name} in {X.format.upper()}; pass "
+                f"{name}.toarray(), or let the kernel look at one feature."
             )
         return X
 
@@ -187,7 +187,7 @@ class Kernel(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no factor.")
 
     def _set_positive(self, name: str, value: float) -> None:
-        object.__setattr__(self, name, as_scalar(name, value, low=0.0, low_open=True, high_open=True))
+        object.__setattr__(self, name, as_positive(name, value))
 
     def finite(self, values: Array) -> Array:
         """Return values of the kernel, or raise `InvalidInputError` if one is not finite."""

@@ -44,7 +44,7 @@ class KernelFunction:
 
     def decision_function(self, Z: Any) -> Array:
         """Return the values at the rows of Z, shape (n,) or (n, k)."""
-        Z = as_matrix(Z)
+        Z = as_matrix(Z, "Z")
         Z = Z.tocsr() if not isinstance(Z, np.ndarray) else Z
         out = np.zeros((Z.shape[0], *self.coefficients.shape[1:])) + self.intercept
         if self.coefficients.size == 0:

@@ -19,7 +19,7 @@ from cutplane.kernels.distances import (
     unit_rows,
 )
 from cutplane.kernels.features import count_monomials, monomials
-from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_vector
 
 _FAR = 1e4
 """Half of the squared distance from the centre, in widths, up to which exponents lose four digits at most."""
@@ -103,7 +103,7 @@ class Polynomial(Kernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "degree", as_count("degree", self.degree))
-        object.__setattr__(self, "coef0", as_scalar("coef0", self.coef0, low=0.0, high_open=True))
+        object.__setattr__(self, "coef0", as_nonnegative("coef0", self.coef0))
         self._set_positive("gamma", self.gamma)
 
     @property

@@ -19,7 +19,6 @@ prediction that is combined from others along a line has several roundings."""
 TINY = 2.0**-1022
 """Tells one side of a knot at 0 from the other."""
 
-_FINITE: Any = {"low": -math.inf, "high": math.inf, "low_open": True, "high_open": True}
 
 _FIELDS = ("knots", "slopes", "curvatures", "value")
 
@@ -72,7 +71,7 @@ class Pieces:
     at: Any = None
 
     def __post_init__(self) -> None:
-        knots = as_vector("Pieces.knots", self.knots)
+        knots = as_vector("Pieces.knots", self.knots) if np.size(self.knots) else np.empty(0)
         k = knots.size
         slopes = as_vector("Pieces.slopes", self.slopes, k + 1)
         given = np.zeros(k + 1) if self.curvatures is None else self.curvatures
@@ -92,7 +91,7 @@ class Pieces:
             knots, slopes, curvatures = (
                 np.delete(array, empty + shift) for array, shift in ((knots, 0), (slopes, 1), (curvatures, 1))
             )
-        value = as_scalar("Pieces.value", self.value, **_FINITE)
+        value = as_scalar("Pieces.value", self.value)
         for name, number in zip(_FIELDS, (knots, slopes, curvatures, value), strict=True):
             object.__setattr__(self, name, np.array(number)[()])
         before, after = self._sides
@@ -101,7 +100,7 @@ class Pieces:
                 f"Pieces is not convex: at the knot {knots[j]:g} its slope falls from {before[j]:g} to "
                 f"{after[j]:g}; that of piece j at s is slopes[j] + curvatures[j] s."
             )
-        at = self._minimiser if self.at is None else as_scalar("Pieces.at", self.at, **_FINITE)
+        at = self._minimiser if self.at is None else as_scalar("Pieces.at", self.at)
         object.__setattr__(self, "at", at)
 
     def __call__(self, s: Any) -> Any:

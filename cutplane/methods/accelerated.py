@@ -13,7 +13,7 @@ from cutplane.engine.tangent import WeightedCuts, minimise_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_positive
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -133,14 +133,7 @@ class AcceleratedGradient(Method):
 
     def __post_init__(self) -> None:
         if self.lipschitz is not None:
-            as_scalar(
-                "AcceleratedGradient.lipschitz",
-                self.lipschitz,
-                low=0.0,
-                low_open=True,
-                high=math.inf,
-                high_open=True,
-            )
+            as_positive("AcceleratedGradient.lipschitz", self.lipschitz)
 
     def check(self, problem: Declaration) -> None:
         """Raise unless the problem is a risk alone over a bounded set with a projection."""

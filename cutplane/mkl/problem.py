@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -15,7 +14,7 @@ from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Hinge
 from cutplane.mkl.risk import MKLRisk
 from cutplane.pieces.parameters import as_optional_vector
-from cutplane.pieces.validation import as_scalar
+from cutplane.pieces.validation import as_nonnegative, as_scalar
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.sets.lp_ball import NonnegativeBall
@@ -94,8 +93,8 @@ class MKL:
         from cutplane.kernels.machine import KernelMachine
 
         self.bank = as_bank(kernels)
-        self.norm = as_scalar("norm", norm, low=1.0)
-        self.entropy = as_scalar("entropy", entropy, low=0.0, high=math.inf, high_open=True)
+        self.norm = as_scalar("norm", norm, low=1.0, infinite=True)
+        self.entropy = as_nonnegative("entropy", entropy)
         if self.entropy > 0.0 and self.norm != 1.0:
             raise InvalidInputError(
                 f"entropy is for norm=1, where the weights sum to 1; got norm={norm:g}. Set one of the two."

@@ -14,7 +14,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.solve import ENGINE_SHARE, as_result, estimate_of, train
 from cutplane.pieces.lines import Line
-from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_positive, as_vector
 from cutplane.problem import Problem
 from cutplane.risks.base import ImagedRisk
 from cutplane.sets.box import Box
@@ -113,9 +113,8 @@ class SmoothedDual(ImagedRisk):
             )
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "dim", dim)
-        positive: Any = {"low": 0.0, "low_open": True, "high": math.inf, "high_open": True}
         for name, value in {"C": self.C, "entropy": self.entropy}.items():
-            object.__setattr__(self, name, as_scalar(f"SmoothedDual.{name}", value, **positive))
+            object.__setattr__(self, name, as_positive(f"SmoothedDual.{name}", value))
 
     def __repr__(self) -> str:
         sizes = f"{self.bank.n_kernels} kernels, {self.dim} samples"

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_count, as_numbers, as_scalar, as_sparse, as_vector
 
 _SHOWN = 3
 
@@ -41,17 +41,15 @@ def as_parameter(
         allowed.
     """
     if isinstance(value, Real | np.number) or not hasattr(value, "__len__"):
-        number = as_scalar(name, value, low=low, low_open=low_open)
-        if finite and math.isinf(number):
-            raise InvalidInputError(f"{name} must be finite, got {number:g}.")
-        return number
+        return as_scalar(name, value, low=low, low_open=low_open, infinite=not finite)
     vector = as_vector(name, value, finite=finite).copy()
-    bad = np.isnan(vector) | ((vector <= low) if low_open else (vector < low))
+    bad = (vector <= low) if low_open else (vector < low)
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
         relation = "greater than" if low_open else "at least"
-        wanted = f"{relation} {low:g}" if math.isfinite(low) else "a number"
-        raise InvalidInputError(f"{name}[{where}] is {vector[where]:g}; every entry must be {wanted}.")
+        raise InvalidInputError(
+            f"{name}[{where}] is {vector[where]:g}; every entry must be {relation} {low:g}."
+        )
     vector.flags.writeable = False
     return vector
 
@@ -105,16 +103,12 @@ def short_repr(self: Any) -> str:
 def as_matrix(name: str, value: Any, *, columns: int | None = None) -> Any:
     """Return a float64 matrix, dense and read-only or sparse in CSR form, not copied unless it has to be."""
     matrix: Any
-    try:
-        if sparse.issparse(value):
-            matrix = sparse.csr_array(value, dtype=np.float64)
-        else:
-            matrix = read_only(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be a matrix of numbers, got {type(value).__name__}.") from error
+    if sparse.issparse(value):
+        matrix = as_sparse(name, value)
+        as_numbers(f"{name}.data", matrix.data)
+    else:
+        matrix = read_only(as_numbers(name, value))
     if len(matrix.shape) != 2 or (columns is not None and matrix.shape[1] != columns):
         wanted = "two dimensions" if columns is None else f"shape (any, {columns})"
         raise InvalidInputError(f"{name} must have {wanted}, got shape {matrix.shape}.")
-    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
-        raise InvalidInputError(f"{name} holds NaN or infinite entries; every entry must be finite.")
     return matrix

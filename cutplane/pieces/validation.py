@@ -8,28 +8,105 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 
 Array = NDArray[Any]
 
 
+def as_numbers(name: str, value: Any, *, finite: bool = True) -> Array:
+    """Return `value` as an array of float64: no NaN, and no infinity if `finite`; or `InvalidInputError`.
+
+    Numbers of users are checked here and in `as_scalar`, and nowhere else. A float64 array is not copied.
+    """
+    array = as_real(name, value)
+    wrong = ~np.isfinite(array) if finite else np.isnan(array)
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        shown = f"[{', '.join(map(str, where))}]" if where else ""
+        wanted = "finite" if finite else "a number"
+        raise InvalidInputError(f"{name}{shown} is {array[where]}; every entry must be {wanted}.")
+    return array
+
+
+def as_real(name: str, value: Any, *, keep_float32: bool = False) -> Array:
+    """Return `value` as an array of float64, or of float32 if it is one, without a look at its entries."""
+    least = np.float32 if keep_float32 else np.float64
+    if type(value) is np.ndarray and value.dtype in (least, np.float64):
+        return value
+    if sparse.issparse(value):
+        raise InvalidInputError(f"{name} must be dense, got a {type(value).__name__}; pass {name}.toarray().")
+    refuse_masked(name, value)
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O" and all(map(_is_real, array.ravel())):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        held = f"{type(value).__name__}: {str(error).rstrip('.')}"
+        raise InvalidInputError(f"{name} must hold real numbers, got {held}.") from error
+    if array.dtype.kind not in "biuf":
+        held = f"{type(value).__name__} of dtype {array.dtype}"
+        raise InvalidInputError(f"{name} must hold real numbers, got {held}; encode it as float64.")
+    if array.dtype == least:
+        return array.astype(least, copy=False)  # a subclass, or not in the byte order of the machine
+    with np.errstate(over="ignore"):  # a longdouble beyond float64 becomes infinite
+        return array.astype(np.float64)
+
+
+def _is_real(entry: Any) -> bool:
+    return isinstance(entry, Real | np.bool_)
+
+
+def refuse_masked(name: str, value: Any) -> None:
+    """Raise if a masked array, or one in a list, has masked entries, because numpy would read them."""
+    for part in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            count = np.ma.count_masked(part)
+            raise InvalidInputError(f"{name} has masked entries, {count} of {part.size}; fill or drop them.")
+
+
 def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = True) -> Array:
     """Return `value` as a float64 vector of shape (dim,), or raise `InvalidInputError`."""
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be a vector of numbers, got {type(value).__name__}.") from error
+    vector = as_numbers(name, value, finite=finite)
     if vector.ndim != 1:
         raise InvalidInputError(
-            f"{name} must have one dimension, got shape {vector.shape}; pass {name}.ravel()."
+            f"{name} must have one dimension, got shape {vector.shape}; pass a vector, such as "
+            f"{name}.ravel()."
         )
+    if dim is None and vector.size == 0:
+        raise InvalidInputError(f"{name} is empty; it must have at least one entry.")
     if dim is not None and vector.shape[0] != dim:
         raise InvalidInputError(f"{name} must have shape ({dim},), got {vector.shape}.")
-    if finite and not np.isfinite(vector).all():
-        where = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise InvalidInputError(f"{name}[{where}] is {vector[where]}; every entry must be finite.")
     return vector
+
+
+def as_sparse(
+    name: str, value: Any, formats: tuple[str, ...] = ("csr",), *, keep_float32: bool = False
+) -> Any:
+    """Return a sparse array in one of the formats (else the first), of float64, copied only if it must be.
+
+    Matrices of scipy's older classes, for which ``*`` is a product of matrices, become arrays.
+    """
+    if value.ndim != 2:
+        raise InvalidInputError(f"{name} must have two dimensions, got shape {value.shape}.")
+    if value.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"{name} must hold real numbers, got dtype {value.dtype}; encode it as floats."
+        )
+    kept = (np.float32, np.float64) if keep_float32 else (np.float64,)
+    try:
+        X = value if value.format in formats else value.asformat(formats[0])
+        X = X if X.dtype in kept and X.dtype.isnative else X.astype(np.float64)
+        return X if isinstance(X, sparse.sparray) else _ARRAYS[X.format](X)
+    except ValueError as error:  # its indices were set by hand
+        raise InvalidInputError(
+            f"{name} is not in {value.format.upper()} format: {error}; build it from a "
+            "scipy.sparse.coo_array((data, (rows, columns)), shape)."
+        ) from error
+
+
+_ARRAYS: Any = {"csr": sparse.csr_array, "csc": sparse.csc_array}
 
 
 def as_signs(owner: str, y: Any) -> Array:
@@ -54,11 +131,20 @@ def as_scalar(
     high: float = math.inf,
     low_open: bool = False,
     high_open: bool = False,
+    infinite: bool = False,
 ) -> float:
-    """Return `value` as a float within the given range, or raise `InvalidInputError`."""
-    if not isinstance(value, Real | np.number) or isinstance(value, bool | np.bool_):
+    """Return `value` as a float within the given range, or raise `InvalidInputError`.
+
+    An infinity is refused unless it has a meaning there: `infinite`.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidInputError(f"{name} must be a number, got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    low_open |= math.isinf(low) and not infinite
+    high_open |= math.isinf(high) and not infinite
     below = number <= low if low_open else number < low
     above = number >= high if high_open else number > high
     if math.isnan(number) or below or above:
@@ -69,12 +155,12 @@ def as_scalar(
 
 def as_positive(name: str, value: Any) -> float:
     """Return `value` as a finite float above 0, or raise `InvalidInputError`."""
-    return as_scalar(name, value, low=0.0, low_open=True, high_open=True)
+    return as_scalar(name, value, low=0.0, low_open=True)
 
 
 def as_nonnegative(name: str, value: Any) -> float:
     """Return `value` as a finite float of at least 0, or raise `InvalidInputError`."""
-    return as_scalar(name, value, low=0.0, high_open=True)
+    return as_scalar(name, value, low=0.0)
 
 
 def as_count(name: str, value: Any, *, low: int = 1) -> int:

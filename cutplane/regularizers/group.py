@@ -70,7 +70,7 @@ class SquaredGroupNorm(Regularizer):
     def __post_init__(self) -> None:
         groups, labels = as_partition("SquaredGroupNorm", self.groups)
         set_fields(self, groups=groups, lam=check_lam(self.lam), _group_of=labels)
-        p = as_scalar("SquaredGroupNorm.p", self.p, low=1.0, high=math.inf, high_open=True)
+        p = as_scalar("SquaredGroupNorm.p", self.p, low=1.0)
         object.__setattr__(self, "p", p)
         rho = as_parameter("SquaredGroupNorm.rho", self.rho, low=0.0, low_open=True)
         if np.shape(rho) not in ((), (len(self.groups),)):

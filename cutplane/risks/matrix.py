@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_real, as_sparse
 from cutplane.risks.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
@@ -21,30 +21,26 @@ RUN = 1 << 11
 """Consecutive entries of a tile along the contiguous axis of X."""
 
 
-def as_matrix(X: Any) -> Any:
-    """Return `X` as a matrix of finite numbers of shape (m, n), or raise `InvalidInputError`.
+def as_matrix(X: Any, name: str = "X") -> Any:
+    """Return X as a matrix of finite numbers of shape (m, n), or raise `InvalidInputError`.
 
     float32 and float64 ndarrays, CSR and CSC matrices are not copied, and entries that are not in order or
     stored several times are left so. Other sparse formats are converted to CSR and other number types to
     float64, once.
     """
-    if not sparse.issparse(X):
-        X = np.asarray(X)
-    elif X.format not in ("csr", "csc"):
-        X = X.tocsr()
-    if X.ndim != 2:
-        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}; one row per example.")
-    if 0 in X.shape:
-        raise InvalidInputError(f"X must have at least one row and one column, got shape {X.shape}.")
-    if X.dtype not in (np.float32, np.float64):
-        if X.dtype.kind not in "biuf":
-            raise InvalidInputError(f"X must hold real numbers, got dtype {X.dtype}; encode it as float64.")
-        X = X.astype(np.float64)
     if sparse.issparse(X):
-        _check_indices(X)
-        _check_sparse_finite(X)
+        X = as_sparse(name, X, ("csr", "csc"), keep_float32=True)
     else:
-        _check_dense_finite(X)
+        X = as_real(name, X, keep_float32=True)
+    if X.ndim != 2:
+        raise InvalidInputError(f"{name} must have two dimensions, got shape {X.shape}; one row per example.")
+    if 0 in X.shape:
+        raise InvalidInputError(f"{name} must have at least one row and one column, got shape {X.shape}.")
+    if sparse.issparse(X):
+        _check_indices(X, name)
+        _check_sparse_finite(X, name)
+    else:
+        _check_dense_finite(X, name)
     return X
 
 
@@ -62,7 +58,7 @@ def tiles(X: Array) -> Iterator[tuple[slice, slice]]:
             yield slice(row, min(row + height, m)), slice(column, min(column + width, n))
 
 
-def _check_dense_finite(X: Array) -> None:
+def _check_dense_finite(X: Array, name: str) -> None:
     if X.flags.forc and _is_finite(X.ravel(order="K")):  # the order in memory is the fastest
         return
     pieces = list(tiles(X))
@@ -73,17 +69,17 @@ def _check_dense_finite(X: Array) -> None:
             if not finite.all():
                 i, j = np.argwhere(~finite)[0] + (rows.start, columns.start)
                 raise InvalidInputError(
-                    f"X[{i}, {j}] is {X[i, j]}; every entry must be finite: impute or drop it."
+                    f"{name}[{i}, {j}] is {X[i, j]}; every entry must be finite: impute or drop it."
                 )
 
     run_chunks(check, equal_ranges(len(pieces), X.size / 4))
 
 
-def _check_sparse_finite(X: Any) -> None:
+def _check_sparse_finite(X: Any, name: str) -> None:
     entries = X.data[: X.indptr[-1]]
     if not _is_finite(entries):
         value = entries[~np.isfinite(entries)][0]
-        raise InvalidInputError(f"X.data holds {value}; every entry must be finite: impute or drop it.")
+        raise InvalidInputError(f"{name}.data holds {value}; every entry must be finite: impute or drop it.")
 
 
 def _is_finite(numbers: Array) -> bool:
@@ -95,19 +91,21 @@ def _is_finite(numbers: Array) -> bool:
     return all(run_chunks(check, equal_ranges(numbers.size, numbers.size / 4)))
 
 
-def _check_indices(X: Any) -> None:
+def _check_indices(X: Any, name: str) -> None:
     """Compiled passes do not look where they read: whatever X was built from, it must be CSR or CSC."""
     major, minor = X.shape if X.format == "csr" else X.shape[::-1]
-    for name in ("indices", "indptr"):
-        array = getattr(X, name)
+    for part in ("indices", "indptr"):
+        array = getattr(X, part)
         if array.dtype.kind not in "iu" or not array.dtype.isnative or array.ndim != 1:
-            raise _malformed(X, f"X.{name} is not a vector of integers, but of {array.dtype.str}")
+            raise _malformed(X, name, f"{part} is not a vector of integers, but of {array.dtype.str}")
     if X.indptr.size != major + 1 or X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():
-        raise _malformed(X, f"X.indptr does not increase from 0 in {major} steps")
+        raise _malformed(X, name, f"indptr does not increase from 0 in {major} steps")
     count = int(X.indptr[-1])
     if count > min(X.indices.size, X.data.size):
         raise _malformed(
-            X, f"X.indptr ends at {count}, but there are {X.indices.size} indices and {X.data.size} entries"
+            X,
+            name,
+            f"indptr ends at {count}, but there are {X.indices.size} indices and {X.data.size} entries",
         )
     indices = unsigned(X.indices)
 
@@ -115,7 +113,7 @@ def _check_indices(X: Any) -> None:
         largest = indices[slice(*few)].max(initial=0)  # a negative index is a huge unsigned one
         if largest >= minor:
             where = few[0] + int(indices[slice(*few)].argmax())
-            raise _malformed(X, f"X.indices[{where}] is {X.indices[where]}, which is not below {minor}")
+            raise _malformed(X, name, f"indices[{where}] is {X.indices[where]}, which is not below {minor}")
 
     run_chunks(check, equal_ranges(count, count / 4))
 
@@ -125,8 +123,8 @@ def unsigned(indices: Array) -> Array:
     return read_only(indices.view(f"u{indices.itemsize}"))
 
 
-def _malformed(X: Any, complaint: str) -> InvalidInputError:
+def _malformed(X: Any, name: str, complaint: str) -> InvalidInputError:
     return InvalidInputError(
-        f"X is not in {X.format.upper()} format: {complaint}; "
+        f"{name} is not in {X.format.upper()} format: {name}.{complaint}; "
         "build it from a scipy.sparse.coo_array((data, (rows, columns)), shape)."
     )

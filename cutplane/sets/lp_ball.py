@@ -52,7 +52,7 @@ class NonnegativeBall(AnyDimension):
 
     def __post_init__(self) -> None:
         common_dim("NonnegativeBall", self.dim)
-        p = as_scalar("NonnegativeBall.p", self.p, low=1.0)
+        p = as_scalar("NonnegativeBall.p", self.p, low=1.0, infinite=True)
         radius = as_positive("NonnegativeBall.radius", self.radius)
         set_fields(self, p=p, radius=radius)
 

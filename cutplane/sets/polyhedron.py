@@ -11,8 +11,8 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import LinearForm
-from cutplane.pieces.parameters import as_matrix, as_parameter, set_fields, short_repr
-from cutplane.pieces.validation import Array
+from cutplane.pieces.parameters import as_matrix, read_only, set_fields, short_repr
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.restoration import restore_by_rows
 
@@ -118,7 +118,4 @@ def _worst(rows: Any, excess: Array, sides: Array, x: Array) -> float:
 
 
 def _right_side(name: str, value: Any, rows: int) -> Array:
-    vector = as_parameter(f"Polyhedron.{name}", value)
-    if np.shape(vector) != (rows,):
-        raise InvalidInputError(f"Polyhedron.{name} must have shape ({rows},), got {np.shape(vector)}.")
-    return np.asarray(vector)
+    return read_only(as_vector(f"Polyhedron.{name}", value, rows).copy())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_count, as_positive
 
 TOLERANCE = 1e-7
 """Relative rounding error that is forgiven; the engine forgives as much."""
@@ -28,7 +28,7 @@ class Sampler:
         self.dim = dim
         self.rng = np.random.default_rng(rng)
         self.n_points = as_count("n_points", n_points, low=2)
-        self.scale = as_scalar("scale", scale, low=0.0, low_open=True, high=np.inf, high_open=True)
+        self.scale = as_positive("scale", scale)
 
     def directions(self, count: int) -> Array:
         """Return normally distributed vectors with entries of size 1, shape (count, dim)."""

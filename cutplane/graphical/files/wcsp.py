@@ -83,7 +83,7 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     count = tokens.integer("the number of cost functions")
     bound = tokens.integer("the upper bound")
     if upper_bound is not None:
-        bound = as_scalar("upper_bound", upper_bound, low=0.0, low_open=True)
+        bound = as_scalar("upper_bound", upper_bound, low=0.0, low_open=True, infinite=True)
     cardinalities = tokens.cardinalities(n)
     for u in np.flatnonzero(cardinalities > most).tolist():
         tokens.fail(

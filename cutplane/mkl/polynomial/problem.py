@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.bases import BaseKernels, LinearBases
 from cutplane.mkl.polynomial.descent import Sampling
-from cutplane.pieces.validation import as_scalar, as_vector
+from cutplane.pieces.validation import as_positive, as_scalar, as_vector
 from cutplane.stopping import MaxIter, RelativeGap, TimeLimit
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class PolynomialMKL:
     ):
         self.bases = X if isinstance(X, BaseKernels) else LinearBases(X, degree, constant)
         self.y = as_vector("y", y, self.bases.n_samples)
-        self.C = as_scalar("C", C, low=0.0, low_open=True, high=np.inf, high_open=True)
+        self.C = as_positive("C", C)
         ones = np.ones(self.bases.degree + 1)
         self.rho = ones if rho is None else as_vector("rho", rho, ones.size)
         if not (self.rho > 0.0).all():
@@ -135,5 +135,7 @@ class PolynomialMKL:
         rule = RelativeGap(tol) | MaxIter(max_iter)
         if time_limit is not None:
             rule |= TimeLimit(time_limit)
-        process = Steps(self, sampling, seed, as_scalar("bound_work", bound_work, low=0.0), max_iter)
+        process = Steps(
+            self, sampling, seed, as_scalar("bound_work", bound_work, low=0.0, infinite=True), max_iter
+        )
         return Driver(process, rule).run(callback, progress, log)
