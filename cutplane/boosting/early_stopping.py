@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.losses.classification import Hinge
-from cutplane.pieces.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count, refuse_masked
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class EarlyStopping:
     patience: int = 20
 
     def __post_init__(self) -> None:
+        refuse_masked("X", self.X)
         object.__setattr__(self, "y", Hinge().check_targets(self.y))
         as_count("EarlyStopping.patience", self.patience)
 

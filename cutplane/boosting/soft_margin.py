@@ -12,7 +12,7 @@ from cutplane.boosting.pool import Pool
 from cutplane.boosting.weak_learner import as_weak_learner
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.classification import Hinge
-from cutplane.pieces.validation import as_scalar
+from cutplane.pieces.validation import as_scalar, refuse_masked
 from cutplane.stopping import MaxIter, TimeLimit
 
 if TYPE_CHECKING:
@@ -63,7 +63,11 @@ class SoftMargin:
     """
 
     def __init__(self, X: Any, y: Any, nu: float, weak_learner: Any):
-        self.X = X if sparse.issparse(X) else np.asarray(X)
+        refuse_masked("X", X)
+        try:
+            self.X = X if sparse.issparse(X) else np.asarray(X)
+        except ValueError as error:
+            raise InvalidInputError(f"X must be a matrix, got {type(X).__name__}: {error}") from error
         self.y = Hinge().check_targets(y)
         m = self.y.size
         if self.X.ndim != 2 or self.X.shape[0] != m:

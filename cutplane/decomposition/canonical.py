@@ -14,7 +14,7 @@ from cutplane.decomposition.conic import ConicStage
 from cutplane.decomposition.stage import LinearStage, Stage
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.cvxpy_tools import as_variables
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_numbers, as_sparse
 
 
 def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]]) -> list[Stage]:
@@ -66,10 +66,12 @@ def _assign(scenario: Mapping[Any, Any], number: int) -> None:
     for parameter, value in scenario.items():
         if not isinstance(parameter, cp.Parameter):
             raise InvalidInputError(f"Scenario {number} must map cvxpy parameters to values: {parameter!r}.")
+        name = f"Scenario {number}, parameter {parameter.name()}"
+        given = as_sparse(name, value) if sparse.issparse(value) else as_numbers(name, value)
         try:
-            parameter.value = value
+            parameter.value = given
         except ValueError as error:
-            raise InvalidInputError(f"Scenario {number}, parameter {parameter.name()}: {error}") from error
+            raise InvalidInputError(f"{name}: {error}") from error
 
 
 class _Split:

@@ -11,7 +11,7 @@ from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.units import unit_of
 from cutplane.pieces.cvxpy_tools import as_variables
 from cutplane.pieces.parameters import as_matrix, set_fields
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_numbers, as_vector
 
 _WHOLE = 1
 _LARGE = 2.0**10
@@ -59,6 +59,14 @@ class LinearSubproblem:
         c = as_vector("LinearSubproblem.c", self.c)
         if self.A is not None:
             set_fields(self, A=as_matrix("LinearSubproblem.A", self.A, columns=c.size))
+        for name in ("row_lower", "row_upper", "lower", "upper"):
+            sides = as_numbers(f"LinearSubproblem.{name}", getattr(self, name), finite=False)
+            wanted = c.shape if name in ("lower", "upper") else () if self.A is None else self.A.shape[:1]
+            if sides.ndim and sides.shape != wanted:
+                raise InvalidInputError(
+                    f"LinearSubproblem.{name} must be a number or of shape {wanted}, got {sides.shape}."
+                )
+            object.__setattr__(self, name, sides)
         whole = np.broadcast_to(np.asarray(self.integrality, dtype=bool), c.shape).astype(np.int64)
         set_fields(self, c=c, size=c.size, integrality=whole)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cutplane.estimators.documentation import documented
 from cutplane.estimators.linear import LinearPredictor
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import Array, as_numbers, as_scalar
 from cutplane.problem import Problem
 from cutplane.risks.ranking import RankingRisk
 
@@ -85,7 +85,7 @@ class LinearRanker(LinearPredictor):
         """
         alpha = as_scalar("alpha", self.alpha, low=0.0, low_open=True)
         X, y = self._training(X, y)
-        risk = RankingRisk(X, y, groups, self.cost)
+        risk = RankingRisk(X, as_numbers("y", y), groups, self.cost)
         self._store(self._solve([Problem(risk, self._regularizer(alpha, (1, risk.dim)))]))
         return self
 

@@ -55,13 +55,14 @@ class ChiSquare(Kernel):
     def _label(self) -> str:
         return f"chi-square({self.gamma:g})"
 
-    def check(self, X: Any) -> Any:
+    def check(self, X: Any, name: str = "X") -> Any:
         """Return X if the kernel can be evaluated there, or raise `InvalidInputError`."""
-        A = select_columns(super().check(X), self.features)
+        A = select_columns(super().check(X, name), self.features)
         if A.min() < 0.0:
             i, j = np.unravel_index(int(A.argmin()), A.shape)
             raise InvalidInputError(
-                f"The kernel {self.name!r} takes data without negative entries, but row {i} has {A[i, j]:g}; "
+                f"The kernel {self.name!r} takes data without negative entries, but row {i} of {name} "
+                f"has {A[i, j]:g}; "
                 "pass counts or shares, such as histograms, or take Gaussian."
             )
         return X

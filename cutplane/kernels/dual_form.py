@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.pieces import Pieces
-from cutplane.pieces.validation import Array, as_positive
+from cutplane.pieces.validation import Array, as_positive, as_vector
 
 _ROUNDING = 1e-12
 _BALANCE = 1e-14
@@ -108,8 +108,7 @@ def dual_form(loss: ScalarLoss, y: Any, C: Any) -> DualForm:
     y = np.ascontiguousarray(loss.check_targets(y))
     if y.size == 0:
         raise InvalidInputError("y is empty; a kernel machine needs at least one example.")
-    if np.ndim(C) == 0:
-        C = np.full(y.size, as_positive("C", C))
+    C = as_vector("C", C, y.size) if np.ndim(C) else np.full(y.size, as_positive("C", C))
     ridge = np.divide(star.curvatures[0], C, out=np.ones(y.size), where=C > 0.0)
     ridge *= star.curvatures[0] > 0.0
     if not np.isfinite(ridge).all():

@@ -19,7 +19,7 @@ from cutplane.kernels.distances import (
     unit_rows,
 )
 from cutplane.kernels.features import count_monomials, monomials
-from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_vector
+from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_numbers
 
 _FAR = 1e4
 """Half of the squared distance from the centre, in widths, up to which exponents lose four digits at most."""
@@ -345,7 +345,7 @@ def single_feature_kernels(
     (390, 'gaussian(0.125) of feature 1', 'polynomial(3) of feature 29')
     """
     n_features = as_count("n_features", n_features)
-    widths, degrees = as_vector("widths", widths).tolist(), list(degrees)
+    widths, degrees = as_numbers("widths", widths).ravel().tolist(), list(degrees)
     if not widths and not degrees:
         raise InvalidInputError("widths and degrees are both empty; give at least one of either.")
     columns = [*range(n_features), *([None] if also_all else [])]

@@ -9,7 +9,8 @@ from scipy import linalg, sparse
 from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.parameters import as_matrix
+from cutplane.pieces.validation import Array, as_numbers, as_scalar
 
 
 def laplacian(weights: Any, normalized: bool = True) -> sparse.csr_array:
@@ -33,11 +34,11 @@ def laplacian(weights: Any, normalized: bool = True) -> sparse.csr_array:
     >>> cut.kernels.laplacian(np.array([[0.0, 2.0], [0.0, 0.0]]), normalized=False).toarray().tolist()
     [[2.0, -2.0], [-2.0, 2.0]]
     """
-    W: Any = sparse.csr_array(weights, dtype=np.float64)
-    if W.shape[0] != W.shape[1]:
+    W: Any = sparse.csr_array(as_matrix("weights", weights))
+    if W.shape[0] != W.shape[1] or not W.shape[0]:
         raise InvalidInputError(f"The weights of a graph must be a square matrix, got shape {W.shape}.")
-    if not (np.isfinite(W.data).all() and (W.data >= 0.0).all()):
-        raise InvalidInputError("The weights of a graph must be finite and at least 0.")
+    if (W.data < 0.0).any():
+        raise InvalidInputError(f"The weights of a graph must be at least 0, got {W.data.min():g}.")
     return sparse.csr_array(csgraph.laplacian(W.maximum(W.T), normed=normalized))
 
 
@@ -85,7 +86,11 @@ def deformed(K: Array, L: Any, weight: float, labelled: Array) -> tuple[Array, A
     ([[0.6667]], [[0.6667], [0.3333]])
     """
     weight = as_scalar("weight", weight, low=0.0)
-    n = K.shape[0]
+    K = as_numbers("K", K)
+    L = as_matrix("L", L)
+    n = K.shape[0] if K.ndim else 0
+    if K.shape != (n, n) or not n:
+        raise InvalidInputError(f"K must be a square matrix, got shape {K.shape}.")
     if L.shape != (n, n):
         raise InvalidInputError(f"L must have the shape of K, {K.shape}, got {L.shape}.")
     system = weight * np.asarray(L @ K)

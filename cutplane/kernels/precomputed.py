@@ -13,7 +13,7 @@ from cutplane.kernels.definite import ASYMMETRY, check_definite
 from cutplane.kernels.factored import FactoredKernels
 from cutplane.kernels.panels import Given, SymmetricMatrices, panel_ranges
 from cutplane.kernels.protocol import Bank, Parts, as_coefficients
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_real
 from cutplane.risks.matrix import TILE
 
 _SMALL = 1 << 22
@@ -139,7 +139,7 @@ class PrecomputedKernels(Bank):
         p = np.shape(Z[known])[0] if np.ndim(Z[known]) else 0
         out = np.zeros(p)
         for k in np.flatnonzero(weights).tolist():
-            block = np.asarray(Z[k])
+            block = as_real(f"Z[{k}]", Z[k], keep_float32=True)
             if block.shape != (p, self.n_samples):
                 raise InvalidInputError(
                     f"Z[{k}] must have shape ({p}, {self.n_samples}), one row per new point, got "
@@ -200,13 +200,7 @@ def _parts(matrices: tuple[Array, ...]) -> Parts:
 
 
 def _as_array(k: int, matrix: Any) -> Array:
-    try:
-        array = matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix)
-        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"matrices[{k}] must be a matrix of numbers, got {type(matrix).__name__}; pass a dense array."
-        ) from error
+    return as_real(f"matrices[{k}]", matrix, keep_float32=True)
 
 
 def _check(k: int, matrix: Array, m: int) -> None:

@@ -11,7 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only, short_repr
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_numbers
 from cutplane.runtime.threads import run_chunks
 
 
@@ -227,16 +227,13 @@ def _true_scores(s: Any, y: Array) -> Any:
 
 def _as_cost(cost: Any) -> Array:
     name = "MulticlassHinge.cost"
-    try:
-        cost = np.array(cost, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be a square matrix of numbers, got {cost!r}.") from error
+    cost = np.array(as_numbers(name, cost), order="C")
     if cost.ndim != 2 or cost.shape[0] != cost.shape[1] or cost.size == 0:
         raise InvalidInputError(
             f"{name} must be a square matrix, one row and one column per class, got shape {cost.shape}."
         )
     for wrong, wanted in (
-        (~np.isfinite(cost) | (cost < 0.0), "every cost must be finite and at least 0"),
+        (cost < 0.0, "every cost must be at least 0"),
         (np.diag(np.diag(cost) != 0.0), "the true class must cost nothing"),
     ):
         if wrong.any():

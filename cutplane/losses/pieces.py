@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.pieces.validation import Array, as_numbers, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
 """Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 units, because a
@@ -71,7 +71,9 @@ class Pieces:
     at: Any = None
 
     def __post_init__(self) -> None:
-        knots = as_vector("Pieces.knots", self.knots) if np.size(self.knots) else np.empty(0)
+        knots = as_numbers("Pieces.knots", self.knots)
+        if knots.ndim != 1:
+            raise InvalidInputError(f"Pieces.knots must have one dimension, got shape {knots.shape}.")
         k = knots.size
         slopes = as_vector("Pieces.slopes", self.slopes, k + 1)
         given = np.zeros(k + 1) if self.curvatures is None else self.curvatures

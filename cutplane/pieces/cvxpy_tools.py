@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.validation import Array
@@ -99,6 +100,22 @@ def check_depends_only_on(owner: str, piece: Any, variables: tuple[Any, ...]) ->
     unset = [parameter.name() for parameter in piece.parameters() if parameter.value is None]
     if unset:
         raise InvalidInputError(f"{owner} has parameters without a value: {unset}; set their .value first.")
+    check_numbers(owner, piece, finite=hasattr(piece, "is_convex"))
+
+
+def check_numbers(owner: str, piece: Any, *, finite: bool = True) -> None:
+    """Raise `InvalidInputError` if a constant or parameter of `piece` is NaN, or infinite if `finite`."""
+    for leaf in [*piece.constants(), *piece.parameters()]:
+        if leaf.value is None:
+            continue
+        entries = np.asarray(leaf.value.data if sparse.issparse(leaf.value) else leaf.value)
+        wrong = entries[~np.isfinite(entries) if finite else np.isnan(entries)]
+        if wrong.size:
+            name = "a constant" if leaf.is_constant() and not leaf.parameters() else leaf.name()
+            raise InvalidInputError(
+                f"{owner} holds {wrong.flat[0]}, in {name} of "
+                f"{shortened(piece)}; every number must be {'finite' if finite else 'a number'}."
+            )
 
 
 def check_convex(owner: str, expression: Any) -> None:

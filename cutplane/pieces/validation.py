@@ -66,6 +66,18 @@ def refuse_masked(name: str, value: Any) -> None:
             raise InvalidInputError(f"{name} has masked entries, {count} of {part.size}; fill or drop them.")
 
 
+def as_integers(name: str, value: Any) -> Array:
+    """Return `value` as an array of int64, or raise `InvalidInputError`; floats are refused."""
+    refuse_masked(name, value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInputError(f"{name} must hold integers: {str(error).rstrip('.')}.") from error
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must hold integers, got dtype {array.dtype}.")
+    return array.astype(np.int64)
+
+
 def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = True) -> Array:
     """Return `value` as a float64 vector of shape (dim,), or raise `InvalidInputError`."""
     vector = as_numbers(name, value, finite=finite)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from cutplane.pieces.cvxpy_tools import check_numbers
 from cutplane.pieces.validation import Array
-from cutplane.recognition.images import flat, image_of
+from cutplane.recognition.images import dense, flat, image_of
 from cutplane.recognition.risks import matrix_of
 from cutplane.recognition.stack import Stack
 from cutplane.sets.base import FeasibleSet
@@ -23,7 +25,7 @@ def feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
     """Return the points that satisfy constraints, and the attributes of the variables."""
     lower, upper = _attributes(stack)
     inequalities, equations, others = [], [], []
-    for constraint in [*constraints, *_shapes(stack)]:
+    for constraint in [*chain.from_iterable(map(_bounded, constraints)), *_shapes(stack)]:
         affine = _affine(constraint)
         if affine is None:
             others.append(stack.substituted(constraint))
@@ -44,6 +46,24 @@ def feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
     if others:
         found = found & CvxpySet(others, stack.variable)
     return found
+
+
+def _bounded(constraint: Any) -> list[Any]:
+    """Return the entries of a constraint that no infinite side makes void, as in x <= inf, as constraints."""
+    if type(constraint).__name__ != "Inequality":
+        check_numbers("The model", constraint)
+        return [constraint]
+    void = np.zeros(constraint.shape, dtype=bool)
+    for side, infinite in zip(constraint.args, (-np.inf, np.inf), strict=True):
+        if side.is_constant():
+            void |= dense(side.value) == infinite
+        else:
+            check_numbers("The model", side)
+    if not void.any():
+        return [constraint]
+    kept = np.flatnonzero(~void.ravel(order="F"))
+    left, right = (cp.vec(side + np.zeros(constraint.shape), order="F")[kept] for side in constraint.args)
+    return [left <= right] if kept.size else []
 
 
 def _affine(constraint: Any) -> tuple[Any, bool] | None:

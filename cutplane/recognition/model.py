@@ -144,6 +144,7 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     """
     import cvxpy as cp
 
+    from cutplane.pieces.cvxpy_tools import check_numbers
     from cutplane.recognition.assembly import assembled
     from cutplane.recognition.stack import check_variables
 
@@ -153,6 +154,9 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     unset = [parameter.name() for parameter in model.parameters() if parameter.value is None]
     if unset:
         raise InvalidInputError(f"The model has parameters without a value: {unset}; set their .value first.")
+    check_numbers("The model", model.objective.expr)
+    for constraint in model.constraints:
+        check_numbers("The model", constraint, finite=False)
     if not model.is_dcp():
         raise NotConvexError(
             "The model is not convex by cvxpy's rules (https://dcp.cvxpy.org): minimise a convex function, "

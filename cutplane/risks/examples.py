@@ -12,7 +12,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.pieces import LAST_BITS
-from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.pieces.validation import Array, as_count, as_numbers, as_vector, refuse_masked
 
 
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
@@ -20,10 +20,12 @@ def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
 
     `count` is the parameter called `count_name`; None stands for one more than the largest label.
     """
-    y = np.asarray(y)
     remedy = "encode y as numpy.unique(y, return_inverse=True)[1]"
-    if y.dtype.kind not in "biuf":
-        raise InvalidInputError(f"y must hold labels 0, 1, 2, ..., got dtype {y.dtype}; {remedy}.")
+    refuse_masked("y", y)
+    try:
+        y = as_numbers("y", y, finite=False)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{str(error).partition(';')[0]}; {remedy}.") from error
     if y.shape != (m,):
         raise InvalidInputError(f"y must have one label per row of X, shape ({m},), got {y.shape}.")
     wrong = np.flatnonzero(~((y >= 0) & (y == np.floor(y)) & (y < 2**31)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.latex import word
-from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.risks.base import Risk
 
 Oracle = Callable[[Array], tuple[Any, ...]]
@@ -59,9 +59,10 @@ class OracleRisk(Risk):
         self.function = function
         self.dim = as_count("dim", dim)
         self.n_blocks = as_count("blocks", blocks)
-        infima = np.full(self.n_blocks, infimum) if np.ndim(infimum) == 0 else infimum
-        self._infima = as_vector("infimum", infima, self.n_blocks, finite=False)
-        if np.isnan(self._infima).any() or (self._infima == np.inf).any():
+        if np.ndim(infimum) == 0:
+            infimum = np.full(self.n_blocks, as_scalar("infimum", infimum, high_open=True, infinite=True))
+        self._infima = as_vector("infimum", infimum, self.n_blocks, finite=False)
+        if (self._infima == np.inf).any():
             raise InvalidInputError(
                 f"infimum must be below inf, got {infimum}; leave it out if it is not known."
             )

@@ -12,7 +12,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.parameters import brief, set_fields
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_numbers, as_vector, refuse_masked
 from cutplane.risks.chunks import balanced_ranges, count_chunks
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import describe
@@ -219,7 +219,10 @@ def _as_queries(groups: Any, m: int) -> Array:
     """Return the number of the query of each row, 0, 1, ..., from ids or from sizes."""
     if groups is None:
         return np.zeros(m, np.int64)
+    refuse_masked("groups", groups)
     given = np.asarray(groups)
+    if given.dtype.kind in "fc":
+        given = as_numbers("groups", given)
     if given.shape == (m,):
         return np.unique(given, return_inverse=True)[1]
     sizes = given.astype(np.int64) if given.dtype.kind in "iu" and given.ndim == 1 else np.empty(0, np.int64)
@@ -242,10 +245,7 @@ def _as_costs(cost: Any, values: Array) -> Array:
     elif callable(cost):
         costs = np.array([[cost(a, b) if a < b else 0.0 for b in values] for a in values], dtype=np.float64)
     else:
-        try:
-            costs = np.array(cost, dtype=np.float64)
-        except (TypeError, ValueError):
-            costs = np.empty(0)
+        costs = np.empty(0) if isinstance(cost, str) else as_numbers("cost", cost)
     if costs.shape != (size, size):
         raise InvalidInputError(
             f'cost must be None, "gain", a callable or a matrix of shape ({size}, {size}) for the {size} '

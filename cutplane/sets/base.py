@@ -13,7 +13,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.latex import word
-from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
@@ -66,11 +66,9 @@ class HalfSpaces(Sequence[HalfSpace]):
     offsets: Array
 
     def __post_init__(self) -> None:
-        if np.ndim(self.offsets) != 1 or self.normals.shape[:1] != np.shape(self.offsets):
-            raise InvalidInputError(
-                f"HalfSpaces needs an offset per normal, got normals of shape {self.normals.shape} and "
-                f"offsets of shape {np.shape(self.offsets)}."
-            )
+        normals = as_matrix("HalfSpaces.normals", self.normals)
+        offsets = as_vector("HalfSpaces.offsets", self.offsets, normals.shape[0])
+        set_fields(self, normals=normals, offsets=offsets)
 
     @classmethod
     def of(cls, half_spaces: Sequence[HalfSpace], dim: int) -> HalfSpaces:

@@ -11,7 +11,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_numbers
 from cutplane.risks.examples import as_labels, describe
 from cutplane.risks.matrix import as_matrix
 from cutplane.structured.example_ascent import ExampleAscent
@@ -248,5 +248,5 @@ def _edge_features(features: Sequence[Any] | None, counts: Array) -> Array:
             "edge_features must be a list of matrices of shape (n_edges, k), one row for each edge of each "
             f"graph, got shapes {shapes[:5]}."
         )
-    found = np.concatenate([np.asarray(part, dtype=np.float64) for part in features])
+    found = np.concatenate([as_numbers(f"edge_features[{i}]", part) for i, part in enumerate(features)])
     return as_matrix(found) if found.size else np.ones((1, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_integers
 
 _ROOM = 1 << 18
 """Scores that are computed together: 2 MiB."""
@@ -110,17 +110,16 @@ class Graphs:
 
 def as_edges(edges: Any, n_nodes: int, where: str = "edges") -> Array:
     """Return checked edges of a graph with `n_nodes` nodes, shape (E, 2)."""
-    found = np.asarray(edges)
+    found = as_integers(where, edges)
     if found.size == 0:
         return np.empty((0, 2), dtype=np.int64)
-    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+    if found.ndim != 2 or found.shape[1] != 2:
         raise InvalidInputError(
             f"{where} must be pairs of nodes, integers of shape (n_edges, 2), got {edges!r}."
         )
     if found.min() < 0 or found.max() >= n_nodes:
         wrong = int(np.flatnonzero((found < 0) | (found >= n_nodes))[0]) // 2
         raise InvalidInputError(f"{where}[{wrong}] is {found[wrong]}; the nodes are 0 to {n_nodes - 1}.")
-    found = found.astype(np.int64)
     keys = np.sort(found, axis=1) @ np.array([n_nodes, 1])
     _, first = np.unique(keys, return_index=True)
     wrong = np.flatnonzero(found[:, 0] == found[:, 1])

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_integers
 
 
 class Hierarchy:
@@ -62,13 +62,13 @@ class Hierarchy:
     """
 
     def __init__(self, parents: Any):
-        found = np.asarray(parents)
+        found = as_integers("parents", parents)
         n = found.size
-        if found.ndim != 1 or n == 0 or found.dtype.kind not in "iu" or found.min() < -1 or found.max() >= n:
+        if found.ndim != 1 or n == 0 or found.min() < -1 or found.max() >= n:
             raise InvalidInputError(
                 f"parents must be a vector of nodes 0, 1, ..., and -1 for roots, got {parents!r}."
             )
-        self.parents = read_only(found.astype(np.int64))
+        self.parents = read_only(found)
         self.leaves = read_only(np.setdiff1d(np.arange(n), found))
         rows, nodes = np.arange(self.leaves.size), self.leaves
         entries: list[Any] = []

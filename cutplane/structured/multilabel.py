@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_numbers, as_vector
 from cutplane.risks.examples import describe
 from cutplane.structured.graphs import Graphs, as_edges
 from cutplane.structured.pairwise import PairwiseRisk
@@ -100,10 +100,10 @@ class MultilabelRisk(PairwiseRisk):
         normalize: bool = True,
     ):
         self.X = as_csr_or_dense(X)
-        Y, m = np.asarray(Y), self.X.shape[0]
-        if Y.ndim != 2 or Y.shape[0] != m or Y.shape[1] < 1 or Y.dtype.kind not in "biuf":
+        Y, m = as_numbers("Y", Y), self.X.shape[0]
+        if Y.ndim != 2 or Y.shape[0] != m or Y.shape[1] < 1:
             raise InvalidInputError(
-                f"Y must have shape ({m}, n_labels), a row for each row of X, got {Y.shape} of {Y.dtype}."
+                f"Y must have shape ({m}, n_labels), a row for each row of X, got {Y.shape}."
             )
         if not np.isin(Y, (0, 1)).all():
             wrong = tuple(np.argwhere(~np.isin(Y, (0, 1)))[0].tolist())

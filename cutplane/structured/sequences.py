@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_integers, as_real, refuse_masked
 from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, unsigned
@@ -37,8 +37,8 @@ def as_costs(loss: Any, sizes: Array) -> Array:
 
 def as_starts(lengths: Any, n_positions: int) -> Array:
     """Return where each sequence starts, and where the last one ends, shape (m + 1,)."""
-    lengths = np.asarray([n_positions] if lengths is None else lengths)
-    if lengths.ndim != 1 or lengths.size == 0 or lengths.dtype.kind not in "iu":
+    lengths = as_integers("lengths", [n_positions] if lengths is None else lengths)
+    if lengths.ndim != 1 or lengths.size == 0:
         raise InvalidInputError(f"lengths must be a vector of integers, got {lengths!r}.")
     if (lengths < 1).any():
         where = int(np.argmin(lengths))
@@ -54,7 +54,10 @@ def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
     """Return one matrix, one vector of labels and the lengths, from these or from lists of sequences."""
     if lengths is not None or not isinstance(X, list | tuple):
         return X, y, lengths
-    X = [part if sparse.issparse(part) else np.asarray(part) for part in X]
+    X = [
+        part if sparse.issparse(part) else as_real(f"X[{i}]", part, keep_float32=True)
+        for i, part in enumerate(X)
+    ]
     if not X or any(part.ndim != 2 for part in X):
         raise InvalidInputError("X must be a list of arrays of shape (length, n_features), at least one.")
     widths = {part.shape[1] for part in X}
@@ -62,12 +65,21 @@ def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
         raise InvalidInputError(f"The sequences of X must have equally many columns, got {sorted(widths)}.")
     lengths = np.array([part.shape[0] for part in X])
     if y is not None:
-        if len(y) != len(X) or any(np.shape(b) != (n,) for n, b in zip(lengths, y, strict=True)):
+        if len(y) != len(X) or any(_shape(b) != (n,) for n, b in zip(lengths, y, strict=True)):
             raise InvalidInputError("y must be a list with one label for each row of each sequence of X.")
+        for i, part in enumerate(y):
+            refuse_masked(f"y[{i}]", part)
         y = np.concatenate([np.asarray(part) for part in y])
     if any(sparse.issparse(part) for part in X):
         return sparse.vstack(X, format="csr"), y, lengths
     return np.concatenate(X), y, lengths
+
+
+def _shape(part: Any) -> Any:
+    try:
+        return np.shape(part)
+    except ValueError:
+        return None  # ragged
 
 
 def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:

@@ -711,7 +711,7 @@ WRONG = {
     "kernels is empty": lambda: KernelBank([], X0),
     "kernels[1] must be a kernel": lambda: KernelBank([Linear(), 1.0], X0),
     "the kernel 'linear of feature 7'".replace("the", "The"): lambda: KernelBank([Linear(features=7)], X0),
-    "takes dense data, got CSR": lambda: KernelBank([Laplacian(1.0)], sparse.csr_array(X0)),
+    "takes dense data, got X in CSR": lambda: KernelBank([Laplacian(1.0)], sparse.csr_array(X0)),
     "dtype must be float64 or float32": lambda: KernelBank([Linear()], X0, dtype=np.float16),
     "memory must be in [0, inf]": lambda: KernelBank([Linear()], X0, memory=-1),
     "normalize must be None": lambda: KernelBank([Linear()], X0, normalize="unit"),
@@ -723,7 +723,7 @@ WRONG = {
     "Z has 3 columns, but the bank was made of 2": lambda: BANK.predict(
         np.ones((1, 3)), np.ones(2), np.ones(4)
     ),
-    "Z[0, 0]".replace("Z", "X"): lambda: BANK.predict(np.full((1, 2), np.nan), np.ones(2), np.ones(4)),
+    "Z[0, 0] is nan": lambda: BANK.predict(np.full((1, 2), np.nan), np.ones(2), np.ones(4)),
     "factors[1] is -1.0": lambda: BANK.scaled([1.0, -1.0]),
     "none twice": lambda: BANK.restricted([0, 0]),
     "at least one kernel": lambda: BANK.restricted([]),
@@ -732,7 +732,7 @@ WRONG = {
     "matrices must be an array": lambda: PrecomputedKernels(3),
     "pass K[np.newaxis]": lambda: PrecomputedKernels(np.eye(2)),
     "matrices[1] must be square, like": lambda: PrecomputedKernels([np.eye(2), np.eye(3)]),
-    "must be a matrix of numbers": lambda: PrecomputedKernels([sparse.eye_array(2)]),
+    "matrices[0] must be dense": lambda: PrecomputedKernels([sparse.eye_array(2)]),
     "matrices[0][1, 1] is -1.0": lambda: PrecomputedKernels([np.diag([1.0, -1.0])]),
     "entry [0, 1] is 2.0 and [1, 0] is 3.0": lambda: PrecomputedKernels([np.array([[1.0, 2.0], [3.0, 1.0]])]),
     "must be finite and symmetric": lambda: PrecomputedKernels([np.array([[1.0, np.nan], [np.nan, 1.0]])]),

@@ -127,7 +127,7 @@ def test_a_point_within_rounding_of_a_kink_is_at_the_kink():
         (([0.0], [0.0, 1.0], [0.0, np.nan]), r"curvatures\[1\] is nan"),
         (([0.0], [0.0, 1.0], None, np.inf), "value"),
         (([0.0], [0.0, 1.0], None, 0.0, np.nan), "at"),
-        (("ab", [0.0, 1.0]), "knots must be a vector of numbers"),
+        (("ab", [0.0, 1.0]), "knots must hold real numbers"),
     ],
 )
 def test_mistakes_are_named(arguments, message):

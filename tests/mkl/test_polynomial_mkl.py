@@ -292,7 +292,7 @@ def test_a_constant_variable():
     [
         ({"X": np.ones(3)}, "shape"),
         ({"X": sparse.eye_array(12)}, "toarray"),
-        ({"X": np.full((12, 4), np.nan)}, "not finite"),
+        ({"X": np.full((12, 4), np.nan)}, "must be finite"),
         ({"X": np.ones((0, 4))}, "at least one row"),
         ({"y": np.ones(5)}, r"\(12,\)"),
         ({"C": 0.0}, "C must be"),

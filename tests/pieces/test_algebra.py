@@ -392,7 +392,7 @@ class Forward(LinearOperator):
         (lambda: absolute() @ B.T, InvalidInputError, r"shape \(5, any\), got shape \(6, 5\)"),
         (lambda: absolute() @ np.ones(5), InvalidInputError, "two dimensions"),
         (lambda: absolute() @ np.full((5, 2), np.nan), InvalidInputError, "every entry must be finite"),
-        (lambda: absolute() @ "B", InvalidInputError, "must be a matrix"),
+        (lambda: absolute() @ "B", InvalidInputError, "must hold real numbers"),
         (lambda: absolute() @ Forward(), InvalidInputError, "needs rmatvec"),
         (lambda: absolute() @ aslinearoperator(1j * B), InvalidInputError, "must be real"),
         (lambda: L1(weights=np.ones(3)) @ B, InvalidInputError, r"shape \(3, any\)"),

@@ -437,7 +437,7 @@ E2 = np.eye(2)
         ((np.array([[np.nan]]), [0]), r"X\[0, 0\] is nan"),
         ((E2, [0, 1, 1]), r"y must have one label per row of X, shape \(2,\), got \(3,\)"),
         ((E2, [[0, 1]]), r"got \(1, 2\)"),
-        ((E2, ["a", "b"]), r"got dtype <U1; encode y as numpy.unique\(y, return_inverse=True\)\[1\]"),
+        ((E2, ["a", "b"]), r"of dtype <U1; encode y as numpy.unique\(y, return_inverse=True\)\[1\]"),
         ((E2, [-1, 1]), r"y\[0\] is -1"),
         ((E2, [0.0, 1.5]), r"y\[1\] is 1.5"),
         ((E2, [0.0, np.nan]), r"y\[1\] is nan"),
@@ -462,12 +462,12 @@ def test_errors(arguments, message):
 @pytest.mark.parametrize(
     ("cost", "message"),
     [
-        ("cost", "square matrix of numbers, got 'cost'"),
+        ("cost", "cost must hold real numbers, got str"),
         ([[0.0, 1.0]], r"square matrix, .* got shape \(1, 2\)"),
         (np.zeros((0, 0)), r"got shape \(0, 0\)"),
         ([1.0], r"got shape \(1,\)"),
-        ([[0.0, -1.0], [1.0, 0.0]], r"cost\[0, 1\] is -1; every cost must be finite and at least 0"),
-        ([[0.0, 1.0], [np.nan, 0.0]], r"cost\[1, 0\] is nan; every cost must be finite"),
+        ([[0.0, -1.0], [1.0, 0.0]], r"cost\[0, 1\] is -1; every cost must be at least 0"),
+        ([[0.0, 1.0], [np.nan, 0.0]], r"cost\[1, 0\] is nan; every entry must be finite"),
         ([[0.0, 1.0], [1.0, 2.0]], r"cost\[1, 1\] is 2; the true class must cost nothing"),
     ],
 )

@@ -115,7 +115,7 @@ def test_the_checks_pass_and_forged_alignments_are_refused():
         (lambda: align(np.ones(6), [[0], [1]], [[0]]), "as many entries"),
         (lambda: Hierarchy([1, 0]), "circle"),
         (lambda: Hierarchy([-1, 0, 3, 4, 3]), "circle"),
-        (lambda: Hierarchy([0.5]), "vector of nodes"),
+        (lambda: Hierarchy([0.5]), "parents must hold integers"),
     ],
 )
 def test_wrong_input_is_refused(call, words):

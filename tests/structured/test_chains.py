@@ -217,7 +217,7 @@ def test_examples_without_weight_and_without_features_are_no_obstacle():
         ((np.ones((3, 2)), [0, 1], None), "one label per row"),
         ((np.ones((3, 2)), [0, 1, 0], [2, 2]), "lengths must sum to"),
         ((np.ones((3, 2)), [0, 1, 0], [3, 0]), "drop empty sequences"),
-        ((np.ones((3, 2)), [0, 1, 0], [1.5, 1.5]), "vector of integers"),
+        ((np.ones((3, 2)), [0, 1, 0], [1.5, 1.5]), "lengths must hold integers"),
         (([np.ones((3, 2)), np.ones((1, 3))], [[0, 1, 0], [1]]), "equally many columns"),
         (([np.ones((3, 2))], [[0, 1]]), "one label for each row"),
         (([np.ones((3, 2))], [["a", "b", "c"]]), "encode y"),

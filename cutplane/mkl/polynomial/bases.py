@@ -10,10 +10,9 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_count
+from cutplane.pieces.validation import Array, as_count, as_numbers
 
 _CHUNK = 1 << 21
 _ASYMMETRY = 1e-8
@@ -183,19 +182,10 @@ class LinearBases(BaseKernels):
         return total
 
     def _columns(self, name: str, value: Any) -> Array:
-        if sparse.issparse(value):
-            raise InvalidInputError(
-                f"{name} must be dense: products of variables are. Pass {name}.toarray()."
-            )
-        try:
-            matrix = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"{name} must be a matrix of numbers, got {value!r}.") from error
+        matrix = as_numbers(name, value)
         if matrix.ndim != 2 or self.n_inputs not in (0, matrix.shape[-1]):
             wanted = f"(n, {self.n_inputs})" if self.n_inputs else "(m, r)"
             raise InvalidInputError(f"{name} must have shape {wanted}, got {matrix.shape}.")
-        if not np.isfinite(matrix).all():
-            raise InvalidInputError(f"{name} has entries that are not finite; remove or impute them.")
         if not matrix.size:
             raise InvalidInputError(f"{name} must have at least one row and one column, got {matrix.shape}.")
         return np.column_stack([matrix, np.ones(len(matrix))]) if self.constant else matrix
@@ -234,11 +224,9 @@ class GramBases(BaseKernels):
     """
 
     def __init__(self, matrices: Any, degree: int):
-        matrices = np.asarray(matrices, dtype=np.float64)
+        matrices = as_numbers("matrices", matrices)
         if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or not matrices.size:
             raise InvalidInputError(f"Gram matrices must have shape (r, m, m), got {matrices.shape}.")
-        if not np.isfinite(matrices).all():
-            raise InvalidInputError("Gram matrices have entries that are not finite.")
         if np.abs(matrices - matrices.transpose(0, 2, 1)).max() > _ASYMMETRY * np.abs(matrices).max():
             raise InvalidInputError("Gram matrices must be symmetric; pass (K + K') / 2.")
         self.matrices = np.ascontiguousarray(matrices)
