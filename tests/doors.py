@@ -338,7 +338,8 @@ ESTIMATORS = [
     _estimated(_E.KernelOrdinalClassifier(), CLASSES), _estimated(_E.GraphSVC(n_neighbors=3), BITS[:, 0]),
     _estimated(_E.SparseKernelClassifier(n_basis=3)), _estimated(_E.SparseKernelRegressor(n_basis=3), REALS),
     _estimated(_E.MKLClassifier()), _estimated(_E.MKLRegressor(), REALS),
-    _estimated(_E.PolynomialMKLRegressor(2, tol=0.1, random_state=0), REALS), _estimated(_E.LPBoostClassifier(nu=0.5)),
+    _estimated(_E.PolynomialMKLRegressor(2, tol=0.1, random_state=0), REALS),
+    _estimated(_E.LPBoostClassifier(nu=0.5)),
     _estimated(_E.ERLPBoostClassifier(nu=0.5)), _estimated(_E.MLPBoostClassifier(nu=0.5)),
     _estimated(_E.LinearRanker(), CLASSES), _estimated(_E.MultilabelSVM(), BITS),
 ]  # fmt: skip

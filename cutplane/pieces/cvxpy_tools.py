@@ -35,6 +35,8 @@ def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
             raise InvalidInputError(
                 f"{owner}.variable must be a cvxpy.Variable, got {type(variable).__name__}."
             )
+        if variable.size == 0:
+            raise InvalidInputError(f"{owner}.variable has no entries, shape {variable.shape}; leave it out.")
         attributes = sorted(name for name, value in variable.attributes.items() if value)
         if attributes:
             raise InvalidInputError(

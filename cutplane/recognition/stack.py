@@ -31,8 +31,8 @@ class Stack:
         self.variables = tuple(variables)
         starts = np.cumsum([0, *(variable.size for variable in variables)]).tolist()
         self.dim: int = starts[-1]
-        self._slices = {v.id: slice(*ends) for v, ends in zip(self.variables, pairwise(starts), strict=True)}
-        self._signs = {v.id: -1.0 if any(v is other for other in negated) else 1.0 for v in variables}
+        self._slices = tuple(slice(*ends) for ends in pairwise(starts))
+        self._signs = tuple(-1.0 if any(v is other for other in negated) else 1.0 for v in variables)
         only = self.variables[0]
         alone = len(self.variables) == 1 and not any(only.attributes.values()) and not negated
         plain = alone and only.size == max(only.shape, default=1)  # pieces have matrices in row-major order
@@ -40,11 +40,14 @@ class Stack:
 
     def slice_of(self, variable: Any) -> slice:
         """Return where a variable is in x."""
-        return self._slices[variable.id]
+        return self._slices[self._place(variable)]
 
     def sign_of(self, variable: Any) -> float:
         """Return 1, or -1 if x holds the negative of the variable."""
-        return self._signs[variable.id]
+        return self._signs[self._place(variable)]
+
+    def _place(self, variable: Any) -> int:
+        return [mine.id for mine in self.variables].index(variable.id)  # a deep copy has other ids
 
     def matrix(self, expression: Any) -> Any:
         """Return A, sparse, of an affine expression A x + b in column-major order."""
@@ -87,6 +90,10 @@ def check_variables(variables: Sequence[Any]) -> None:
     if not variables:
         raise InvalidInputError("from_cvxpy needs a problem with a variable.")
     for variable in variables:
+        if variable.size == 0:
+            raise InvalidInputError(
+                f"{variable.name()} has no entries, shape {variable.shape}; remove it from the model."
+            )
         unsupported = [
             name
             for name, value in variable.attributes.items()

@@ -1,3 +1,5 @@
+import copy
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -257,3 +259,18 @@ def test_the_unit_of_the_data_does_not_matter(size, data_size):
         assert model.problem.risk.loss == expected
         W.save_value(RNG.standard_normal(N) * size / data_size)
         assert model.objective(model.entries()) == pytest.approx(float(loss.value), rel=1e-9, abs=0.0)
+
+
+def test_a_deep_copy_is_solved_apart():
+    x = cp.Variable(3)
+    model = cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum_squares(x - 1) + cp.norm1(x)), [x >= -1]))
+    copied = copy.deepcopy(model)
+    np.testing.assert_allclose(copied.solve(tol=1e-9).x, 0.5, atol=1e-4)
+    assert x.value is None
+    np.testing.assert_allclose(copied.variables[0].value, 0.5, atol=1e-4)
+
+
+def test_a_variable_without_entries_is_named():
+    empty = cp.Variable((2, 0), name="empty")
+    with pytest.raises(InvalidInputError, match="empty has no entries"):
+        cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum(empty))))
