@@ -267,7 +267,8 @@ class CrossValidated(CertifiedEstimator):
 
     def _scores(self, X: Any, y: Any, weights: Array | None, train: Array, test: Array) -> list[float]:
         """Return the score on the test part for each weight, of the path on the training part."""
-        model: Any = clone(type(self)(**self.get_params(deep=False) | {"cv": None}))  # no copy of a generator
+        given: Any = self.get_params(deep=False) | {"cv": None}  # a generator cannot be copied
+        model: Any = clone(type(self)(**given))
         model._set_weights()
         known, held_out = ((_safe_indexing(X, part), _safe_indexing(y, part)) for part in (train, test))
         weigh = [{} if weights is None else {"sample_weight": weights[part]} for part in (train, test)]

@@ -154,7 +154,7 @@ def as_scalar(
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
+        number = math.inf if bool(value > 0) else -math.inf  # type: ignore[operator]
     low_open |= math.isinf(low) and not infinite
     high_open |= math.isinf(high) and not infinite
     below = number <= low if low_open else number < low
