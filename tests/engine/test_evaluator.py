@@ -212,7 +212,6 @@ REFUSED = {
         cut.sets.HalfSpaces(np.ones((1, 3)), np.zeros(1)),
         "returned half-spaces of dimension 3; the problem has dimension 2",
     ),
-    "not finite": (cut.sets.HalfSpaces(np.full((1, 2), np.nan), np.zeros(1)), "whose entries are not finite"),
 }
 
 

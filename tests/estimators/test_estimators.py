@@ -434,8 +434,8 @@ def test_a_line_per_iteration(capsys):
 
 ERRORS = {
     "one class": (LinearSVC(), X2, ["a"] * 100, "needs at least 2 classes in y, got 1 class: .*'a'"),
-    "C": (LinearSVC(C=0.0), X2, Y2, r"C must be in \(0, inf\], got 0"),
-    "alpha": (LinearClassifier(alpha=-1.0), X2, Y2, r"alpha must be in \(0, inf\], got -1"),
+    "C": (LinearSVC(C=0.0), X2, Y2, r"C must be in \(0, inf\), got 0"),
+    "alpha": (LinearClassifier(alpha=-1.0), X2, Y2, r"alpha must be in \(0, inf\), got -1"),
     "loss name": (LinearClassifier("hinges"), X2, Y2, "loss must be one of .*'hinge'.* got 'hinges'"),
     "loss class": (LinearRegressor(Huber), XR, YR, r"did you mean Huber\(\)\?"),
     "vector loss": (LinearRegressor("softmax"), XR, YR, "loss must be one of"),
@@ -451,7 +451,7 @@ ERRORS = {
     "class_weight": (LinearSVC(class_weight="even"), X2, Y2, "class_weight"),
     "counts": (LinearRegressor("poisson"), XR, -YR, "Poisson needs counts y >= 0"),
     "alphas": (LinearRegressorCV(alphas=[0.1, 0.0]), XR, YR, "alphas must be positive"),
-    "no alphas": (LinearRegressorCV(alphas=[]), XR, YR, "alphas must be positive numbers, at least one"),
+    "no alphas": (LinearRegressorCV(alphas=[]), XR, YR, "alphas is empty"),
 }
 
 
