@@ -64,6 +64,10 @@ class Verification:
         )
 
 
+_TOWARDS_ZERO = 0.0, 1e-12, 1e-9
+"""Shares by which multipliers are scaled towards zero, because a norm bounds their slope, up to rounding."""
+
+
 def _balanced(u: Array, weights: Array) -> Array:
     """Return multipliers with sum_i weights_i u_i = 0: of both signs, the heavier one is scaled down.
 
@@ -272,13 +276,17 @@ class Certificate:
         mean, dual = (shares / shares.sum()) @ np.array(found), DualFunction(problem)
         if dual.free.size:
             mean = _balanced(mean, risk.weights)
-        if not np.isfinite(risk.loss.conjugate(mean, risk.y)[risk.weights > 0.0]).all():
-            return -np.inf, 0.0
-        slopes, offsets = evaluator.dual_cut(mean)
-        error = CANCELLED * float(risk.weights @ np.abs(risk.loss.conjugate(mean, risk.y)))
         reach = 0.0 if self.x is None else REACH * float(np.abs(self.x).max())
-        value = dual(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper, reach=reach).value
-        return min(value, upper), 2.0 * error
+        best, error = -np.inf, 0.0
+        for share in _TOWARDS_ZERO:
+            u = (1.0 - share) * mean
+            sizes = np.abs(risk.loss.conjugate(u, risk.y)[risk.weights > 0.0])
+            if np.isfinite(sizes).all():
+                slopes, offsets = evaluator.dual_cut(u)
+                value = dual(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper, reach=reach).value
+                error = 2.0 * CANCELLED * float(risk.weights[risk.weights > 0.0] @ sizes)
+                best = max(best, min(value, upper))
+        return best, error
 
     def _lower(self, problem: Declaration, again: Recomputed, upper: float, problems: list[str]) -> float:
         if self.lower_bound == -np.inf:

@@ -63,14 +63,14 @@ class InUsersUnits:
         """Do the next step."""
         return self.process.step()
 
-    def confirm(self, stop: Stop) -> Stop:
+    def confirm(self, stop: Stop) -> Stop | None:
         """Confirm the proof for the best point as its user gets it: with an intercept that is rounded."""
-        stop, run = self.process.confirm(stop), self.run
+        confirmed, run = self.process.confirm(stop), self.run
         best = self._best()
-        if stop.status is not Status.OPTIMAL or best is None:
-            return stop
+        if confirmed is None or confirmed.status is not Status.OPTIMAL or best is None:
+            return confirmed
         if best.objective - run.lower <= run.tolerance(best.objective):
-            return stop
+            return confirmed
         gap = relative_gap(run.lower, best.objective, self.process.standing.scale)
         far = self.change.outward(best.x)[-1]
         return Stop(
