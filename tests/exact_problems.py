@@ -22,8 +22,8 @@ ALLOWED = Fraction(1, 10**12)
 class Drawn:
     """A problem, the same one in rational arithmetic, and a name for reports.
 
-    `sized` tells whether the data have the size of 1. Elsewhere last bits of predictions may be worth more than
-    the tolerance, so that slopes that are computed again prove less.
+    `sized` tells whether the data have the size of 1. Elsewhere last bits of predictions may be worth more
+    than the tolerance, so that slopes that are computed again prove less.
     """
 
     problem: cut.Problem
