@@ -81,7 +81,8 @@ class Proof:
         parts: Any = (
             np.concatenate([column[idle], own]) for column, own in zip(columns, kept[1:], strict=True)
         )
-        slopes = stacked(bundle.slopes[np.flatnonzero(idle)], kept.slopes)
+        others = bundle.slopes if idle.all() else bundle.slopes[np.flatnonzero(idle)]
+        slopes = stacked(others, kept.slopes)
         return Rows(slopes, *parts), Origins(*(now | then for now, then in zip(origins, before, strict=True)))
 
     def weights(self, bundle: Bundle) -> dict[int, float]:

@@ -231,13 +231,14 @@ def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) ->
 def _answer(problem: cp.Problem, backend: str, settings: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """Return the data of the cone programme, cvxpy's inverse data, the raw answer and cvxpy's solution."""
     check_time()
-    options = timed(backend, settings)
     chain: Any
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(options))
+        data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(settings))
         data = _in_own_units(data, _known_columns(data, problem))
-        raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=dict(options))
+        check_time()
+        options = timed(backend, settings)  # after the compilation, which may take longer than the solver
+        raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=options)
         return data, inverse, raw, chain.invert(raw, inverse)
 
 
