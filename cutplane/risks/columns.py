@@ -20,6 +20,8 @@ ODD = 1e3
 _ROWS, _ENTRIES = 512, 1 << 18
 """Rows of a sample, and its entries, because a mean to a tenth of the deviation takes a hundred rows, and a
 millisecond is little beside a solve."""
+_FEW = 8
+"""Stored entries of a column in the sample below which its size is not known, because one may be tiny."""
 _LARGEST = 64
 """The largest power of two in a size, because its square times a weight must not overflow."""
 
@@ -27,7 +29,8 @@ _LARGEST = 64
 def moments(X: Any) -> tuple[Array, Array, Array]:
     """Return the centre of each column of X, its mean and its deviation, of rows at equal distances.
 
-    The centre is the mean of the stored entries; that of a constant column is the constant exactly.
+    The centre is the mean of the stored entries; that of a constant column is the constant exactly. Mean and
+    deviation of a column with few entries in a sparse sample are nan.
     """
     m, n = X.shape
     count = min(m, _ROWS, max(64, _ENTRIES // n))
@@ -45,6 +48,7 @@ def moments(X: Any) -> tuple[Array, Array, Array]:
     centre = first + np.bincount(column, values - first[column], n) / filled
     mean = centre * (stored / count)
     squares = np.bincount(column, np.square(values - mean[column]), n)
+    mean[stored < min(_FEW, count)] = np.nan
     return centre, mean, np.sqrt((squares + np.maximum(count - stored, 0) * np.square(mean)) / count)
 
 

@@ -306,3 +306,9 @@ def test_a_multiple_of_a_risk_is_centred():
     result = penalised(risk, "l1").solve()
     known = penalised(3.0 * cut.LinearRisk(Z, y, L.Hinge(), intercept=True), "l1").solve()
     assert result.status == "OPTIMAL" and np.isclose(result.objective, known.objective, rtol=2e-4)
+
+
+def test_rare_entries_of_sparse_data_have_no_units():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((2000, 5000), density=0.002, rng=rng, format="csr")
+    assert unusual_units(X, True, True, True) is None and unusual_units(X.tocsc(), True, True, True) is None
