@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cutplane.engine.declaration import Declaration
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.cvxpy_tools import assign
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
@@ -148,6 +149,10 @@ class Problem(Declaration):
         began = clock()
         if max_cuts is not None:
             as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1 + bool(self.separators))
+        if stop is not None and not callable(stop):
+            raise InvalidInputError(f"stop must be a stopping rule, such as OracleCalls(100), got {stop!r}.")
+        if warm_start is not None and not hasattr(warm_start, "certificate"):
+            raise InvalidInputError(f"warm_start must be a Result of an earlier solve, got {warm_start!r}.")
         rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
         if as_scalar("tol_abs", tol_abs, low=0.0) > 0.0:
             rules.append(AbsoluteGap(tol_abs))

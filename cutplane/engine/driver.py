@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from cutplane.engine.callbacks import Callback, Log, progress_display
 from cutplane.engine.history import History, Record
 from cutplane.engine.state import Mark, State
-from cutplane.exceptions import BackendError, InfeasibleError, OracleError
+from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, OracleError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
@@ -137,6 +137,8 @@ class Driver(Generic[Answer]):
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
         """Go on until a rule, a callback or Ctrl-C stops it; callbacks are shown `view` of each state."""
+        if callback is not None and not callable(callback):
+            raise InvalidInputError(f"callback must be a function of the State, got {callback!r}.")
         with progress_display(progress) as display, one_blas_thread(), watched_interrupt() as interrupt:
             callbacks = [one for one in (callback, Log() if log else None, display) if one is not None]
             try:

@@ -46,7 +46,9 @@ class Chains(ClassifierMixin, CertifiedEstimator):
 
     def _declare(self, X: Any, y: Any, sample_weight: Any = None) -> list[Problem]:
         """Return the only problem."""
-        rows, classes, lengths = stack(_listed("X", X), _listed("y", y))
+        y = _listed("y", y)
+        _check_labels(y)
+        rows, classes, lengths = stack(_listed("X", X), y)
         self.classes_, labels = np.unique(classes, return_inverse=True)
         self.n_features_in_ = rows.shape[1]
         self._note_units(rows)
@@ -79,14 +81,21 @@ class Chains(ClassifierMixin, CertifiedEstimator):
         -------
         list of ndarray of shape (length,)
         """
-        found = decode(*self._weights_and_sequences(X))
-        return [self.classes_[labels] for labels in found]
+        none = np.empty(0, dtype=np.int64)
+        return [self.classes_[labels] for labels in self._of_each(decode, X, none)]
+
+    def _of_each(self, routine: Any, X: Any, empty: Array) -> list[Array]:
+        """Return what a routine finds for each sequence, and `empty` for sequences without positions."""
+        w, X = self._weights_and_sequences(X)
+        full = [part for part in X if np.shape(part)[0]]
+        found = iter(routine(w, full) if full else ())
+        return [next(found) if np.shape(part)[0] else empty for part in X]
 
     def _weights_and_sequences(self, X: Any) -> tuple[Array, Sequence[Any]]:
         check_is_fitted(self)
         X = _listed("X", X)
         widths = {np.shape(part)[-1] for part in X}
-        if widths != {self.n_features_in_}:
+        if widths - {self.n_features_in_}:
             raise InvalidInputError(
                 f"The sequences of X have {sorted(widths)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
@@ -242,6 +251,22 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
     return list(value)
 
 
+def _check_labels(y: Sequence[Any]) -> None:
+    """Refuse missing labels, and strings beside numbers, which numpy would make strings of."""
+    kinds = set()
+    part: Any
+    for i, part in enumerate(y):
+        if not np.iterable(part):
+            raise InvalidInputError(f"y[{i}] must hold a label for each row of X[{i}], got {part!r}.")
+        alike = isinstance(part, np.ndarray) and part.dtype != object
+        for label in part[:1] if alike else part:
+            if label is None or label != label:
+                raise InvalidInputError(f"y[{i}] holds {label}; every position needs a label.")
+            kinds.add(isinstance(label, str))
+    if len(kinds) > 1:
+        raise InvalidInputError("y holds strings beside other labels; make all of them strings or numbers.")
+
+
 @dataclass(eq=False, repr=False)
 class Margins(Chains):
     """Chains learnt with a margin.
@@ -274,7 +299,7 @@ class Probabilities(Chains):
         -------
         list of ndarray of shape (length, n_classes)
         """
-        return marginals(*self._weights_and_sequences(X))
+        return self._of_each(marginals, X, np.empty((0, len(self.classes_))))
 
     def _risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
         return ChainLogLikelihood(X, y, lengths, len(self.classes_), sample_weight)

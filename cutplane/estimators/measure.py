@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from cutplane.estimators.base import Classification
 from cutplane.estimators.documentation import documented
@@ -85,7 +87,15 @@ class MeasureClassifier(Classification, LinearPredictor):
                 f"{len(self.classes_)} classes."
             )
         risk = MeasureRisk(X, 2.0 * labels - 1.0, measure, self._biased)
-        return self._solve([Problem(risk, self._regularizer(alpha, (1, risk.dim)))])
+        results: Any = self._solve([Problem(risk, self._regularizer(alpha, (1, risk.dim)))])
+        if not results[0].x[: risk.X.shape[1]].any():
+            warnings.warn(
+                f"MeasureClassifier found coef_ = 0, where all scores are equal, because alpha = {alpha:g} "
+                "outweighs the measure; pass a smaller alpha.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return results
 
     def _measure(self) -> Measure:
         if isinstance(self.measure, Measure):
