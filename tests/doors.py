@@ -46,7 +46,10 @@ class Door:
     """Arguments in which an infinity has a meaning."""
 
     def __call__(self, **changes: Any) -> list[np.ndarray]:
-        found = self.answer(self.make(**{**self.arguments, **changes}))
+        return self.read(self.make(**{**self.arguments, **changes}))
+
+    def read(self, made: Any) -> list[np.ndarray]:
+        found = self.answer(made)
         parts = found if isinstance(found, tuple | list) else (found,)
         return [part.toarray() if sparse.issparse(part) else np.asarray(part, dtype=float) for part in parts]
 

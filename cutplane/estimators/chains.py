@@ -254,12 +254,10 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
 def _check_labels(y: Sequence[Any]) -> None:
     """Refuse missing labels, and strings beside numbers, which numpy would make strings of."""
     kinds = set()
-    part: Any
     for i, part in enumerate(y):
         if not np.iterable(part):
             raise InvalidInputError(f"y[{i}] must hold a label for each row of X[{i}], got {part!r}.")
-        alike = isinstance(part, np.ndarray) and part.dtype != object
-        for label in part[:1] if alike else part:
+        for label in part[:1] if isinstance(part, np.ndarray) and part.dtype != object else part:
             if label is None or label != label:
                 raise InvalidInputError(f"y[{i}] holds {label}; every position needs a label.")
             kinds.add(isinstance(label, str))

@@ -68,6 +68,10 @@ class Gram:
         if not kernel.known:
             self._check()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the product forms, because their functions cannot be pickled; they are built again."""
+        return {name: value for name, value in vars(self).items() if name not in ("_single", "_double")}
+
     @property
     def n(self) -> int:
         """Number of examples."""

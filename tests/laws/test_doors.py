@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import traceback
 import warnings
@@ -199,3 +201,12 @@ def test_a_number_of_a_model_is_read_or_refused(door):
                     ):
                         complaints.append(f"{argument}, {bad}: {found}")
     assert not complaints, "\n" + "\n".join(complaints)
+
+
+@pytest.mark.parametrize("door", [*doors.PIECES, *doors.MODELS], ids=lambda door: door.name)
+def test_copies_give_the_same_answer(door):
+    made = door.make(**door.arguments)
+    wanted = door.read(made)
+    assert _agree(door.read(copy.deepcopy(made)), wanted, False)
+    if "OracleRisk" not in door.name:  # a lambda cannot be pickled
+        assert _agree(door.read(pickle.loads(pickle.dumps(made))), wanted, False)
