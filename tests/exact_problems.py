@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rational import MARGINS, RESIDUALS, Exact
+from scipy import sparse
 
 import cutplane as cut
 
@@ -15,6 +16,17 @@ TOL = 1e-6
 KINDS = "plain", "interpolating", "scaled"
 """Data of size 1; targets that a linear function nearly attains; scales from 1e-9 to 1e9."""
 METHODS = "auto", "bmrm", "ocas", "proximal", "level", "kelley", "lbfgs", "direct", "acceleratedgradient"
+SHAPES: dict[str, Any] = {
+    "dense": lambda X, y, loss, b: cut.LinearRisk(X, y, loss, intercept=b),
+    "csr": lambda X, y, loss, b: cut.LinearRisk(sparse.csr_array(X), y, loss, intercept=b),
+    "csc": lambda X, y, loss, b: cut.LinearRisk(sparse.csc_array(X), y, loss, intercept=b),
+    "blocks": lambda X, y, loss, b: cut.LinearRisk(X, y, loss, intercept=b, blocks=min(2, y.size)),
+    "sum": lambda X, y, loss, b: (
+        0.25 * cut.LinearRisk(X, y, loss, intercept=b) + 0.75 * cut.LinearRisk(X, y, loss, intercept=b)
+    ),
+    "maximum": lambda X, y, loss, b: cut.maximum(*[cut.LinearRisk(X, y, loss, intercept=b)] * 2),
+}
+"""The same risk in several forms."""
 ALLOWED = Fraction(1, 10**12)
 
 
@@ -77,15 +89,13 @@ def draw(seed: int) -> Drawn:
         norm = cut.L1(l1, weights=ones)
         regularizer = norm if regularizer is None else regularizer + norm
     feasible_set = {"free": None, "box": cut.Box(-half, half, dim=n), "simplex": cut.Simplex(n)}[region]
-    risk = cut.LinearRisk(X, y, getattr(cut.losses, loss_name)(*given), intercept=intercept)
+    shape = str(rng.choice([*SHAPES], p=[0.5, *[0.1] * 5]))
+    risk = SHAPES[shape](X, y, getattr(cut.losses, loss_name)(*given), intercept)
     pieces = {"regularizer": regularizer, "feasible_set": feasible_set}
     problem = cut.Problem(risk, **{name: piece for name, piece in pieces.items() if piece is not None})
-    return Drawn(
-        problem,
-        exact,
-        f"{seed}: {loss_name}{given} {m} x {n} l2={l2:g} l1={l1:g} {region}{' intercept' * intercept} {kind}",
-        kind != "scaled",
-    )
+    shown = f"{shape} {region}{' intercept' * intercept} {kind}"
+    name = f"{seed}: {loss_name}{given} {m} x {n} l2={l2:g} l1={l1:g} {shown}"
+    return Drawn(problem, exact, name, kind != "scaled")
 
 
 def _targets(rng: np.random.Generator, kind: str, margin: bool, z: np.ndarray, size: float) -> np.ndarray:

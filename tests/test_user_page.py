@@ -58,13 +58,6 @@ def _away(tmp_path, monkeypatch):
     plt.close("all")
 
 
-def test_the_front_page_runs_as_written():
-    names = definitions(slice(150))
-    (example,) = snippets("index")
-    exec(example, names)
-    assert names["result"].status == "OPTIMAL" and names["result"].certificate.verify().valid
-
-
 def test_the_cheat_sheet_runs_as_written():
     names = definitions(slice(100))
     rng, n, x = np.random.default_rng(0), 5, cp.Variable(5)

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.cvxpy_tools import check_numbers
 from cutplane.pieces.validation import Array
 from cutplane.recognition.images import dense, flat, image_of
@@ -57,6 +58,10 @@ def _bounded(constraint: Any) -> list[Any]:
     for side, infinite in zip(constraint.args, (-np.inf, np.inf), strict=True):
         if side.is_constant():
             void |= dense(side.value) == infinite
+            if (dense(side.value) == -infinite).any():
+                raise InvalidInputError(
+                    f"The constraint {constraint} holds nowhere, because one side is {-infinite}."
+                )
         else:
             check_numbers("The model", side)
     if not void.any():

@@ -129,7 +129,7 @@ def test_a_batch_is_a_sequence():
     assert len(rows[1:]) == 1
     with pytest.raises(IndexError):
         rows[2]
-    with pytest.raises(cut.InvalidInputError, match="offsets must have shape"):
+    with pytest.raises(cut.InvalidInputError, match=r"HalfSpaces.offsets must have shape"):
         HalfSpaces(np.ones((2, 2)), np.ones(3))
 
 

@@ -274,3 +274,19 @@ def test_a_variable_without_entries_is_named():
     empty = cp.Variable((2, 0), name="empty")
     with pytest.raises(InvalidInputError, match="empty has no entries"):
         cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum(empty))))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda v: [v >= np.inf],
+        lambda v: [v <= -np.inf],
+        lambda v: [np.array([0.0, np.inf, 0.0]) <= v],
+        lambda v: [cp.norm(v) <= -np.inf],
+        lambda v: [-np.inf >= v[0]],
+    ],
+)
+def test_a_constraint_that_an_infinite_side_makes_impossible_is_refused(rows):
+    v = cp.Variable(3)
+    with pytest.raises(cut.InvalidInputError, match="holds nowhere, because one side is"):
+        cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum_squares(v)), rows(v)))
