@@ -217,8 +217,8 @@ class Problem(Declaration):
         time_limit : float, optional
             Seconds; tested after each iteration, between parts of a pass over the data, and inside reduced
             problems, certificates and the waiting for a cluster. The first point is always evaluated. The
-            time that compilation takes, once for each version of the package on a machine, does not count:
-            by the clock a first solve can take some seconds more.
+            time that compilation takes, once for each version of the package on a machine, does not count.
+            A routine whose compilation would end after the limit by the wall clock is interpreted.
         max_cuts : int, optional
             The most cuts and half-spaces kept, at least three per block and one (with separation oracles
             two) more; older inactive ones are dropped, active ones are aggregated. Default: no limit.

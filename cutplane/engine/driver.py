@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cutplane.engine.callbacks import Callback, Log, progress_display
@@ -14,7 +15,7 @@ from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
-from cutplane.runtime.deadline import OutOfTime, limited_to
+from cutplane.runtime.deadline import OutOfTime, limited_to, patient_until
 from cutplane.runtime.interrupts import watched_interrupt
 from cutplane.runtime.memory import out_of_memory
 from cutplane.status import Status
@@ -114,6 +115,7 @@ class Driver(Generic[Answer]):
         self._records: list[Record] = []
         self._standing: Standing | None = None  # at the end of the last iteration
         self._began, self._compiled = clock() if began is None else began, compiled_seconds()
+        self._patience = perf_counter() + stopping.time_limit
 
     def __iter__(self) -> Iterator[State]:
         while self.stop is None:
@@ -158,7 +160,7 @@ class Driver(Generic[Answer]):
     def _step(self) -> State:
         before, began = self._standing or self.process.standing, clock()
         limit = limited_to(self._left) if self._records else nullcontext()
-        with limit:
+        with limit, patient_until(self._patience):
             turn = self._guarded(self.process.step) or Turn("stop")
         state = self._record(turn.kind, before, clock() - began)
         if self.stop is None or self.stop.status is Status.STALLED:

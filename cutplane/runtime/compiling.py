@@ -4,7 +4,8 @@ Compiling a routine takes as long as interpreting it hundreds of times on a smal
 until that has taken a share of what compiling it is expected to take, and compiled before a call whose
 arguments are so large that it would take more. What was compiled once, by any process, is loaded from numba's
 cache and never interpreted. The seconds of a compilation are expected from the length of the code and the
-pace at which earlier ones went.
+pace at which earlier ones went. Under a time limit a routine is compiled if that is expected to end before
+the limit does by the wall clock, or to take less time than one interpreted call.
 
 Interpreted and compiled routines give the same answers up to the last bits. `CUTPLANE_COMPILE=always` in the
 environment compiles every routine when it is first called, `CUTPLANE_COMPILE=never` none.
@@ -30,6 +31,7 @@ from numba.core.types import unliteral
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.runtime.clock import compiled_seconds, go_on, stop
+from cutplane.runtime.deadline import patience
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
 """For routines that sum in any order; NaN and infinities keep their meaning."""
@@ -177,8 +179,11 @@ class _Policy:
                     _here.postpones = False
             self.code = code = self._to_compile()
         pace = (self.seconds + _TRIAL * _PER_ELEMENT) / (self.elements + _TRIAL)
-        if self.seconds + size * pace < share * _Pace.expected(code):
+        compilation = _Pace.expected(code)
+        if self.seconds + size * pace < share * compilation:
             return self.interpret
+        if share > 0.0 and size * pace < compilation and patience() < compilation:
+            return self.interpret  # what is compiled after the time limit does not pay
         before = compiled_seconds()
         compiled = self.compile(*args)
         _Pace.seconds += compiled_seconds() - before

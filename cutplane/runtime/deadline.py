@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import perf_counter
 
 from cutplane.runtime.clock import clock
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_patience: ContextVar[float] = ContextVar("patience", default=math.inf)
 
 
 class OutOfTime(BaseException):
@@ -39,6 +41,25 @@ def seconds_left() -> float:
     """
     moment = _deadline.get()
     return moment if moment == math.inf else max(moment - clock(), 0.0)
+
+
+def patience() -> float:
+    """Return the seconds by the wall clock in which a compilation has to pay; inf without a time limit.
+
+    The clock of `seconds_left` stands still while routines are compiled, but the wall clock does not, because
+    a solve with a time limit of a second must not wait for ten seconds of compilation.
+    """
+    return max(_patience.get() - perf_counter(), 0.0)
+
+
+@contextmanager
+def patient_until(moment: float) -> Iterator[None]:
+    """Set the end of `patience`, a moment of `time.perf_counter`, unless it ends earlier."""
+    token = _patience.set(min(_patience.get(), moment))
+    try:
+        yield
+    finally:
+        _patience.reset(token)
 
 
 def check_time() -> None:

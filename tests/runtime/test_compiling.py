@@ -22,6 +22,7 @@ from cutplane.masters.qp import active_set
 from cutplane.runtime import compiling
 from cutplane.runtime.clock import clock, compiled_seconds, go_on, stop
 from cutplane.runtime.compiling import SUMS, compiling_at, routine
+from cutplane.runtime.deadline import patient_until
 
 
 class Pair(NamedTuple):
@@ -83,6 +84,18 @@ def test_a_routine_is_compiled_at_once_if_it_must_be(total, share, x):
     with compiling_at(share):
         assert total(x, 0).first == x.size
     assert total.signatures
+
+
+@pytest.mark.parametrize(("left", "size", "compiled"), [(0.5, 5, 0), (5.0, 5, 1), (0.5, 10**7, 1)])
+def test_what_is_compiled_after_the_time_limit_does_not_pay(total, monkeypatch, left, size, compiled):
+    """Compiling takes two seconds, and interpreting a call with ten million elements ten."""
+    monkeypatch.setattr(compiling._Pace, "expected", classmethod(lambda cls, size: 2.0))
+    with compiling_at(1e-12), patient_until(time.perf_counter() + left):
+        total(np.zeros(size), 2)
+        assert len(total.signatures) == compiled
+    with compiling_at(1e-12):
+        total(np.arange(5.0), 2)
+        assert len(total.signatures) == 1
 
 
 def test_what_is_in_the_cache_is_not_interpreted(monkeypatch, tmp_path):
