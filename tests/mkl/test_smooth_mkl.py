@@ -60,7 +60,11 @@ def maximise(objective, constraints):
     """Solve as far as Clarabel gets; what it calls inaccurate is judged by the comparison that follows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return float(cp.Problem(cp.Maximize(objective), constraints).solve(cp.CLARABEL))
+        problem = cp.Problem(cp.Maximize(objective), constraints)
+        try:
+            return float(problem.solve(cp.CLARABEL))
+        except cp.SolverError:  # numerical trouble beyond the digits compared, on some machines
+            return float(problem.solve(cp.CLARABEL, tol_gap_rel=1e-7, tol_gap_abs=1e-7, tol_feas=1e-7))
 
 
 def smooth_mkl(K, y, C, entropy):

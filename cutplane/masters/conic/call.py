@@ -66,6 +66,9 @@ TIME_LIMITS = {
 }
 """What a backend calls its limit of seconds; others (ECOS) stop at their limit of iterations only."""
 
+_LEAST = 1e-3
+"""Least limit of seconds, because some backends take 0 for none."""
+
 _UNTRUSTED = ("HIGHS",)
 """Backends that may call a bounded quadratic programme unbounded."""
 
@@ -135,12 +138,12 @@ def _attempt(
     return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"
 
 
-def timed(backend: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with the seconds left as a limit, if there is a deadline."""
+def timed(backend: str, settings: Mapping[str, Any], setup: float = 0.0) -> dict[str, Any]:
+    """Return the settings, with the seconds until the deadline, less those of a set-up, as a limit."""
     name, seconds = TIME_LIMITS.get(backend), seconds_left()
     if name is None or seconds == math.inf:
         return dict(settings)
-    return {**settings, name: min(seconds, settings.get(name, math.inf))}
+    return {**settings, name: min(max(seconds - setup, _LEAST), settings.get(name, math.inf))}
 
 
 class CarefulOSQP(OSQP):

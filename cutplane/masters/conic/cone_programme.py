@@ -16,6 +16,7 @@ from scipy import sparse
 
 from cutplane.masters.conic.call import ACCURATE, EXACT, LAST_DIGITS, timed, tolerances
 from cutplane.pieces.validation import Array
+from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 
 BACKENDS: dict[str, dict[str, Any]] = {
@@ -193,6 +194,11 @@ class Solved:
         return np.array(self.solution.primal_vars[variable])
 
 
+_SETUP = 0.6
+"""Seconds of a solver's set-up, which its limit does not count, per second of cvxpy's compilation, because
+both pass over the same matrix: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
+
+
 def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) -> Solved:
     """Solve a cvxpy problem as a cone programme; `tolerance` is for backends that can reach last digits.
 
@@ -231,13 +237,14 @@ def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) ->
 def _answer(problem: cp.Problem, backend: str, settings: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """Return the data of the cone programme, cvxpy's inverse data, the raw answer and cvxpy's solution."""
     check_time()
+    began = clock()
     chain: Any
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, chain, inverse = problem.get_problem_data(backend, solver_opts=dict(settings))
         data = _in_own_units(data, _known_columns(data, problem))
         check_time()
-        options = timed(backend, settings)  # after the compilation, which may take longer than the solver
+        options = timed(backend, settings, _SETUP * (clock() - began))
         raw = chain.solve_via_data(problem, data, warm_start=False, solver_opts=options)
         return data, inverse, raw, chain.invert(raw, inverse)
 
