@@ -69,13 +69,15 @@ class CertifiedEstimator(BaseEstimator):
             raise AttributeError(f"{len(self.results_)} problems were solved; their results are in results_.")
         return self.results_[0]
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Any:
         """Fit.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
         y : array_like of shape (n_samples,)
+        **unsupported
+            Refused by name, as `sample_weight` is: this machine has no weights of examples.
 
         Returns
         -------
@@ -86,6 +88,9 @@ class CertifiedEstimator(BaseEstimator):
         InvalidInputError
             A ``ValueError``; if a parameter or an argument is wrong.
         """
+        for name in unsupported:
+            remedy = "; repeat the examples that count more" if name == "sample_weight" else ""
+            raise InvalidInputError(f"{type(self).__name__}.fit takes X and y, and no {name}{remedy}.")
         self._store(self._fitted(X, y))
         return self
 
