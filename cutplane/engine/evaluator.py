@@ -89,6 +89,7 @@ class Evaluator:
         self.separations = 0
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
+        self._doubted: tuple[Point, Any] | None = None
         users = problem.risk.black_box or problem.separators
         self._blas_threads: Any = usual_blas_threads if users else nullcontext
 
@@ -186,7 +187,9 @@ class Evaluator:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""
         if point.image is None:
             return point.cancelled
-        return self._call(self.risk.cancelled, point.image)
+        if self._doubted is None or self._doubted[0] is not point:
+            self._doubted = point, self._call(self.risk.cancelled, point.image)
+        return self._doubted[1]
 
     def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
