@@ -70,6 +70,10 @@ class OutOfMemoryError(CutplaneError, MemoryError):
     page = "guide/statuses.html#errors"
     result: Any = None
 
+    def __new__(cls, *arguments: Any) -> OutOfMemoryError:
+        """Return an instance; MemoryError.__new__ refuses classes with two bases, as when Dask unpickles one."""
+        return Exception.__new__(cls, *arguments)
+
 
 class OracleError(CutplaneError, RuntimeError):
     """An oracle raised an exception, or answered with something that cannot be used.

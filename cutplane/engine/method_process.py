@@ -26,6 +26,8 @@ from cutplane.status import Status
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
+_DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
+"""Statuses after which the oracles answer and there is time to evaluate the best point again."""
 
 
 class MethodProcess:
@@ -131,7 +133,8 @@ class MethodProcess:
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
             with suppress(CutplaneError):
                 self.run.method.finish(self.run, self.method_state)
-        self.run.evaluate_best_again()
+        if stop.status in _DONE:
+            self.run.evaluate_best_again()
         certificate = self._certificate()
         if users_parts(self.run.method, Method):
             found = certificate.verify()

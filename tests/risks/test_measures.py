@@ -339,6 +339,7 @@ def test_training_for_f1_beats_the_threshold_that_errors_choose():
 @pytest.mark.parametrize(
     ("measure", "chosen"), [("roc_area", 0), ("break_even", 0), (PrecisionAt(10), 10), (RecallAt(400), 400)]
 )
+@pytest.mark.filterwarnings("ignore:MeasureClassifier found coef_ = 0")
 def test_measures_of_an_order_predict_as_many_as_they_should(measure, chosen):
     X, y = rare()
     model = MeasureClassifier(measure, alpha=1e-2).fit(X, y)
