@@ -71,7 +71,7 @@ class OutOfMemoryError(CutplaneError, MemoryError):
     result: Any = None
 
     def __new__(cls, *arguments: Any) -> OutOfMemoryError:
-        """Return an instance; MemoryError.__new__ refuses classes with two bases, as when Dask unpickles one."""
+        """Return an instance: MemoryError.__new__ refuses classes with two bases when Dask unpickles one."""
         return Exception.__new__(cls, *arguments)
 
 
