@@ -14,7 +14,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
-from cutplane.regularizers.base import Regularizer
+from cutplane.proof.bound import SeparableInBox
+from cutplane.regularizers.base import Regularizer, separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.composite import CompositeObjective
@@ -162,6 +163,14 @@ def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declarati
         return known[problem]
 
     return ask
+
+
+@remembered
+def separable_in_box(problem: Declaration) -> SeparableInBox | None:
+    """Return regularizer and simple set as a sum over the coordinates; None if they are none."""
+    form = separable_form_of(problem.active_regularizer, problem.dim)
+    bounds = problem.simple_set.bounds(problem.dim)
+    return None if form is None or bounds is None else SeparableInBox(form, *bounds)
 
 
 def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:

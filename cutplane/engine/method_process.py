@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from cutplane.engine.certificate import Certificate
+from cutplane.engine.declaration import separable_in_box
 from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
 from cutplane.engine.history import History
 from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
+from cutplane.engine.proof import Origins, Rows
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
@@ -21,6 +23,7 @@ from cutplane.methods.base import Method, Step, checked
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
+from cutplane.proof.bound import proven_bound
 from cutplane.result import Result
 from cutplane.status import Status
 from cutplane.stopping import Stop
@@ -57,7 +60,7 @@ class MethodProcess:
         self.probes = probes
         self.method_state: Any = None
         self._begun = False
-        self._idle = 0
+        self._idle = self._unproven = 0
         self._last_note = ""
 
     @property
@@ -115,6 +118,10 @@ class MethodProcess:
         if stop.status is Status.OPTIMAL and not self.run.closed:
             self.run.evaluator.combines = False
             return None
+        if stop.status is Status.OPTIMAL and (gap := self._open_gap()) > 0.0:
+            self._unproven += 1
+            reason = f"rounding errors of float64 leave a gap of {gap:.2g}"
+            return None if self._unproven <= _PATIENCE else Stop(Status.STALLED, reason)
         if not self.run.problem.risk.exact:
             return Stop(Status.TARGET, f"{stop.reason}, relative to what the oracle finds")
         if self.probes:
@@ -156,6 +163,20 @@ class MethodProcess:
             max_cuts=self.run.bundle.max_cuts,
         )
 
+    def _open_gap(self) -> float:
+        """Return the gap in exact arithmetic if it is above the tolerance, else 0."""
+        run = self.run
+        gap = run.upper - self._true_lower(*run._bounds.proof.rows(run.bundle))
+        return gap if gap > run.tolerance(run.upper) else 0.0
+
+    def _true_lower(self, rows: Rows, origins: Origins) -> float:
+        """Return the lower bound, or the one that its cuts prove in exact arithmetic if that is lower."""
+        run, simple = self.run, separable_in_box(self.run.problem)
+        if simple is None or not run.problem.risk.black_box:
+            return run.lower
+        found = proven_bound(simple, rows, origins.points)
+        return run.lower if found is None else min(run.lower, found)
+
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
         run, bounds = self.run, self.run._bounds
@@ -164,7 +185,7 @@ class MethodProcess:
             **rows._asdict(),
             **origins._asdict(),
             x=run.best.x if run.best is not None else None,
-            lower_bound=run.lower,
+            lower_bound=self._true_lower(rows, origins),
             upper_bound=run.upper,
             risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
             scale=bounds.scale,

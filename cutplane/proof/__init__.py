@@ -1,0 +1,1 @@
+"""The checker: what evidence and claims prove, in exact arithmetic."""
