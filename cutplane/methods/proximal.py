@@ -25,9 +25,7 @@ _FAR = 1e8
 _SHRINKS = tuple(10.0**-k for k in range(1, 13))
 """Weights for the lower bound, in units of the present one, down to the rounding of the reduced problem."""
 _PATIENCE = 3
-"""Null steps in a row before more is done than to add their cuts."""
-_TIMID = 0.1
-"""Share of the gap: a serious step that was to gain less is one of many, held back by the prox term."""
+"""Steps of one kind in a row before the weight changes without a cause, from Kiwiel's rule."""
 _STILL = 1e-15
 """A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
 
@@ -57,12 +55,11 @@ class ProximalBundle(Method):
     """Proximal bundle method with Kiwiel's proximity control.
 
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
-    times what the model predicted, c moves to x_t (serious step), else the cut alone is kept (null step).
-    After more than three null steps the point half way is asked too, and c moves there if that is half as
-    good a descent. The weight u_t follows the quadratic interpolation of F between c and x_t. Where the model
-    predicts less than half the tolerance, it is minimised with smaller weights for the lower bound; where it
-    is right about that, u_t is halved. So it is after a serious step for which the model predicted less than
-    a tenth of the gap. Null steps never lower it, on which convergence rests.
+    times the decrease that the model predicted, x_t becomes the centre (serious step), else only the cut is
+    added (null step). The weight u_t follows the quadratic interpolation of F between c and x_t. Where the
+    model predicts less than half the tolerance, it is minimised with smaller weights for the lower bound;
+    where the prediction is right, u_t is halved. Null steps never lower it otherwise, because convergence
+    needs that.
 
     Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
     combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
@@ -112,7 +109,7 @@ class ProximalBundle(Method):
         centre = state.centre
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
-        small, lower = 0.5 * run.tolerance(centre.objective), run.lower
+        small = 0.5 * run.tolerance(centre.objective)
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
         finished = None
         if predicted <= small:
@@ -122,8 +119,7 @@ class ProximalBundle(Method):
         if predicted > 0.0 and point.feasible:
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
-                moved = _after_serious_step(state, point, predicted, centre.objective - lower)
-                return Step("serious", moved, finished)
+                return Step("serious", _after_serious_step(state, point, predicted), finished)
         if (
             math.isclose(point.objective, centre.objective)
             and np.abs(reduced.x - centre.x).max() <= _STILL * centre.extent
@@ -136,14 +132,7 @@ class ProximalBundle(Method):
         if not (predicted > 0.0 and point.feasible):
             return Step("null" if point.feasible else "separation", state, finished)
         steepness = state.weight * float(norm(reduced.x - centre.x))
-        after = _after_null_step(state, point, predicted, error, steepness)
-        if state.run_length >= -_PATIENCE or run.closed:
-            return Step("null", after, finished)
-        half = run.evaluate(centre.x + 0.5 * (reduced.x - centre.x))
-        run.add_cut(half)
-        if half.feasible and half.objective <= centre.objective - 0.5 * self.decrease * predicted:
-            return Step("serious", replace(after, centre=half), finished)
-        return Step("null", after, finished)
+        return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
     def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
         if is_certifiable(run.problem):
@@ -180,13 +169,11 @@ def _interpolated(state: ProximityState, point: Point, predicted: float) -> floa
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 
-def _after_serious_step(state: ProximityState, point: Point, predicted: float, gap: float) -> ProximityState:
+def _after_serious_step(state: ProximityState, point: Point, predicted: float) -> ProximityState:
     weight, count = state.weight, max(state.run_length + 1, 1)
     if state.centre.objective - point.objective >= 0.5 * predicted and state.run_length > 0:
         weight = _interpolated(state, point, predicted)
     elif state.run_length > _PATIENCE:
-        weight = state.weight / 2.0
-    elif predicted < _TIMID * gap < math.inf:
         weight = state.weight / 2.0
     weight = max(weight, state.weight / 10.0)
     if weight != state.weight:
