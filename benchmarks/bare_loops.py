@@ -1,8 +1,9 @@
 """Textbook loops of Kelley, BMRM, proximal and level in plain floats, which `overhead.py` puts beside ours.
 
-Each takes an oracle ``x -> (values, slopes)`` of one or more blocks, and minimises their sum plus lam/2 ||x||^2,
-or their sum over the box [-radius, radius]^n, to a relative gap between plain floats. The masters are our dual
-quadratic programme (which knows a box by its rows) and HiGHS. They check nothing and keep every cut.
+Each takes an oracle ``x -> (values, slopes)`` of one or more blocks. It minimises their sum plus
+lam/2 ||x||^2, or their sum over the box [-radius, radius]^n, to a relative gap between plain floats. The
+masters are our dual quadratic programme, in which the box is rows, and HiGHS. The loops check nothing and
+keep every cut.
 """
 
 import math
@@ -48,7 +49,7 @@ class Rows:
 
 
 class Quadratic:
-    """Minimise model + lam/2 ||x||^2 + weight/2 ||x - centre||^2, and bound the problem from the multipliers."""
+    """Minimise model + lam/2 ||x||^2 + weight/2 ||x - centre||^2; bound the problem by the multipliers."""
 
     def __init__(self, rows, lam):
         self.rows, self.lam, self.dual = rows, lam, DualQP(rows.n_blocks, None, None)
@@ -187,7 +188,7 @@ def proximal(loop, x):
 
 
 def level(loop, x):
-    """Project on level sets of the model (doi:10.1007/BF01585555): the weight is halved or doubled to them."""
+    """Project on level sets of the model (doi:10.1007/BF01585555) by a search for the prox weight."""
     loop.query(x)
     weight = 1.0
     while True:

@@ -1,10 +1,10 @@
-"""What the package costs beside a bare loop: CPU milliseconds in all and of an iteration, least of several solves.
+"""What the package costs beside a bare loop, in CPU milliseconds, least of several solves.
 
 Run: python benchmarks/overhead.py [--parts loops small paths trace engine]
 
-loops: the mean of |A x - b|, 200 x 50, as a black box, to a certified 1e-6, by the loops of `bare_loops.py` and by
-ours; small: warm solves that take a millisecond; paths: 20 weights beside 20 cold solves; trace: files, functions
-and calls that one solve of the black box enters; engine: milliseconds of an iteration at n = 1000 that are
+loops: the mean of |A x - b|, 200 x 50, as a black box, to a relative gap of 1e-6, beside `bare_loops.py`;
+small: warm solves of nearly no work; paths: 20 weights beside 20 cold solves; trace: files, functions and
+calls that one solve of the black box enters; engine: milliseconds of an iteration at n = 1000 that are
 neither oracle nor master.
 """
 
