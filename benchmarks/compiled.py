@@ -3,17 +3,21 @@
 Run: python benchmarks/compiled.py [--cache FOLDER] [--parts linear classes black kernels boosting
          graphical structured]
 
-``python -m cutplane.warmup`` fills the cache (of numba by default; a new folder shows a first installation,
-and takes minutes), then each part is solved in a new process. The target is a table of zeros.
+``python -m cutplane.warmup`` fills a cache, by default a new one, which takes minutes. Each part is then
+solved in a new process with a copy of it, because what one part compiles would serve the next. The target is
+a table of zeros.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from first_solve import Compilations
@@ -231,22 +235,29 @@ def measure(part):
 def main():
     """Warm up, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cache", help="the folder of the cache")
+    parser.add_argument("--cache", help="a folder to keep the cache in")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         print(json.dumps(measure(arguments.child)))
         return
-    environment = os.environ | ({"NUMBA_CACHE_DIR": arguments.cache} if arguments.cache else {})
-    subprocess.run([sys.executable, "-m", "cutplane.warmup"], env=environment, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        table(arguments.parts, Path(arguments.cache or f"{folder}/warm"), Path(folder))
+
+
+def table(parts, cache, folder):
+    """Warm up a cache and print what each part does with copies of it in the folder."""
+    subprocess.run([sys.executable, "-m", "cutplane.warmup"], env=environment(cache), check=True)
     print("| part | solves | refused | CPU s | routines compiled | CPU s | routines interpreted | calls |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     everything = {}
-    for part in arguments.parts:
+    for part in parts:
+        copy = folder / part
+        shutil.copytree(cache, copy)
         command = [sys.executable, "-W", "ignore", __file__, "--child", part]
-        lines = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-        found = json.loads(lines.splitlines()[-1])
+        run = subprocess.run(command, env=environment(copy), check=True, stdout=subprocess.PIPE, text=True)
+        found = json.loads(run.stdout.splitlines()[-1])
         cells = (
             found["solves"], found["refused"], f"{found['seconds']:.1f}", found["compiled"],
             f"{found['compilation']:.1f}", found["interpreted"], found["calls"],
@@ -255,6 +266,11 @@ def main():
         everything |= {f"{part}: {routine}": case for routine, case in found["seen"].items()}
     for routine, case in everything.items():
         print(f"{routine}, first by {case}")
+
+
+def environment(cache):
+    """Return the variables of a process with this cache."""
+    return os.environ | {"NUMBA_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"}
 
 
 if __name__ == "__main__":

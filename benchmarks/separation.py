@@ -1,8 +1,8 @@
 """Sets known by a separation oracle: "auto" beside a plain loop that asks the same oracle.
 
-The loop minimises over all rows so far with the same master (HiGHS, or our dual quadratic programme), and adds
-every row that the oracle returns, until it violates none by more than 1e-6. It proves no upper bound. CPU
-seconds are least of three runs, without the oracle's; ours end at a certified relative gap of 1e-4.
+The loop minimises over all rows so far with the same master (HiGHS, or our dual quadratic programme), and
+adds every row that the oracle returns, until it violates none by more than 1e-6. It proves no upper bound.
+CPU seconds are least of three runs, without the oracle's; ours end at a certified relative gap of 1e-4.
 
 Run: python benchmarks/separation.py [--seconds 60]
 """

@@ -4,6 +4,8 @@ Each function returns the problem as a user would declare it, and the whole prob
 value is the independent optimum. The source stands above each. `automatic.py` runs them.
 """
 
+from functools import partial
+
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
@@ -13,10 +15,16 @@ import cutplane as cut
 TEXTBOOK = {}
 
 
-def textbook(function):
-    """Register a formulation by its name."""
-    TEXTBOOK[function.__name__] = function
-    return function
+def textbook(**larger):
+    """Register a formulation by its name, and one of larger sizes if they are given."""
+
+    def register(function):
+        TEXTBOOK[function.__name__] = function
+        if larger:
+            TEXTBOOK[f"{function.__name__}, larger"] = partial(function, **larger)
+        return function
+
+    return register
 
 
 def line(m, n, seed, active=None):
@@ -49,47 +57,48 @@ def grid_edges(rows, columns):
 
 # R. Tibshirani et al., "Sparsity and smoothness via the fused lasso", JRSS B 67, 2005,
 # doi:10.1111/j.1467-9868.2005.00490.x
-@textbook
-def fused_lasso():
-    X, y = line(100, 40, 1, 10)
+@textbook(m=1000, n=300)
+def fused_lasso(m=100, n=40):
+    X, y = line(m, n, 1, 10)
     risk = cut.LinearRisk(X, y, cut.losses.Squared())
-    w = cp.Variable(40)
-    fit = cp.sum_squares(X @ w - y) / 200
+    w = cp.Variable(n)
+    fit = cp.sum_squares(X @ w - y) / (2 * m)
     whole = cp.Minimize(fit + 0.05 * cp.norm1(w) + 0.1 * cp.norm1(cp.diff(w)))
-    return cut.Problem(risk, cut.L1(0.05) + cut.total_variation(40, 0.1)), cp.Problem(whole)
+    return cut.Problem(risk, cut.L1(0.05) + cut.total_variation(n, 0.1)), cp.Problem(whole)
 
 
 # S. Kim, E. P. Xing, "Statistical estimation of correlated genome associations to a quantitative trait
 # network", PLoS Genetics 5, 2009, doi:10.1371/journal.pgen.1000587
-@textbook
-def graph_guided_fusion():
-    X, y = classes(150, 30, 2)
-    D = differences(30, grid_edges(5, 6))
+@textbook(m=1500, rows=14, columns=14)
+def graph_guided_fusion(m=150, rows=5, columns=6):
+    n = rows * columns
+    X, y = classes(m, n, 2)
+    D = differences(n, grid_edges(rows, columns))
     risk = cut.LinearRisk(X, y, cut.losses.Logistic())
-    w = cp.Variable(30)
-    fit = cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / 150
+    w = cp.Variable(n)
+    fit = cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / m
     whole = cp.Minimize(fit + 0.01 * cp.norm1(w) + 0.02 * cp.norm1(D @ w))
     return cut.Problem(risk, cut.L1(0.01) + cut.L1(0.02) @ D), cp.Problem(whole)
 
 
 # L. Rudin, S. Osher, E. Fatemi, "Nonlinear total variation based noise removal algorithms", Physica D 60,
 # 1992, doi:10.1016/0167-2789(92)90242-F; anisotropic
-@textbook
-def image_denoising():
+@textbook(n=40)
+def image_denoising(n=12):
     rng = np.random.default_rng(3)
-    image = np.zeros((12, 12))
-    image[3:9, 4:10] = 1.0
+    image = np.zeros((n, n))
+    image[n // 4 : 3 * n // 4, n // 3 : 5 * n // 6] = 1.0
     y = (image + 0.3 * rng.standard_normal(image.shape)).ravel()
-    risk = cut.LinearRisk(sparse.eye_array(144, format="csr"), y, cut.losses.Squared(), normalize=False)
-    x = cp.Variable(144)
-    D = differences(144, grid_edges(12, 12))
+    risk = cut.LinearRisk(sparse.eye_array(n * n, format="csr"), y, cut.losses.Squared(), normalize=False)
+    x = cp.Variable(n * n)
+    D = differences(n * n, grid_edges(n, n))
     whole = cp.Minimize(0.5 * cp.sum_squares(x - y) + 0.3 * cp.norm1(D @ x))
-    return cut.Problem(risk, cut.total_variation((12, 12), 0.3)), cp.Problem(whole)
+    return cut.Problem(risk, cut.total_variation((n, n), 0.3)), cp.Problem(whole)
 
 
 # V. Kalofolias, X. Bresson, M. Bronstein, P. Vandergheynst, "Matrix completion on graphs", 2014,
 # arXiv:1408.1717
-@textbook
+@textbook()
 def completion_on_a_graph():
     rng = np.random.default_rng(4)
     M = np.repeat(rng.standard_normal((4, 8)), 3, axis=0) + 0.1 * rng.standard_normal((12, 8))
@@ -107,30 +116,32 @@ def completion_on_a_graph():
 
 # N. Higham, "Computing the nearest correlation matrix", IMA J. Numer. Anal. 22, 2002,
 # doi:10.1093/imanum/22.3.329
-@textbook
-def nearest_correlation():
+@textbook(n=25)
+def nearest_correlation(n=8):
     rng = np.random.default_rng(5)
-    A = rng.uniform(-1, 1, (8, 8))
-    A = np.triu(A, 1) + np.triu(A, 1).T + np.eye(8)
-    unit = cut.Polyhedron(A_eq=np.eye(64)[::9], b_eq=np.ones(8))
-    risk = cut.LinearRisk(np.eye(64), A.ravel(), cut.losses.Squared(), normalize=False)
-    M = cp.Variable((8, 8), PSD=True)
+    A = rng.uniform(-1, 1, (n, n))
+    A = np.triu(A, 1) + np.triu(A, 1).T + np.eye(n)
+    unit = cut.Polyhedron(A_eq=np.eye(n * n)[:: n + 1], b_eq=np.ones(n))
+    risk = cut.LinearRisk(np.eye(n * n), A.ravel(), cut.losses.Squared(), normalize=False)
+    M = cp.Variable((n, n), PSD=True)
     whole = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(M - A)), [cp.diag(M) == 1])
-    return cut.Problem(risk, feasible_set=cut.PSDCone(8) & unit), whole
+    return cut.Problem(risk, feasible_set=cut.PSDCone(n) & unit), whole
 
 
 # E. Seijo, B. Sen, "Nonparametric least squares estimation of a multivariate convex regression function",
 # Ann. Statist. 39, 2011, doi:10.1214/10-AOS852
-@textbook
-def convex_regression():
+@textbook(m=60)
+def convex_regression(m=30):
     rng = np.random.default_rng(6)
-    P = rng.uniform(-1, 1, (30, 2))
-    y = (P**2).sum(axis=1) + 0.1 * rng.standard_normal(30)
-    risk = cut.LinearRisk(np.eye(30), y, cut.losses.Squared()).on(slice(0, 30), dim=90)
-    box = cut.Box(-10, 10, dim=90)
-    t, S = cp.Variable(30), cp.Variable((30, 2))
-    above = [t[j] + (P - P[j]) @ S[j] <= t for j in range(30)]
-    whole = cp.Problem(cp.Minimize(cp.sum_squares(t - y) / 60), [*above, cp.abs(t) <= 10, cp.abs(S) <= 10])
+    P = rng.uniform(-1, 1, (m, 2))
+    y = (P**2).sum(axis=1) + 0.1 * rng.standard_normal(m)
+    risk = cut.LinearRisk(np.eye(m), y, cut.losses.Squared()).on(slice(0, m), dim=3 * m)
+    box = cut.Box(-10, 10, dim=3 * m)
+    t, S = cp.Variable(m), cp.Variable((m, 2))
+    above = [t[j] + (P - P[j]) @ S[j] <= t for j in range(m)]
+    whole = cp.Problem(
+        cp.Minimize(cp.sum_squares(t - y) / (2 * m)), [*above, cp.abs(t) <= 10, cp.abs(S) <= 10]
+    )
     return cut.Problem(risk, feasible_set=box & convexity(P)), whole
 
 
@@ -162,7 +173,7 @@ def planes(P, t, S):
 
 # H. D. Bondell, B. J. Reich, H. Wang, "Noncrossing quantile regression curve estimation", Biometrika 97,
 # 2010, doi:10.1093/biomet/asq048; with an l1 norm
-@textbook
+@textbook()
 def quantile_tube():
     X, y = line(120, 6, 7, 3)
     X[:, 0] = 1.0
@@ -179,7 +190,7 @@ def quantile_tube():
 
 
 # D. Hallac, J. Leskovec, S. Boyd, "Network lasso", KDD 2015, doi:10.1145/2783258.2783313
-@textbook
+@textbook()
 def network_lasso():
     X, y = line(120, 3, 8)
     node, edges = np.arange(120) % 12, grid_edges(3, 4)
@@ -196,28 +207,28 @@ def network_lasso():
 
 # P. K. Shivaswamy, C. Bhattacharyya, A. J. Smola, "Second order cone programming approaches for handling
 # missing and uncertain data", JMLR 7, 2006, https://jmlr.org/papers/v7/shivaswamy06a.html
-@textbook
-def robust_svm():
-    X, y = classes(150, 8, 9)
+@textbook(m=2000, n=30)
+def robust_svm(m=150, n=8):
+    X, y = classes(m, n, 9)
     spread = np.random.default_rng(9).uniform(0.1, 0.6, X.shape)
 
-    @cut.risk(dim=8)
+    @cut.risk(dim=n)
     def worst_margin(w):
         size = np.linalg.norm(spread * w, axis=1)
         short = 1.0 - y * (X @ w) + size
         wrong = short > 0.0
         grown = spread**2 * w / np.maximum(size, 1e-300)[:, None]
-        return short[wrong].sum() / 150, (grown - y[:, None] * X)[wrong].sum(axis=0) / 150
+        return short[wrong].sum() / m, (grown - y[:, None] * X)[wrong].sum(axis=0) / m
 
-    w = cp.Variable(8)
-    size = cp.norm2(cp.multiply(spread, cp.vstack([w] * 150)), axis=1)
-    hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w) + size)) / 150
+    w = cp.Variable(n)
+    size = cp.norm2(cp.multiply(spread, cp.vstack([w] * m)), axis=1)
+    hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w) + size)) / m
     return cut.Problem(worst_margin, cut.L2(0.01)), cp.Problem(cp.Minimize(hinge + 0.005 * cp.sum_squares(w)))
 
 
 # S. Shafieezadeh-Abadeh, P. Mohajerin Esfahani, D. Kuhn, "Distributionally robust logistic regression",
 # NIPS 2015, arXiv:1509.09259: labels may be wrong at a price of 1, the l1 norm moves a row
-@textbook
+@textbook()
 def robust_logistic():
     X, y = classes(150, 6, 10)
 
@@ -242,7 +253,7 @@ def robust_logistic():
 
 # M. J. Best, N. Chakravarti, "Active set algorithms for isotonic regression", Math. Program. 47, 1990,
 # doi:10.1007/BF01580873; in two orders, with Huber's loss
-@textbook
+@textbook()
 def isotonic_surface():
     rng = np.random.default_rng(11)
     D = differences(64, grid_edges(8, 8))
@@ -256,7 +267,7 @@ def isotonic_surface():
 
 # S.-J. Kim, K. Koh, S. Boyd, D. Gorinevsky, "l1 trend filtering", SIAM Review 51, 2009,
 # doi:10.1137/070690274
-@textbook
+@textbook()
 def trend_with_outliers():
     rng = np.random.default_rng(12)
     y = np.abs(np.linspace(-2, 2, 100)) + 0.1 * rng.standard_normal(100) + 3 * (rng.random(100) < 0.05)
@@ -268,27 +279,27 @@ def trend_with_outliers():
 
 # O. Banerjee, L. El Ghaoui, A. d'Aspremont, "Model selection through sparse maximum likelihood
 # estimation", JMLR 9, 2008, https://jmlr.org/papers/v9/banerjee08a.html: the dual, over a box
-@textbook
-def sparse_inverse_covariance():
+@textbook(m=600, n=20)
+def sparse_inverse_covariance(m=80, n=7):
     rng = np.random.default_rng(13)
-    S = np.cov(rng.standard_normal((80, 7)) @ (np.eye(7) + 0.3 * np.eye(7, k=1)), rowvar=False)
-    i, j = np.triu_indices(7)
+    S = np.cov(rng.standard_normal((m, n)) @ (np.eye(n) + 0.3 * np.eye(n, k=1)), rowvar=False)
+    i, j = np.triu_indices(n)
 
-    @cut.risk(dim=28)
+    @cut.risk(dim=i.size)
     def minus_log_det(u):
-        U = np.zeros((7, 7))
+        U = np.zeros((n, n))
         U[i, j] = U[j, i] = u
         inverse = np.linalg.inv(S + U)
         return -np.linalg.slogdet(S + U)[1], -inverse[i, j] * np.where(i == j, 1.0, 2.0)
 
-    U = cp.Variable((7, 7), symmetric=True)
+    U = cp.Variable((n, n), symmetric=True)
     whole = cp.Problem(cp.Minimize(-cp.log_det(S + U)), [cp.abs(U) <= 0.05])
-    return cut.Problem(minus_log_det, feasible_set=cut.Box(-0.05, 0.05, dim=28)), whole
+    return cut.Problem(minus_log_det, feasible_set=cut.Box(-0.05, 0.05, dim=i.size)), whole
 
 
 # K. Q. Weinberger, L. K. Saul, "Distance metric learning for large margin nearest neighbor
 # classification", JMLR 10, 2009, https://jmlr.org/papers/v10/weinberger09a.html
-@textbook
+@textbook()
 def large_margin_neighbours():
     rng = np.random.default_rng(14)
     X, label = rng.standard_normal((50, 4)), rng.integers(0, 2, 50)
@@ -309,7 +320,7 @@ def large_margin_neighbours():
 
 # T. Joachims, "Optimizing search engines using clickthrough data", KDD 2002, doi:10.1145/775047.775067;
 # l1 norm
-@textbook
+@textbook()
 def sparse_ranking():
     X, t = line(150, 15, 15, 4)
     grade, query = np.digitize(t, [-1.0, 1.0]), np.arange(150) // 15
@@ -323,39 +334,39 @@ def sparse_ranking():
 # R. Jenatton, J.-Y. Audibert, F. Bach, "Structured variable selection with sparsity-inducing norms", JMLR
 # 12, 2011, https://jmlr.org/papers/v12/jenatton11b.html: windows of six, three of which the next one
 # shares
-@textbook
-def overlapping_groups():
-    X, y = line(120, 30, 16, 9)
-    windows = [list(range(start, start + 6)) for start in range(0, 27, 3)]
-    copies = sparse.csr_array(np.eye(30)[np.concatenate(windows)])
-    norms = cut.GroupLasso(np.repeat(np.arange(9), 6), 0.1) @ copies
+@textbook(m=600, n=150)
+def overlapping_groups(m=120, n=30):
+    X, y = line(m, n, 16, 9)
+    windows = [list(range(start, start + 6)) for start in range(0, n - 3, 3)]
+    copies = sparse.csr_array(np.eye(n)[np.concatenate(windows)])
+    norms = cut.GroupLasso(np.repeat(np.arange(len(windows)), 6), 0.1) @ copies
     risk = cut.LinearRisk(X, y, cut.losses.Absolute())
-    w = cp.Variable(30)
-    whole = cp.Minimize(cp.norm1(X @ w - y) / 120 + 0.1 * sum(cp.norm2(w[group]) for group in windows))
+    w = cp.Variable(n)
+    whole = cp.Minimize(cp.norm1(X @ w - y) / m + 0.1 * sum(cp.norm2(w[group]) for group in windows))
     return cut.Problem(risk, norms), cp.Problem(whole)
 
 
 # E. Candes, T. Tao, "The Dantzig selector", Ann. Statist. 35, 2007, doi:10.1214/009053606000001523
-@textbook
-def dantzig_selector():
-    X, y = line(60, 80, 17, 6)
-    G, c = X.T @ X / 60, X.T @ y / 60
+@textbook(m=200, n=400)
+def dantzig_selector(m=60, n=80):
+    X, y = line(m, n, 17, 6)
+    G, c = X.T @ X / m, X.T @ y / m
     near = cut.Polyhedron(np.vstack([G, -G]), np.r_[c + 0.2, 0.2 - c])
-    w = cp.Variable(80)
+    w = cp.Variable(n)
     whole = cp.Problem(cp.Minimize(cp.norm1(w)), [cp.abs(G @ w - c) <= 0.2])
-    return cut.Problem(cut.LinearObjective(np.zeros(80)), cut.L1(1.0), near), whole
+    return cut.Problem(cut.LinearObjective(np.zeros(n)), cut.L1(1.0), near), whole
 
 
 # M. A. Davenport, Y. Plan, E. van den Berg, M. Wootters, "1-bit matrix completion", Information and
 # Inference 3, 2014, doi:10.1093/imaiai/iau006
-@textbook
-def one_bit_completion():
+@textbook(m=40, n=30, lam=0.008)
+def one_bit_completion(m=12, n=10, lam=0.03):
     rng = np.random.default_rng(18)
-    M = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 10)) + 0.3 * rng.standard_normal((12, 10))
-    seen = np.flatnonzero(rng.random(120) < 0.6)
+    M = rng.standard_normal((m, 2)) @ rng.standard_normal((2, n)) + 0.3 * rng.standard_normal((m, n))
+    seen = np.flatnonzero(rng.random(m * n) < 0.6)
     y = np.where(M.ravel()[seen] > 0, 1.0, -1.0)
-    risk = cut.LinearRisk(np.eye(120)[seen], y, cut.losses.Logistic())
-    Z = cp.Variable((12, 10))
-    entries = cp.reshape(Z, (120,), order="C")[seen]
-    whole = cp.Minimize(cp.sum(cp.logistic(-cp.multiply(y, entries))) / seen.size + 0.03 * cp.normNuc(Z))
-    return cut.Problem(risk, cut.NuclearNorm((12, 10), 0.03)), cp.Problem(whole)
+    risk = cut.LinearRisk(np.eye(m * n)[seen], y, cut.losses.Logistic())
+    Z = cp.Variable((m, n))
+    entries = cp.reshape(Z, (m * n,), order="C")[seen]
+    whole = cp.Minimize(cp.sum(cp.logistic(-cp.multiply(y, entries))) / seen.size + lam * cp.normNuc(Z))
+    return cut.Problem(risk, cut.NuclearNorm((m, n), lam)), cp.Problem(whole)
