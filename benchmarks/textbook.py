@@ -114,7 +114,7 @@ def completion_on_a_graph():
     ), cp.Problem(whole)
 
 
-# N. Higham, "Computing the nearest correlation matrix", IMA J. Numer. Anal. 22, 2002,
+# N. Higham, "Computing the nearest correlation matrix", IMA Journal of Numerical Analysis 22, 2002,
 # doi:10.1093/imanum/22.3.329
 @textbook(n=25)
 def nearest_correlation(n=8):
