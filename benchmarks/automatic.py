@@ -262,7 +262,7 @@ def main():
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--seconds", type=float, default=10.0)
     args = parser.parse_args()
-    ratios = defaultdict(list)
+    ratios, unsolved = defaultdict(list), []
     print("| kind | problem | auto | " + " | ".join(METHODS) + " | ratio |")
     print("|---" * (len(METHODS) + 4) + "|")
     for kind, name, problem, options, optimum in problems(args.kinds):
@@ -270,12 +270,15 @@ def main():
         mine = seconds_of(problem, "auto", *rest)
         others = [seconds_of(problem, method, *rest) for method in METHODS.values()]
         ratios[kind].append(mine[0] / min(others)[0])
+        if mine[1] != "OPTIMAL":
+            unsolved.append(f"{name} ({mine[1]})")
         cells = " | ".join(cell(*found) for found in (mine, *others))
         print(f"| {kind} | {name} | {cells} | {ratios[kind][-1]:.2f} |", flush=True)
     ratios["all"] = [each for found in ratios.values() for each in found]
     for kind, found in ratios.items():
         mean = exp(sum(map(log, found)) / len(found))
         print(f"{kind}: geometric mean {mean:.2f}, worst {max(found):.2f}, of {len(found)}")
+    print(f'"auto" does not solve {len(unsolved)}: {"; ".join(unsolved) or "none"}')
 
 
 if __name__ == "__main__":

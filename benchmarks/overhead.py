@@ -146,7 +146,7 @@ def paths():
             top = 1.0 if kind.startswith("L2") else np.abs(risk.oracle(np.zeros(risk.dim))[1]).max()
             lams = top * np.logspace(-0.05, -4 if kind.startswith("L2") else -2, 20)
             problem = cut.Problem(risk, regularizer(lams[0]))
-            warm, _ = least(lambda: problem.path(lams), 2)  # noqa: B023
+            warm, _ = least(lambda: problem.path(lams), 3)  # noqa: B023
             cold, _ = least(
                 lambda: [cut.Problem(risk, regularizer(lam)).solve() for lam in lams],  # noqa: B023
                 2,
