@@ -25,10 +25,13 @@ from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
 from cutplane.proof.bound import proven_bound
 from cutplane.result import Result
+from cutplane.risks.oracle import OracleRisk
 from cutplane.status import Status
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
+_FEW_CALLS = 100
+"""Calls up to which nothing is advised, because a solve ends in the time of reading the advice."""
 _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
 """Statuses after which the oracles answer and there is time to evaluate the best point again."""
 
@@ -156,11 +159,21 @@ class MethodProcess:
         return Result(
             certificate=certificate,
             status=stop.status,
-            reason="; ".join(filter(None, [stop.reason, self.problem.order])),
+            reason="; ".join(filter(None, [stop.reason, self.problem.order, self._advice()])),
             history=history,
             method=self.run.method.describe(self.method_state),
             backend=self.run.solver.names,
             max_cuts=self.run.bundle.max_cuts,
+        )
+
+    def _advice(self) -> str:
+        """Return one sentence on a faster way to state a black box that took many calls; "" else."""
+        calls, dim = self.run.evaluator.calls, self.problem.dim
+        if not isinstance(self.problem.risk, OracleRisk) or calls <= max(_FEW_CALLS, dim):
+            return ""
+        return (
+            f"{calls} calls of a function whose form is hidden: declared as a LinearRisk, a cvxpy expression "
+            "or a sum of such pieces, it would be solved with fewer passes"
         )
 
     def _open_gap(self) -> float:

@@ -121,7 +121,7 @@ def test_a_mistake_is_named_or_does_no_harm(mistake, name, start):
 def test_an_honest_oracle_is_asked_and_the_reason_says_so(name):
     result = over(honest, name).solve(METHODS[name], tol=1e-2, tol_abs=1e-2, max_iter=2000)
     assert result.status == "OPTIMAL"
-    assert result.reason.endswith("probes of the oracle found no mistake")
+    assert "probes of the oracle found no mistake" in result.reason
     assert result.certificate.verify().valid
 
 

@@ -75,12 +75,16 @@ def bounds(known: Known, result: Any) -> list[str]:
 
 
 def history(result: Any, rounding: float) -> list[str]:
-    """Whether the bounds are monotone but for rounding, and end with those of the result."""
+    """Whether the bounds are monotone but for rounding, and end with those of the result, checked."""
     lower, upper = result.history.column("lower_bound"), result.history.column("upper_bound")
     failures = []
     if (lower[1:] < lower[:-1] - rounding).any() or (upper[1:] > upper[:-1] + rounding).any():
         failures.append("history: a bound is not monotone")
-    if len(lower) and (lower[-1] != result.lower_bound or upper[-1] != result.objective):
+    ends = not len(lower) or (
+        (lower[-1] == result.lower_bound or 0.0 <= lower[-1] - result.lower_bound <= rounding)
+        and (upper[-1] == result.objective or abs(upper[-1] - result.objective) <= rounding)
+    )
+    if not ends:
         failures.append("history: it does not end with the bounds of the result")
     return failures
 
