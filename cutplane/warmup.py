@@ -6,7 +6,7 @@ source files, or in `NUMBA_CACHE_DIR`. Parts can be named: ``python -m cutplane.
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from itertools import product
 
@@ -148,4 +148,11 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    warm_up(sys.argv[1:])
+    parser = ArgumentParser(
+        "python -m cutplane.warmup", description="Compile every routine, or those of parts."
+    )
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"one of {', '.join(PARTS)}; by default all")
+    given = parser.parse_args().parts
+    if unknown := [name for name in given if name not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r}; choose from {', '.join(PARTS)}")
+    warm_up(given)

@@ -224,3 +224,12 @@ def test_after_a_warm_up_nothing_is_compiled_or_interpreted(tmp_path):
     warm = json.loads(in_a_new_process(tmp_path, "-c", SOLVE))
     assert warm["status"] == "OPTIMAL" and warm["interpreted"] == warm["misses"] == 0
     assert warm["objective"] == pytest.approx(cold["objective"], rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("argument", "code", "words"), [("--help", 0, "one of engine"), ("x", 2, "no part 'x'")]
+)
+def test_the_warm_up_names_its_parts(argument, code, words):
+    command = [sys.executable, "-m", "cutplane.warmup", argument]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == code and words in " ".join((found.stdout + found.stderr).split())
