@@ -103,7 +103,8 @@ def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: f
         raise OracleError(
             f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "
             f"called inside: <normal, point> = {offset + violations[wrong[0]]:g} > {offset:g}. "
-            "Check the oracle with cutplane.testing.check_separation."
+            "Check the oracle with cutplane.testing.check_separation; a tolerance for points that it calls "
+            f"inside must be at most {INNER:g} times the size of the set."
         )
 
 
