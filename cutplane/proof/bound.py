@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import fsum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -60,20 +60,11 @@ class SeparableInBox:
         return np.where(low <= high, np.where(np.isnan(value), -np.inf, value), np.inf)
 
 
-class CutRows(Protocol):
-    """Cuts and half-spaces with multipliers; `queries` are keys of the points where cuts were found."""
-
-    slopes: Any
-    offsets: Array
-    blocks: Array
-    queries: Array
-    multipliers: Array
-
-
-def proven_bound(simple: SeparableInBox, rows: CutRows, points: Mapping[int, Array]) -> float | None:
+def proven_bound(simple: SeparableInBox, rows: Any, points: Mapping[int, Array]) -> float | None:
     """Return the lower bound that rows prove in exact arithmetic; None without one, or without a point.
 
-    The offset of a cut is f(x) - <slope, x>, rounded down here; values and slopes are exact as they are.
+    Rows have slopes, offsets, blocks, queries (keys of the points where cuts were found) and multipliers. The
+    offset of a cut is f(x) - <slope, x>, rounded down here; values and slopes are exact as they are.
     """
     used = np.flatnonzero(rows.multipliers > 0.0)
     slopes, offsets, blocks = rows.slopes[used], rows.offsets[used], rows.blocks[used]
