@@ -15,6 +15,7 @@ FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path i
 
 FORMULATION = ("risks", "regularizers", "sets", "losses", "measures", "pieces")
 MASTERS = ("masters",)
+PROOF = ("proof",)
 ALGORITHM = ("engine", "methods")
 SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition", "structured")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
@@ -64,7 +65,13 @@ def test_imports_are_seen_at_any_depth():
 
 
 def test_formulation_knows_neither_algorithm_nor_solver():
-    assert offenders(FORMULATION, (*ALGORITHM, *MASTERS, "problem", "result")) == []
+    assert offenders(FORMULATION, (*ALGORITHM, *MASTERS, *PROOF, "problem", "result")) == []
+
+
+def test_proof_knows_no_search_and_no_pass():
+    passes = ("risks.passes", "risks.weighted_loss", "losses.passes", "losses.compiling")
+    above = (*ALGORITHM, *MASTERS, *SPECIAL, *FACES, "recognition", "problem", "result")
+    assert offenders(PROOF, (*above, *passes)) == []
 
 
 def test_masters_know_neither_engine_nor_methods():
@@ -82,7 +89,9 @@ def test_engine_knows_no_method_but_their_interface():
 def test_the_core_knows_no_special_problem():
     """The choice of a method alone knows the portfolio of linear moves, who follows a path, and machines."""
     core = tuple(
-        name for name in FILES if within(name, (*FORMULATION, *MASTERS, *ALGORITHM, "problem", "result"))
+        name
+        for name in FILES
+        if within(name, (*FORMULATION, *MASTERS, *PROOF, *ALGORITHM, "problem", "result"))
     )
     assert offenders(tuple(name for name in core if name != "methods.auto"), SPECIAL) == []
     machines = ("kernels.active_set", "kernels.decomposition", "kernels.newton", "kernels.tracking")
