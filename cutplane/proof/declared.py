@@ -109,6 +109,13 @@ class Example:
         """Return the weighted loss at x."""
         return self.weight * self.curve(self.factor * dot(self.row, x) - self.shift)
 
+    def noise(self, x: Sequence[Fraction], unit: Fraction) -> Fraction:
+        """Return the change of the loss at x by relative errors of this unit in the prediction."""
+        s = self.factor * dot(self.row, x) - self.shift
+        size = abs(self.shift) + sum((abs(self.factor * a * x[j]) for j, a in self.row.items()), ZERO)
+        changed = max(self.curve(s + unit * size), self.curve(s - unit * size))
+        return self.weight * (changed - self.curve(s))
+
 
 @dataclass
 class Declared:

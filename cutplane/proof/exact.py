@@ -19,8 +19,9 @@ CONFIRMED = Fraction(1, 10**9)
 """Relative deviation of a claimed bound from the exact one, because float passes over data of size 1 round by
 less than 1e-9, and tolerances of solves are larger."""
 
-CANCELLED = Fraction(1, 10**12)
-"""Deviation relative to the terms at the origin, because these cancel where the optimum is near 0."""
+UNIT = Fraction(1, 2**48)
+"""Rounding error of predictions relative to their terms: 16 units in the last place, because sums have
+several roundings."""
 
 
 def upper_bound(found: Declared, x: Any) -> tuple[Fraction | None, float]:
@@ -44,9 +45,10 @@ def checked(
     lower = max((b for b in (lower_bound(found, v, x) for v in u) if b is not None), default=None)
     at_origin = found.size(found.clipped([ZERO] * found.dim))
     size = at_origin if x is None else found.size(fractions(x))
-    allowed = (
-        CONFIRMED * min(size, at_origin) + CANCELLED * at_origin
-    )  # a far x must not excuse a lower bound
+    allowed = CONFIRMED * min(size, at_origin)  # because a far x must not excuse a lower bound
+    point = found.clipped([ZERO] * found.dim if x is None else fractions(x))
+    noise = sum((example.noise(point, UNIT) for example in found.examples), ZERO)
+    allowed += min(noise, CONFIRMED * at_origin)
     problems = []
     if x is not None and distance > CONFIRMED * (1.0 + float(np.abs(x).max(initial=0.0))):
         problems.append(f"x is {distance:.3g} away from the feasible set")
@@ -58,7 +60,7 @@ def checked(
     if claimed_upper < np.inf and not (
         upper is not None
         and claimed_upper > -np.inf
-        and upper - Fraction(claimed_upper) <= max(allowed, CONFIRMED * abs(upper))
+        and upper - Fraction(claimed_upper) <= max(allowed, CONFIRMED * abs(upper), noise)
     ):
         problems.append(f"the objective at x is {high:.10g}, not {claimed_upper:.10g}")
     return low, high, problems
