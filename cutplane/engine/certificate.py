@@ -256,7 +256,8 @@ class Certificate:
             u = [self.standard._example_multipliers(standard.problem)]
         else:
             u = [self._example_multipliers(problem)]
-        terms: list[Any] = [r for _, r in problem.risk.summands if hasattr(r, "example_slopes")]
+        kind = Capability.EXAMPLE_SLOPES
+        terms: list[Any] = [r for _, r in problem.risk.summands if offers(r, kind)]
         if self.x is not None:
             u.append(np.concatenate([np.zeros(0), *(risk.example_slopes(self.x) for risk in terms)]))
         lower, upper, problems = checked(found, u, self.x, self.lower_bound, self.upper_bound)
@@ -273,7 +274,7 @@ class Certificate:
         summands: list[Any] = [risk for _, risk in problem.risk.summands]
         for risk in summands:
             blocks = np.zeros(1, np.int64)
-            if hasattr(risk, "example_slopes"):
+            if offers(risk, Capability.EXAMPLE_SLOPES):
                 m = len(risk.y)
                 if problem.risk.n_blocks > 1:
                     edges = np.arange(risk.n_blocks + 1) * m // risk.n_blocks
