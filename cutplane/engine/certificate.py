@@ -241,7 +241,8 @@ class Certificate:
         lower = -np.inf if wrong else self._lower(problem, again, upper, doubts)
         if doubts:
             found, error = self._by_examples(problem, evaluator, upper)
-            if found > -np.inf and self.lower_bound - found <= RECOMPUTED * abs(found) + error:
+            above = self.lower_bound - upper > ROUNDING * abs(upper) + error
+            if not above and -np.inf < found >= self.lower_bound - RECOMPUTED * abs(found) - error:
                 lower, doubts = found, []
         problems += doubts
         return Verification(not problems, lower, upper, used.size, tuple(problems))

@@ -167,6 +167,16 @@ def test_turned_slopes_are_refused_or_harmless(name):
     is_refused_or_harmless(replace(proof, slopes=-proof.slopes), proof)
 
 
+@pytest.mark.parametrize("rise", [1e-10, 1e-8])
+def test_a_lower_bound_above_the_objective_is_refused_though_the_examples_nearly_prove_it(rise):
+    """The optimum is known to 1e-13 here, so that multipliers of the examples prove all but the rise."""
+    risk = cut.LinearRisk(X, y, cut.losses.SquaredHinge())
+    proof = cut.Problem(risk, cut.L2(0.1)).solve("lbfgs", tol=1e-13).certificate
+    assert proof.verify().valid
+    is_refused(replace(proof, lower_bound=proof.upper_bound * (1.0 + rise)))
+    is_refused(replace(proof, lower_bound=proof.upper_bound * (1.0 + rise), slopes=-proof.slopes))
+
+
 @pytest.mark.parametrize(("name", "rise"), [("black box", 9e-8), ("hinge", 9e-8), ("small numbers", 1e-10)])
 def test_offsets_raised_a_little_and_the_bound_with_them(name, rise):
     proof = certificate(name)
