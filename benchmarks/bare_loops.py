@@ -59,8 +59,8 @@ class Quadratic:
         rows, total = self.rows, self.lam + weight
         middle = (weight / total) * centre
         self.dual.sync(rows)
-        q = total * (rows.slopes @ middle + rows.offsets)
-        self.dual.maximise(q, np.abs(q), total * accuracy)
+        heights = rows.slopes @ middle + rows.offsets
+        self.dual.maximise(heights, rows.offsets, 1.0 / total, total * accuracy)
         a = self.dual.multipliers
         slope = a @ rows.slopes
         x = middle - slope / total

@@ -66,8 +66,7 @@ def quadratic_loop(oracle, weights, centre):
             return 0.5 * float(weights @ (x - centre) ** 2)
         rows.add(normals, offsets)
         dual.sync(rows)
-        q = rows.slopes @ centre + rows.offsets
-        dual.maximise(q, np.abs(q), 1e-9)
+        dual.maximise(rows.slopes @ centre + rows.offsets, rows.offsets, 1.0, 1e-9)
         x = centre - (dual.multipliers @ rows.slopes) / weights
 
 

@@ -126,7 +126,7 @@ class Declaration:
         return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
 
     def _projected(self, x: Array) -> Array:
-        from cutplane.masters.qp.projection import project_on_polyhedron
+        from cutplane.masters.qp.simplex_qp import project_on_polyhedron
 
         near = project_on_polyhedron(self.simple_set, x)
         return near if near is not None and self.in_simple_set(near, NEAR) else self._projection(x)

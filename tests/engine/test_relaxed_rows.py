@@ -11,8 +11,7 @@ from cutplane.engine.relaxed_rows import RelaxedRows
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum
 from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp.projection import project_on_polyhedron
-from cutplane.masters.qp.simplex_qp import StackedRows
+from cutplane.masters.qp.simplex_qp import RowsOfSet, project_on_polyhedron
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
 from cutplane.sets import Box, L2Ball, Polyhedron
 
@@ -98,8 +97,8 @@ def test_multipliers_of_half_spaces_are_those_of_the_form():
     form = (
         Polyhedron([[1.0, 0.0]], [2.0], [[0.0, 1.0]], [1.0]) & Polyhedron([[-1.0, 0.0]], [3.0])
     ).linear_form(2)
-    stacked = StackedRows(form)
-    assert stacked.multipliers(np.arange(1.0, 1.0 + stacked.own)).tolist() == [-1.0, -2.0, -3.0]
+    stacked = RowsOfSet(form)
+    assert stacked.multipliers(np.arange(1.0, 1.0 + stacked.count)).tolist() == [-1.0, -2.0, -3.0]
 
 
 @pytest.mark.parametrize("region", REGIONS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.masters.qp import active_set
-from cutplane.masters.qp.gram import Gram
+from cutplane.masters.qp.dual_qp import Gram, combined
+from cutplane.masters.rows import products, sizes_at
 
 
 @settings(max_examples=25, deadline=None)
@@ -74,3 +76,31 @@ def test_the_factor_follows_its_free_variables(seed, n_groups):
             )
             exact = np.linalg.solve(kkt, np.r_[gradient, np.zeros(n_groups)])[:n_free]
             np.testing.assert_allclose(step, exact, atol=1e-6 * (1 + np.abs(exact).max()))
+
+
+WIDE = np.random.default_rng(0).standard_normal((7, 9000))
+
+
+@pytest.mark.parametrize("count", [0, 1, 1125, 1126, 9000])
+def test_products_with_sparse_vectors_are_those_with_dense_ones(count):
+    rng = np.random.default_rng(1)
+    x = np.zeros(9000)
+    x[rng.choice(9000, count, replace=False)] = rng.standard_normal(count)
+    np.testing.assert_allclose(products(WIDE, x), WIDE @ x, atol=1e-10)
+    np.testing.assert_allclose(sizes_at(WIDE, x), np.abs(WIDE) @ np.abs(x), rtol=1e-12)
+    weights = np.where(rng.random(7) < 0.5, rng.random(7), 0.0)
+    np.testing.assert_allclose(combined(weights, WIDE, np.flatnonzero(weights)), weights @ WIDE, atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [0, 3, 6])
+@pytest.mark.parametrize("metric", [None, np.where(np.arange(9000) % 3, 2.0, 0.0), np.eye(1, 9000)[0]])
+def test_a_gram_matrix_is_summed_over_parts_of_the_columns(known, metric):
+    gram = Gram(metric)
+    if known:
+        gram.extend(WIDE[:known], 0)
+    gram.extend(WIDE, known)
+    weighed = WIDE if metric is None else WIDE * metric
+    np.testing.assert_allclose(gram.matrix[:7, :7], weighed @ WIDE.T, atol=1e-9)
+    other = np.where(np.arange(9000) < 5000, 1.0, 3.0)
+    gram.change(other, WIDE)
+    np.testing.assert_allclose(gram.matrix[:7, :7], (WIDE * other) @ WIDE.T, atol=1e-9)

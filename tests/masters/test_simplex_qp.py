@@ -413,5 +413,5 @@ def test_the_only_row_may_be_replaced():
 
 def test_the_length_of_a_step_is_that_of_the_coordinates_in_the_metric():
     step = np.array([2.0, 0.0, 4.0])
-    assert DualQP(1, np.array([1.0, 0.0, 4.0]), None).length(step) == pytest.approx(np.sqrt(8.0))
-    assert DualQP(1, None, None).length(step) == pytest.approx(np.sqrt(20.0))
+    assert DualQP(1, np.array([1.0, 0.0, 4.0])).length(step) == pytest.approx(np.sqrt(8.0))
+    assert DualQP(1).length(step) == pytest.approx(np.sqrt(20.0))

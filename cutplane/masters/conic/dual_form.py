@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 
 from cutplane.masters.base import HALF_SPACE, MasterSolution, MasterStatus, ReducedProblem, Rows
-from cutplane.masters.qp.gram import Gram
+from cutplane.masters.qp.dual_qp import Gram
 from cutplane.masters.rows import row_factors, survivors
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array

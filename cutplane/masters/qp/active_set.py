@@ -375,22 +375,51 @@ def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol,
         course = moves + 1, 0 if pending > rounding else idle + 1, -1.0, growth
 
 
-def maximise(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved):
-    """Solve from the feasible point a with gradient g; a, g, the factor and the free variables are updated.
-
-    The rounding error of g_i is relative to |base_i| + sqrt(H_ii) reach. For a g computed as q - Ha, base is
-    q and reach is sum_i a_i sqrt(H_ii), which is what 0 stands for. The solve stops at a duality gap of tol,
-    or at rounding. `ray` becomes the last direction on the free variables, and `moved` the change of a, more
-    exact than the difference of its values. Return the status, the number of free variables, the gap, its
-    rounding error, and the number of moves; raise `OutOfTime` if the deadline passes between two slices.
-    """
-    moved[:n] = 0.0
+@routine(fastmath=SUMS)
+def begin(
+    H, heights, offsets, t, base, group, sigma, R, Z, free, where, n_free, a, g, n, tol, ray, moved, steps
+):
+    """Do the first steps of `maximise` for q = heights / t; heights are sums of offsets and products."""
+    total = 0.0
+    q = np.empty(n)
+    for i in range(n):
+        q[i] = heights[i] / t
+        base[i] = abs(q[i]) + abs(offsets[i]) / t
+        total += base[i]
+        moved[i] = 0.0
     course = 0, 0, -1.0, 0.0
+    if not total < np.inf:
+        return NOT_FINITE, n_free, total, total, course
+    n_free = start(H, q, group, sigma, R, Z, free, where, n_free, a, n)
+    gradient(H, q, n, a, free, n_free, g)
+    return go_on(
+        H, base, group, sigma, R, Z, free, where, n_free, a, g, n, 0.0, tol, ray, moved, course, steps
+    )
+
+
+def maximise(
+    H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, linear=None
+):  # fmt: skip
+    """Solve from the point a; a, g, the factor and the free variables are updated.
+
+    Without `linear`, a is feasible and g its gradient, of which the rounding error is relative to |base_i| +
+    sqrt(H_ii) reach; reach = 0 stands for sum_i a_i sqrt(H_ii), that of q - Ha with base q. With `linear`,
+    which is (heights, offsets, t), q is heights / t, and base is set to the size of its terms. The solve
+    stops at a duality gap of tol, or at rounding. `ray` becomes the last direction on the free variables, and
+    `moved` the change of a, more exact than the difference of its values. Return the status, the number of
+    free variables, the gap, its rounding error, and the number of moves; raise `OutOfTime` if the deadline
+    passes between two slices.
+    """
     steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
-    while True:
+    if linear is not None:
+        state = H, *linear, base, group, sigma, R, Z, free, where, n_free, a, g, n
+        status, n_free, gap, error, course = begin(*state, tol, ray, moved, steps)
+    else:
+        moved[:n] = 0.0
+        status, course = PAUSED, (0, 0, -1.0, 0.0)
+    while status == PAUSED:
+        check_time()
         status, n_free, gap, error, course = go_on(
             H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
         )
-        if status != PAUSED:
-            return status, n_free, gap, error, course[0]
-        check_time()
+    return status, n_free, gap, error, course[0]

@@ -1,4 +1,4 @@
-"""The dual of the reduced problem, and what is kept of it between solves."""
+"""The dual of the reduced problem, and its state between solves: Gram matrix, multipliers and factor."""
 
 from __future__ import annotations
 
@@ -9,49 +9,47 @@ import numpy as np
 
 from cutplane.masters.base import Rows
 from cutplane.masters.qp import active_set
-from cutplane.masters.qp.gram import Gram, capacity_for, grown
-from cutplane.masters.qp.stack import Stack
-from cutplane.masters.rows import survivors
+from cutplane.masters.rows import parts_of, products, survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _RENEW = 100  # moves after which the errors of the factor's updates are worth a new one
+_FEW = 4  # an update of the Gram matrix is faster if less than a fourth of the coordinates change
+_UPDATES = 20  # in a row, each of which adds its rounding
+_CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
 
 
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
     A metric of None stands for ones. Coordinates without weight, where `unweighted` is 1 and `metric` is 0,
-    enter H with a factor `kappa` of their own, which can be changed cheaply.
+    enter H with a factor `kappa`, which can be changed cheaply.
+
+    Attributes
+    ----------
+    count : int
+        The number of rows.
+    constraints : ndarray
+        The numbers of the rows of no block.
+    finite, complete : bool
+        Whether every entry of H is finite; whether every block has a row.
     """
 
-    def __init__(self, n_blocks: int, metric: Array | None, unweighted: Array | None):
+    def __init__(self, n_blocks: int, metric: Array | None = None, unweighted: Array | None = None):
         self.n_blocks = n_blocks
         self.count = 0
         self.gram = Gram(metric)
         self.unweighted = None if unweighted is None else Gram(unweighted)
         self.kappa = 1.0
-        self.finite = True
-        """Whether every entry of H is."""
-        self.complete = False
-        """Whether every block has a row."""
+        self.finite, self.complete = True, False
         self.constraints = np.empty(0, np.int64)
-        """The numbers of the rows of no block."""
-        self._ids = np.zeros(16, np.int64)
-        self._group = np.zeros(16, np.int64)
-        self._a = np.zeros(16)
-        self._g = np.zeros(16)
-        self._ray = np.zeros(16)
-        self._moved = np.zeros(16)
-        self._free = np.zeros(16, np.int64)
+        self._ids, self._group, self._free = (np.zeros(16, np.int64) for _ in range(3))
+        self._a, self._g, self._ray, self._moved, self._base = (np.zeros(16) for _ in range(5))
         self._where = np.full(16, -1)
-        self._factor = np.zeros((16, 16))
-        self._sums = np.zeros((16, n_blocks))
+        self._factor, self._sums = np.zeros((16, 16)), np.zeros((16, n_blocks))
         self._mixed = np.zeros((0, 0)) if unweighted is None else np.zeros((16, 16))
-        self._n_free = 0
+        self._n_free = self._moves = 0
         self._sigma = 0.0
-        self._moves = 0
-        self._last: tuple[bytes, int, Array] | None = None  # weights of so many rows, and their combination
 
     @property
     def hessian(self) -> Array:
@@ -64,60 +62,51 @@ class DualQP:
         return self._a[: self.count].copy()
 
     @property
-    def gradient(self) -> Array:
-        """The vector q - Ha, shape (K,)."""
-        return self._g[: self.count]
-
-    @property
     def moved(self) -> Array:
         """The change of a by the last solve or refinement, shape (K,)."""
         return self._moved[: self.count]
 
     @property
     def support(self) -> Array:
-        """The numbers of the rows with a positive multiplier."""
+        """The numbers of the rows that may have a positive multiplier."""
         return self._free[: self._n_free]
 
     # ------------------------------------------------------------------- rows
 
     def sync(self, rows: Rows) -> bool:
         """Delete the rows that are gone and append the new ones; return whether any was deleted."""
-        ids = rows.ids
-        count, known = ids.shape[0], self.count
+        ids, known = rows.ids, self.count
+        count = ids.shape[0]
         deleted = known > 0 and (count < known or ids[known - 1] != self._ids[known - 1])
         if deleted:
-            self._last = None
             self._keep(survivors(self._ids[:known], ids))
-        if deleted or count > known:
-            self._extend(rows, self.count, count, deleted)
-        return deleted
-
-    def _extend(self, rows: Rows, known: int, count: int, deleted: bool) -> None:
+        if not deleted and count == known:
+            return False
+        known = self.count
         if count > self._ids.shape[0]:
             self._grow(capacity_for(count))
-        new = slice(known, count)
-        self._ids[new] = rows.ids[new]
-        self._group[new] = rows.blocks[new]
-        self._a[new] = 0.0
-        self._where[new] = -1
+        self._ids[known:count] = ids[known:]
+        self._group[known:count] = rows.blocks[known:]
+        self._a[known:count] = 0.0
+        self._where[known:count] = -1
         self.gram.extend(rows.slopes, known)
         if self.unweighted is not None:
             self.unweighted.extend(rows.slopes, known)
             self._mix(known, count)
         self.count = count
-        self.finite = bool(np.isfinite(self.hessian.diagonal()[:count]).all())
-        known = 0 if deleted or not self.complete else known
-        group = self._group[known:count]
-        beside = known + np.flatnonzero(group < 0)
-        if known == 0:
-            self.constraints = beside
-            cuts = group[group >= 0] if beside.size else group
+        new = 0 if deleted or not (self.complete and self.finite) else known
+        self.finite = bool(np.isfinite(self.hessian.diagonal()[new:count]).all())
+        beside = self._group[new:count] < 0
+        if new == 0:
+            self.constraints = np.flatnonzero(beside)
+            cuts = self._group[:count][~beside]
             self.complete = bool(np.bincount(cuts, minlength=self.n_blocks).all())
-        elif beside.size:
-            self.constraints = np.concatenate([self.constraints, beside])
+        elif beside.any():
+            self.constraints = np.concatenate([self.constraints, new + np.flatnonzero(beside)])
+        return deleted
 
     def _grow(self, capacity: int) -> None:
-        for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_free", "_where", "_sums"):
+        for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_base", "_free", "_where", "_sums"):
             setattr(self, name, grown(getattr(self, name), capacity))
         self._factor = grown(self._factor, capacity, square=True)
         if self.unweighted is not None:
@@ -126,13 +115,9 @@ class DualQP:
     def _keep(self, stays: Array) -> None:
         for position in range(self._n_free - 1, -1, -1):
             if not stays[self._free[position]]:
-                self._n_free = active_set.delete(
-                    self._factor, self._sums, self._free, self._where, self._n_free, position
-                )
-        number = np.cumsum(stays) - 1
-        free = self._free[: self._n_free]
-        free[:] = number[free]
-        kept = np.flatnonzero(stays)
+                self._n_free = active_set.delete(*self._state, self._n_free, position)
+        free, kept = self.support, np.flatnonzero(stays)
+        free[:] = (np.cumsum(stays) - 1)[free]
         self.count = count = kept.shape[0]
         for array in (self._ids, self._group, self._a):
             array[:count] = array[kept]
@@ -167,45 +152,55 @@ class DualQP:
         self._mixed[all_rows, new] = mixed
         self._mixed[new, all_rows] = mixed.T
 
+    def in_metric(self, v: Array) -> Array:
+        """Return diag(metric) v."""
+        metric, unweighted = self.gram.metric, self.unweighted
+        if metric is None:
+            return v
+        if unweighted is None or unweighted.metric is None:
+            return metric * v
+        return (metric + self.kappa * unweighted.metric) * v
+
+    def length(self, step: Array) -> float:
+        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
+        if self.gram.metric is None:
+            return math.sqrt(float(step @ step))
+        metric = self.in_metric(np.ones_like(step))
+        free = metric > 0.0
+        return math.sqrt(float(step[free] ** 2 @ (1.0 / metric[free])))
+
     # ------------------------------------------------------------------ solve
 
-    def maximise(self, q: Array, size: Array, tol: float) -> tuple[int, float, float]:
-        """Solve for the linear term q, from the multipliers of the last solve, up to a duality gap of tol.
+    def maximise(self, heights: Array, offsets: Array, t: float, tol: float) -> tuple[int, float, float]:
+        """Solve for q = heights / t, from the multipliers of the last solve, up to a duality gap of tol.
 
-        The rounding errors of q are relative to `size`. Return one of the statuses of `active_set`, the gap
-        reached, and its rounding error.
+        The heights are sums of the offsets and of products, and have their rounding errors. Return one of the
+        statuses of `active_set`, the gap reached, and its rounding error.
         """
-        self.begin(q)
-        active_set.gradient(self.hessian, q, self.count, self._a, self._free, self._n_free, self._g)
-        return self._improve(size, tol, 0.0)
+        self._renew()
+        return self._improve(tol, 0.0, (heights, offsets, t))
 
     def begin(self, q: Array) -> None:
-        """Make the multipliers feasible, and the factor theirs."""
-        H, count = self.hessian, self.count
-        if self._n_free == 0 or self._moves >= _RENEW:
-            self._sigma = float(H.diagonal()[:count].mean()) or 1.0
-            active_set.factorise(H, self._group, self._sigma, *self._state, self._n_free)
-            self._moves = 0
-        self._n_free = active_set.start(
-            H, q, self._group, self._sigma, *self._state, self._n_free, self._a, count
-        )
+        """Make the multipliers feasible, and the factor theirs, without a solve."""
+        self._renew()
+        state = self._group, self._sigma, *self._state
+        self._n_free = active_set.start(self.hessian, q, *state, self._n_free, self._a, self.count)
 
     def move_to(self, multipliers: Array) -> None:
         """Take other multipliers, feasible ones, as the last solution."""
         self._a[: self.count] = multipliers
         for row in np.flatnonzero(multipliers):
             if self._where[row] < 0:
-                self._n_free = active_set.append(
-                    self.hessian, self._group, self._sigma, *self._state, self._n_free, row
-                )
+                state = self._group, self._sigma, *self._state
+                self._n_free = active_set.append(self.hessian, *state, self._n_free, row)
 
     def refine(self, gradient: Array, base: Array, reach: float, tol: float) -> tuple[int, float, float]:
         """Solve on from the last solution, given a more exact gradient there.
 
         Its rounding error is relative to ``abs(base) + sqrt(diag(H)) * reach``.
         """
-        self._g[: self.count] = gradient
-        return self._improve(base, tol, reach)
+        self._g[: self.count], self._base[: self.count] = gradient, base
+        return self._improve(tol, reach, None)
 
     def restart(self) -> None:
         """Forget the last solution."""
@@ -217,23 +212,19 @@ class DualQP:
     def _state(self) -> tuple[Array, Array, Array, Array]:
         return self._factor, self._sums, self._free, self._where
 
-    def _improve(self, base: Array, tol: float, reach: float) -> tuple[int, float, float]:
+    def _renew(self) -> None:
+        if self._n_free == 0 or self._moves >= _RENEW:
+            self._sigma = float(self.hessian.diagonal()[: self.count].mean()) or 1.0
+            active_set.factorise(self.hessian, self._group, self._sigma, *self._state, self._n_free)
+            self._moves = 0
+
+    def _improve(self, tol: float, reach: float, linear: Any) -> tuple[int, float, float]:
         status, self._n_free, gap, error, moves = active_set.maximise(
-            self.hessian, base, self._group, self._sigma, *self._state, self._n_free,
-            self._a, self._g, self.count, reach, tol, self._ray, self._moved,
+            self.hessian, self._base, self._group, self._sigma, *self._state, self._n_free,
+            self._a, self._g, self.count, reach, tol, self._ray, self._moved, linear,
         )  # fmt: skip
         self._moves += moves
         return status, gap, error
-
-    def model(self, gradient: Array) -> float:
-        """Return the sum over the blocks of the largest entry of a vector with one entry per row."""
-        group = self._group[: self.count]
-        if self.n_blocks == 1:
-            return float(gradient[group == 0].max())
-        top = np.full(self.n_blocks, -np.inf)
-        cuts = group >= 0
-        np.maximum.at(top, group[cuts], gradient[cuts])
-        return float(top.sum())
 
     def newton_step(self, gradient: Array) -> Array:
         """Return the step to the maximiser, given the gradient on the support; it keeps the blocks' sums."""
@@ -241,46 +232,31 @@ class DualQP:
         active_set.newton(self._factor, self._sums, self._n_free, step)
         return step
 
-    def aggregate(self, weights: Array, slopes: Any) -> Array:
-        """Return A'weights, for weights that vanish outside the support, to be read alone.
-
-        The last answer is kept, and is that of the same weights with zeros for new rows, too.
-        """
-        if self._last is not None:
-            known, count, total = self._last
-            if weights[:count].tobytes() == known and not weights[count:].any():
-                return total
-        total = combined(weights, slopes)
-        self._last = weights.tobytes(), weights.size, total
-        return total
-
-    def in_metric(self, v: Array) -> Array:
-        """Return diag(metric) v."""
-        metric, unweighted = self.gram.metric, self.unweighted
-        if metric is None:
-            return v
-        if unweighted is None or unweighted.metric is None:
-            return metric * v
-        return (metric + self.kappa * unweighted.metric) * v
-
-    # ------------------------------------------------------------------- size
-
     @property
     def ray(self) -> Array:
         """The last direction on the support; if the problem was unbounded, the one in which it is."""
         return self._ray[: self._n_free]
 
-    def length(self, step: Array) -> float:
-        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
-        if self.gram.metric is None:
-            return math.sqrt(float(step @ step))
-        metric = self.in_metric(np.ones_like(step))
-        free = metric > 0.0
-        return math.sqrt(float(step[free] ** 2 @ (1.0 / metric[free])))
+    # -------------------------------------------------------------- read out
+
+    def combination(self, slopes: Any) -> Array:
+        """Return A'a."""
+        return combined(self._a, slopes, self.support)
+
+    def model(self, heights: Array) -> float:
+        """Return the sum over the blocks of the largest entry of a vector with one entry per row."""
+        group = self._group[: self.count]
+        if self.n_blocks == 1 and not self.constraints.size:
+            return float(heights.max())
+        top = np.full(self.n_blocks, -np.inf)
+        cuts = group >= 0
+        np.maximum.at(top, group[cuts], heights[cuts])
+        return float(top.sum())
 
     def size(self, base: Array) -> float:
         """Return the size of the terms of the objective, given the constant part of the gradient."""
-        return float(np.abs(self._a[: self.count]) @ (np.abs(base) + np.abs(self.gradient)))
+        count = self.count
+        return float(np.abs(self._a[:count]) @ (np.abs(base) + np.abs(self._g[:count])))
 
     def curvatures(self) -> Array:
         """Return bounds of the entries of Ha, shape (K,)."""
@@ -288,15 +264,96 @@ class DualQP:
         return lengths * float(np.abs(self._a[: self.count]) @ lengths)
 
 
-def combined(weights: Array, slopes: Any) -> Array:
-    """Return the sum of the rows times their weights; rows without weight are not read."""
-    if isinstance(slopes, Stack):
-        split = slopes.above.shape[0]
-        return combined(weights[:split], slopes.above) + combined(weights[split:], slopes.below)
+class Gram:
+    """A diag(metric) A' for the rows A of a pool; one product with A for all the rows added at once.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (dim,) or None
+        Nonnegative; None stands for ones.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (capacity, capacity)
+        Its leading block is the Gram matrix.
+    """
+
+    def __init__(self, metric: Array | None):
+        self.metric = metric
+        self.matrix = np.zeros((16, 16))
+        self._updates = 0
+
+    def extend(self, slopes: Any, known: int) -> None:
+        """Add the rows from number `known` on."""
+        count = slopes.shape[0]
+        if count > self.matrix.shape[0]:
+            self.matrix = grown(self.matrix, capacity_for(count), square=True)
+        if count == known + 1:
+            row = slopes[known] if self.metric is None else slopes[known] * self.metric
+            self.matrix[:count, known] = self.matrix[known, :count] = products(slopes, row)
+            return
+        metric = np.ones(slopes.shape[1]) if self.metric is None else self.metric
+        among = _gram(slopes, metric, np.flatnonzero(metric), known)
+        self.matrix[:count, known:count] = among
+        self.matrix[known:count, :count] = among.T
+
+    def change(self, metric: Array, slopes: Any) -> None:
+        """Take another metric; if few coordinates change, by an update of low rank."""
+        count = slopes.shape[0]
+        free = np.flatnonzero(metric)
+        if 2 * free.size <= metric.size:
+            self.matrix[:count, :count] = _gram(slopes, metric, free)
+        elif not self._update(metric, slopes):
+            self.matrix[:count, :count] = _gram(slopes, metric, np.arange(metric.size))
+            self._updates = 0
+        self.metric = metric
+
+    def _update(self, metric: Array, slopes: Any) -> bool:
+        """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
+        if self.metric is None or self._updates == _UPDATES:
+            return False
+        changed = np.flatnonzero(metric != self.metric)
+        if changed.size > metric.size // _FEW:
+            return False
+        leading = self.matrix[: slopes.shape[0], : slopes.shape[0]]
+        before = leading.diagonal().copy()
+        leading += _gram(slopes, metric - self.metric, changed)
+        self._updates += 1
+        return bool((leading.diagonal() >= _CANCELLED * before).all())
+
+    def keep(self, kept: Array) -> None:
+        """Remove all rows but those with the numbers `kept`."""
+        self.matrix[: kept.size, : kept.size] = self.matrix[np.ix_(kept, kept)]
+
+
+def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
+    """Return the products, over some coordinates, in the metric, of the rows with those from `first` on."""
+    total = np.zeros((slopes.shape[0], slopes.shape[0] - first))
+    for part in parts_of(where, metric.size):
+        columns = slopes[:, part]
+        total += columns @ (columns[first:] * metric[part]).T
+    return total
+
+
+def capacity_for(count: int) -> int:
+    """Return the power of two that holds `count` rows."""
+    return max(16, 1 << (count - 1).bit_length())
+
+
+def grown(array: Array, capacity: int, square: bool = False) -> Array:
+    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
+    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
+def combined(weights: Array, slopes: Any, chosen: Array) -> Array:
+    """Return the sum of the chosen rows times their weights; other rows are not read."""
     if not (slopes.dtype == np.float64 and slopes.flags.c_contiguous):
         slopes = np.ascontiguousarray(slopes, dtype=np.float64)
     total = np.zeros(slopes.shape[1])
-    add(slopes, weights, np.flatnonzero(weights), total)
+    add(slopes, weights, chosen, total)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +21,16 @@ _REFINEMENTS = 50  # solves from exact gradients; each but the last gains digits
 _EXACT = 1e-13  # a gap this small, relative to the terms of the objective, is rounding
 _ROUNDING = 1e-12  # the same of a constraint, relative to the terms it is the sum of
 _CREDIBLE = 1e-7  # a gap at which rounding stopped is an answer up to this, relative to the terms
-_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where the active bounds are settled
+_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where no step is left
 _RESOLUTION = 1e-16  # of a number, relative to itself
 _FAR = 1e3  # half-spaces without a common point nearer than so many distances to them are infeasible
+_KEPT = 2**15  # entries from which on a product with the rows costs more than to compare it with the last
 _ROUNDS = 15  # Newton steps from the last active bounds, which mostly settle in two or three
 _LAST_ROUNDS = 60  # the same at the end of the path, after which there is no other way
 _PATH = tuple(10.0**k for k in range(6, 0, -1))  # how much stiffer the problems of the path are
 _ENDLESS = 1e100  # a line search that has come so far does not end
 _LEAP = 1e3  # the largest factor of a step without a bracket
-_SUMMED = 2e-14  # what rounding leaves of a sum of some hundred terms, relative to them
+_SUMMED = 2e-14  # the rounding error of a sum of some hundred terms, relative to them
 _BRACKET = 2.0**-50  # a bracket of neighbouring numbers
 _AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0  # where a coordinate is fixed
 
@@ -41,6 +43,8 @@ class Answer(NamedTuple):
     message: str = ""
     ray: Array | None = None
     """Multipliers of half-spaces that exclude each other, if that is why there is no minimiser."""
+    v: Array | None = None
+    """A'a, if it is at hand."""
 
 
 class ProxProblem:
@@ -62,31 +66,32 @@ class ProxProblem:
         self.unweighted = np.flatnonzero(~weighted) if positive.size and split else np.empty(0, np.int64)
         pattern = weighted.astype(np.float64) if self.unweighted.size else None
         self.dual = DualQP(n_blocks, pattern, None if pattern is None else 1.0 - pattern)
+        self._weights = self.weight if equal and positive.size in (0, weighted.size) else quadratic.weights
         self._known: tuple[Array, Array] | None = None
         self._metric_of: float | None = None
 
-    def forget_values(self) -> None:
-        """Forget what is known per row, because rows were deleted."""
+    def forget(self) -> None:
+        """Forget the products with the rows, because rows were deleted."""
         self._known = None
 
     def values(self, rows: Rows, x: Array) -> Array:
         """Return the value of every row at x; if x is that of the last call, only new rows are multiplied."""
         if not x.any():
             return rows.offsets
-        slopes, known = rows.slopes, 0
-        if self._known is None or not np.array_equal(x, self._known[0]):
-            found = products(slopes, x)
+        slopes = rows.slopes
+        if slopes.shape[0] * x.size < _KEPT:
+            return slopes @ x + rows.offsets
+        if self._known is not None and np.array_equal(x, self._known[0]):
+            found = self._known[1]
+            if found.shape[0] < slopes.shape[0]:
+                found = np.concatenate([found, slopes[found.shape[0] :] @ x])
         else:
-            known = self._known[1].shape[0]
-            found = np.concatenate([self._known[1], slopes[known:] @ x])
-        if known < found.shape[0]:
-            self._known = (x.copy(), found)
+            found = products(slopes, x)
+        self._known = (x.copy(), found)
         return found + rows.offsets
 
     def regularizer(self, x: Array) -> float:
         """Return g(x), for equal weights."""
-        if self.weight == 0.0:
-            return self.quadratic.constant
         offset = x - self.quadratic.centre
         return 0.5 * self.weight * float(offset @ offset) + self.quadratic.constant
 
@@ -113,17 +118,12 @@ class ProxProblem:
             self.dual.set_kappa(1.0 / (t * weight))
         return t
 
-    def plain(self, rows: Rows, accuracy: float) -> Answer:
-        """Solve without a prox term; g has no zero weight."""
-        return self.minimise(rows, self.quadratic.centre, self.step_size(rows, 0.0), accuracy)
-
-    def with_prox(self, rows: Rows, centre: Array, weight: float, accuracy: float) -> Answer:
-        """Solve with a prox term of positive weight."""
-        t = self.step_size(rows, weight)
-        if self.weight == 0.0:
-            return self.minimise(rows, centre, t, accuracy)
-        weights = self.quadratic.weights
-        middle = (weights * self.quadratic.centre + weight * centre) / (weights + weight)
+    def solve(self, rows: Rows, centre: Array | None, weight: float, accuracy: float) -> Answer:
+        """Solve with a prox term of positive weight, or without one, where g has no zero weight."""
+        t, middle = self.step_size(rows, weight), self.quadratic.centre
+        if centre is not None:
+            share = weight / (self._weights + weight)
+            middle = centre if self.weight == 0.0 else middle + share * (centre - middle)
         return self.minimise(rows, middle, t, accuracy)
 
     def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
@@ -132,27 +132,26 @@ class ProxProblem:
 
     def minimise_from(self, rows: Rows, middle: Array, values: Array, t: float, accuracy: float) -> Answer:
         """Minimise the model + 1/2 ||x - middle||_M^2, given the values of the rows at `middle`."""
-        dual = self.dual
-        q, tol = values / t, accuracy / t
-        if not np.isfinite(q.sum()):
-            return Answer(MasterStatus.FAILED, message="an offset or the prox centre is not finite")
-        size = np.abs(q) + np.abs(rows.offsets) / t
-        status, gap, error = dual.maximise(q, size, tol)
+        dual, offsets, tol = self.dual, rows.offsets, accuracy / t
+        status, gap, error = dual.maximise(values, offsets, t, tol)
         if status == active_set.UNBOUNDED:
-            return self._infeasible(rows, q)
-        x = middle - t * dual.in_metric(dual.aggregate(dual.multipliers, rows.slopes))
-        exact = error <= tol or error <= _EXACT * dual.size(rows.offsets / t)
-        if status != active_set.SOLVED or not exact or self.outside(rows, x, _ROUNDING):
-            base = np.abs(rows.offsets) / t + _RESOLUTION * (size + dual.curvatures())
-            status, gap, x = self._refine(rows, x, base, t, tol)
+            return self._infeasible(rows, values / t)
+        v = dual.combination(rows.slopes)
+        x = middle - t * dual.in_metric(v)
+        exact = error <= tol or error <= _EXACT * dual.size(offsets / t)
+        solved = status == active_set.SOLVED and exact and not self.outside(rows, x, _ROUNDING)
+        if not solved and status != active_set.NOT_FINITE:
+            size = (np.abs(values) + np.abs(offsets)) / t
+            base = np.abs(offsets) / t + _RESOLUTION * (size + dual.curvatures())
+            v, (status, gap, x) = None, self._refine(rows, x, base, t, tol)
             tol = max(tol, _CREDIBLE * dual.size(base))
-        if status == active_set.NOT_FINITE or not np.isfinite(x.sum()):
+        if status == active_set.NOT_FINITE or not math.isfinite(x.sum()):
             dual.restart()
-            return Answer(MasterStatus.FAILED, message="the answer is not finite")
+            return Answer(MasterStatus.FAILED, message="an offset, the centre or the answer is not finite")
         if status != active_set.SOLVED and not gap <= tol:
             dual.restart()
             return Answer(MasterStatus.FAILED, message=f"the active set stopped at a gap of {t * gap:.2g}")
-        return Answer(MasterStatus.SOLVED, x)
+        return Answer(MasterStatus.SOLVED, x, v=v)
 
     def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
         """Tell whether x violates a half-space or an equation, relative to the terms it is the sum of."""
@@ -161,21 +160,20 @@ class ProxProblem:
             return False
         slopes, offsets = rows.slopes[chosen], rows.offsets[chosen]
         sizes = sizes_at(slopes, x) + np.abs(offsets)
-        return bool(
-            np.any(violations(rows.blocks[chosen], products(slopes, x) + offsets) > tolerance * sizes)
-        )
+        heights = products(slopes, x) + offsets
+        return bool(np.any(violations(rows.blocks[chosen], heights) > tolerance * sizes))
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
         """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
         dual = self.dual
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
-            check_time()
             gradient = (products(rows.slopes, x) + rows.offsets) / t
             status, gap, _ = dual.refine(gradient, base, dual.length(x) / t, tol)
-            if not dual.moved.any():
+            moved = np.flatnonzero(dual.moved)
+            if not moved.size:
                 return status, gap, x
-            x = x - t * dual.in_metric(combined(dual.moved, rows.slopes))
+            x = x - t * dual.in_metric(combined(dual.moved, rows.slopes, moved))
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
@@ -185,7 +183,7 @@ class ProxProblem:
         ray = np.zeros(dual.count)
         ray[free] = np.where(rows.blocks[free] == active_set.EQUATION, dual.ray, np.maximum(dual.ray, 0.0))
         ray /= np.abs(ray).max()
-        normal = np.linalg.norm(dual.in_metric(dual.aggregate(ray, rows.slopes)))
+        normal = np.linalg.norm(dual.in_metric(combined(ray, rows.slopes, free)))
         lengths = np.sqrt(dual.hessian.diagonal()[free])
         distance = float(np.max(np.abs(q[free]) / lengths, initial=0.0, where=lengths > 0.0))
         if float(ray[free] @ q[free]) > _FAR * distance * normal:
@@ -257,50 +255,49 @@ class BoundedProblem(ProxProblem):
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
         shift = scale * self.costs
-        dual.begin(self.values(rows, middle) / t)
-        a = dual.multipliers
-        v = new = dual.aggregate(a, slopes)
-        x = None
+        a = x = None
+        v = new = middle
         for number in range(rounds):
             check_time()
-            guessed = number == 0 and self._piece is not None
-            piece = self._piece if number == 0 else None
-            if piece is None:
-                piece = self._minimiser(middle - scale * v, shift)[1]
+            guess = self._piece if number == 0 else None
+            if guess is None and a is None:
+                dual.begin(self.values(rows, middle) / t)
+                a, v = dual.multipliers, dual.combination(slopes)
+            piece = self._minimiser(middle - scale * v, shift)[1] if guess is None else guess
             free = np.abs(piece) <= 1.0
             target = middle - np.where(free, shift * piece, 0.0) if self._has_costs else middle
             answer = self._with_fixed(rows, target, piece, free, t, accuracy)
-            if answer.x is None and answer.ray is None:
-                return answer
-            if answer.x is not None:
-                new = dual.aggregate(dual.multipliers, slopes)
-                reached = np.where(free, answer.x + middle - target, middle - scale * new)
-                x, new_piece = self._minimiser(reached, shift)
-                if self._is_solution(rows, x, dual.multipliers, accuracy, np.array_equal(piece, new_piece)):
-                    return Answer(MasterStatus.SOLVED, x)
-                if guessed:
-                    a, v = dual.multipliers, new
+            if answer.x is None:
+                if answer.ray is None:
+                    return answer
+                if guess is not None:
                     continue
-            if answer.ray is None:
-                step, dv = dual.multipliers - a, new - v
-            else:
-                step, dv = answer.ray, combined(answer.ray, slopes)
+                step, dv = answer.ray, combined(answer.ray, slopes, np.flatnonzero(answer.ray))
                 used = np.flatnonzero(step)
                 dv[np.abs(dv) <= _ROUNDING * (np.abs(step[used]) @ np.abs(slopes[used]))] = 0.0
+            else:
+                new = dual.combination(slopes) if answer.v is None else answer.v
+                reached = np.where(free, answer.x + middle - target, middle - scale * new)
+                x, new_piece = self._minimiser(reached, shift)
+                if np.array_equal(piece, new_piece) or self._is_solution(rows, x, accuracy, _ROUNDING):
+                    return Answer(MasterStatus.SOLVED, x)
+                if guess is not None:
+                    a, v = dual.multipliers, new
+                    continue
+                step, dv = dual.multipliers - a, new - v
             slope, limit = float(step @ rows.offsets), 1.0 if answer.ray is None else np.inf
             box = self._lower, self._upper
             length = line_maximum(read_only(middle), scale, shift, v, dv, *box, slope, limit)
             if length == np.inf:
                 return Answer(MasterStatus.INFEASIBLE, message="the half-spaces exclude the feasible set")
-            if length == 0.0 and not guessed:
+            if length == 0.0:
                 break
             if length == limit:
                 a, v = dual.multipliers, new
                 continue
-            a = a + length * step
-            v = v + length * dv
+            a, v = a + length * step, v + length * dv
             dual.move_to(a)
-        if x is not None and self._is_solution(rows, x, dual.multipliers, accuracy, True):
+        if x is not None and self._is_solution(rows, x, accuracy, _CREDIBLE_IN_BOX):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
@@ -310,7 +307,7 @@ class BoundedProblem(ProxProblem):
             x = np.minimum(np.maximum(target, self._lower), self._upper)
             return x, np.where(target > x, _AT_UPPER, np.where(target < x, _AT_LOWER, 0.0))
         moved = np.sign(target) * np.maximum(np.abs(target) - shift, 0.0)
-        x = np.clip(moved, self._lower, self._upper)
+        x = np.minimum(np.maximum(moved, self._lower), self._upper)
         fixed = np.where(moved > x, _AT_UPPER, np.where(moved < x, _AT_LOWER, _AT_ZERO))
         free = (moved == x) & ((moved != 0.0) | (shift == 0.0))
         return x, np.where(free, np.where(shift > 0.0, np.sign(x), 0.0), fixed)
@@ -327,20 +324,15 @@ class BoundedProblem(ProxProblem):
         self.dual.set_metric(np.where(free, self._pattern, 0.0), rows.slopes)
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
-    def _is_solution(self, rows: Rows, x: Array, a: Array, accuracy: float, settled: bool) -> bool:
-        """Tell whether x = x(a) satisfies the constraints with a duality gap that is small enough.
-
-        If the active bounds are settled, nothing but rounding can be wrong, and more of it is forgiven.
-        """
-        heights = products(rows.slopes, x) + rows.offsets
+    def _is_solution(self, rows: Rows, x: Array, accuracy: float, tolerance: float) -> bool:
+        """Tell whether x satisfies the constraints, with a duality gap within the accuracy or rounding."""
+        a, heights = self.dual.multipliers, products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(a @ heights))
         size = float(np.abs(a) @ (np.abs(heights) + np.abs(rows.offsets)))
-        if gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, _ROUNDING):
-            return True
-        if not settled:
-            return False
-        size = float(np.abs(a) @ (sizes_at(rows.slopes, x) + np.abs(rows.offsets)))
-        return gap <= _CREDIBLE_IN_BOX * size and not self.outside(rows, x, _CREDIBLE_IN_BOX)
+        if tolerance == _CREDIBLE_IN_BOX:
+            size = float(np.abs(a) @ (sizes_at(rows.slopes, x) + np.abs(rows.offsets)))
+            return gap <= tolerance * size and not self.outside(rows, x, tolerance)
+        return gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, tolerance)
 
 
 @routine(fastmath=SUMS)

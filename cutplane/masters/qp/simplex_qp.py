@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 
 from cutplane.masters.base import (
@@ -14,15 +18,38 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.qp.gram import capacity_for, grown
-from cutplane.masters.qp.stack import Stack
-from cutplane.masters.rows import survivors
-from cutplane.pieces.capabilities import Capability, ask
+from cutplane.masters.qp.active_set import EQUATION
+from cutplane.masters.qp.dual_qp import DualQP, capacity_for, grown
+from cutplane.masters.qp.prox_problem import Answer, BoundedProblem, ProxProblem, violations
+from cutplane.masters.rows import products, survivors
+from cutplane.masters.units import piece_in_unit, unit_of
+from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
+from cutplane.regularizers.none import NoRegularizer
+from cutplane.runtime.deadline import check_time
 
 _MANY = 200  # rows of a set: each is a row of the dense Gram matrix in every solve
+
+_ROUNDS = 100  # of a level search: enough to bisect a bracket of the ratio 1e30 to the last digit
+_PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
+_ROUNDING = 1e-14  # a level is met up to this, relative to the terms
+_LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
+_DROP = 0.01  # the same while there is no lower end
+_FAR = 1e9  # a level missed so far away, relative to the distance, is below the model
+_STILL = 1e-12  # a speed this small, relative to the step's square, is rounding
+_NEGLIGIBLE = 1e-14  # a prox term this stiff allows no step larger than rounding
+_BRACKET = 4e-16  # a bracket of neighbouring numbers
+
+_MOVES = 60  # of the centre of coordinates without weight; a few do, if the stiffness suits
+_STIFFNESS = 1e3  # the spread of the rows in the coordinates without weight, relative to that in the others
+_FALLING = 0.3  # a slope that falls to less of the last one falls fast enough
+_BOOST = 30.0  # the factor of the stiffness where the slope does not fall
+_ZERO = 1e-15  # a slope this small, relative to the slopes it is a mean of, is zero
+_ACCEPTED = 1e-12  # the same where it falls no further
+_HULL = 1e-9  # the same in telling whether the mean can be zero at all
+_SAME = 1e-12  # a spread this small, relative to the mean square, is rounding
 
 
 class SimplexQP:
@@ -46,20 +73,16 @@ class SimplexQP:
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        from cutplane.masters.qp.level_search import LevelSearch
-        from cutplane.masters.qp.prox_problem import BoundedProblem, ProxProblem
-        from cutplane.masters.qp.unweighted import UnweightedCoordinates
-
         separable = separable_form_of(reduced.regularizer, reduced.dim)
         assert separable is not None, "refused"
         quadratic, costs = separable.quadratic, separable.costs
         form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
-        self._own = StackedRows(form) if form.rows.shape[0] else None
+        self._own = RowsOfSet(form) if form.rows.shape[0] else None
         if self._own is None and not costs.any() and np.isinf([form.lower, form.upper]).all():
             self._problem = ProxProblem(reduced.n_blocks, quadratic)
         else:
             self._problem = BoundedProblem(reduced.n_blocks, quadratic, costs, form.lower, form.upper)
-        self._unweighted = UnweightedCoordinates(self._problem, reduced.n_blocks)
+        self._free = UnweightedCoordinates(self._problem) if self._problem.unweighted.size else None
         self._levels = LevelSearch(self._problem)
 
     @staticmethod
@@ -89,12 +112,12 @@ class SimplexQP:
         problem, dual = self._problem, self._problem.dual
         factor, own = 1.0, 0
         if self._own is not None:
-            self._own.take(rows)
-            rows, own = self._own, self._own.own
+            rows, own = self._own.above(rows), self._own.count
         with np.errstate(all="ignore"):
             if dual.sync(rows):
-                problem.forget_values()
-                self._unweighted.forget()
+                problem.forget()
+                if self._free is not None:
+                    self._free.bounded = False
             if not dual.complete:
                 return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
             if not dual.finite:
@@ -102,19 +125,170 @@ class SimplexQP:
             if isinstance(stabilization, Level):
                 answer, factor = self._levels.solve(rows, stabilization.centre, stabilization.level)
             elif stabilization is not None and stabilization.weight > 0.0:
-                answer = problem.with_prox(rows, stabilization.centre, stabilization.weight, accuracy)
-            elif problem.unweighted.size:
-                answer = self._unweighted.solve(rows, accuracy)
+                answer = problem.solve(rows, stabilization.centre, stabilization.weight, accuracy)
+            elif self._free is not None:
+                answer = self._free.solve(rows, accuracy)
             else:
-                answer = problem.plain(rows, accuracy)
+                answer = problem.solve(rows, None, 0.0, accuracy)
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
-        held = None if self._own is None else self._own.multipliers(dual.multipliers[:own])
-        return MasterSolution(answer.x, factor * dual.multipliers[own:], set_multipliers=held)
+        if self._own is None:
+            return MasterSolution(answer.x, dual.multipliers if factor == 1.0 else factor * dual.multipliers)
+        multipliers = factor * dual.multipliers
+        return MasterSolution(
+            answer.x, multipliers[own:], set_multipliers=self._own.multipliers(multipliers[:own])
+        )
 
 
-class StackedRows:
-    """The half-spaces of a linear form without auxiliaries, then the rows of a pool.
+class LevelSearch:
+    """The projection of a centre on {model(x) + g(x) <= level}, by a search for the level's multiplier tau.
+
+    For a given tau, the minimiser x(tau) is that of the reduced problem with a prox term of weight 1 / tau.
+    The height of the model + g there decreases in tau; with g = 0 it is piecewise linear, so that Newton
+    steps, kept inside a bracket, end after finitely many.
+    """
+
+    def __init__(self, problem: ProxProblem):
+        self._problem = problem
+        self._tau = 0.0
+
+    def solve(self, rows: Rows, centre: Array, level: float) -> tuple[Answer, float]:
+        """Return the answer, and the factor from the dual's multipliers to those of the level constraint."""
+        problem, dual = self._problem, self._problem.dual
+        values = problem.values(rows, centre)
+        largest = float(np.abs(values).max())
+        if not (math.isfinite(level) and math.isfinite(largest)):
+            return Answer(MasterStatus.FAILED, message="the level or the centre is not finite"), 0.0
+        excess = dual.model(values) + problem.regularizer(centre) - level
+        tolerance = _ROUNDING * (abs(level) + largest)
+        if excess <= 0.0 and violations(rows.blocks, values).max() <= tolerance and problem.contains(centre):
+            return Answer(MasterStatus.SOLVED, centre.copy()), 0.0
+        low, high, leaps = 0.0, math.inf, 0
+        steepest = math.sqrt(float(np.einsum("ij,ij->i", rows.slopes, rows.slopes).max()))
+        tau = self._tau or (abs(excess) / steepest**2 if excess and steepest else 1.0)
+        for rounds in range(_ROUNDS):
+            check_time()
+            answer = problem.solve(rows, centre, 1.0 / tau, 0.0)
+            if answer.x is None:
+                return answer, 0.0
+            step = answer.x - centre
+            distance = math.sqrt(float(step @ step))
+            moved = products(rows.slopes, step)
+            excess = dual.model(values + moved) + problem.regularizer(answer.x) - level
+            if abs(excess) <= tolerance or high <= low * (1.0 + _BRACKET):
+                break
+            free = problem.free_part(step)
+            uphill = (moved if free is step else products(rows.slopes, free))[dual.support]
+            length = float(free @ free)
+            speed = length + float(uphill @ dual.newton_step(-uphill))
+            newton = math.nan
+            if speed > _STILL * length and (low > 0.0 or excess > 0.0 or rounds < _PATIENCE):
+                newton = tau + excess * tau * tau * (problem.weight * tau + 1.0) / speed
+            if excess < 0.0:
+                high = tau
+                if tau * steepest <= _NEGLIGIBLE * distance:
+                    break
+            else:
+                low = tau
+                leaps = 0 if newton < _LEAP * tau or high < math.inf else leaps + 1
+                if leaps > 2 and excess * tau > _FAR * distance * (distance + float(np.linalg.norm(centre))):
+                    return Answer(MasterStatus.INFEASIBLE, message="the model is above the level"), 0.0
+            if low < newton < high:
+                tau = newton
+            elif high == math.inf:
+                tau *= _LEAP
+            else:
+                tau = math.sqrt(low * high) if low > 0.0 else _DROP * high
+        else:
+            return Answer(MasterStatus.FAILED, message=f"the level is missed by {excess:.2g}"), 0.0
+        self._tau = tau
+        return answer, tau
+
+
+class UnweightedCoordinates:
+    """Proximal point method on the coordinates of weight zero, such as a bias, without a prox term.
+
+    They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope
+    on them, which is the multiplier of the move, is then zero up to rounding.
+
+    Attributes
+    ----------
+    bounded : bool
+        Whether the reduced problem is known to be bounded in them.
+    """
+
+    def __init__(self, problem: ProxProblem):
+        self._problem = problem
+        self._centre = np.zeros(problem.unweighted.size)
+        self.bounded = False
+        self._tuned = 0
+        self._stiffness = 1.0
+
+    def solve(self, rows: Rows, accuracy: float) -> Answer:
+        """Solve without a prox term."""
+        problem, dual = self._problem, self._problem.dual
+        columns = rows.slopes[:, problem.unweighted]
+        if not self.bounded:
+            self.bounded = self._holds_zero(rows, columns)
+            if not self.bounded:
+                return Answer(MasterStatus.UNBOUNDED, message="a coordinate without weight is unbounded")
+        t = problem.step_size(rows, 0.0)
+        if not self._tuned <= dual.count < 2 * self._tuned:
+            self._tuned, self._stiffness = dual.count, self._stiffness_for(dual)
+        dual.set_kappa(self._stiffness)
+        middle = problem.quadratic.centre.copy()
+        middle[problem.unweighted] = 0.0
+        base = problem.values(rows, middle)
+        sizes = np.abs(columns)
+        largest = sizes.max(axis=0)
+        residual = last = np.inf
+        for _ in range(_MOVES):
+            check_time()
+            middle[problem.unweighted] = self._centre
+            answer = problem.minimise_from(rows, middle, base + columns @ self._centre, t, accuracy)
+            if answer.x is None:
+                return answer
+            a = dual.multipliers
+            slope = np.abs(a @ columns)
+            last, residual = residual, _largest(slope, a @ sizes)
+            if residual <= _ZERO:
+                return answer
+            if residual > _FALLING * last:
+                if _largest(slope, largest) <= _ACCEPTED:
+                    return answer
+                dual.set_kappa(_BOOST * dual.kappa)
+            self._centre = answer.x[problem.unweighted]
+        message = f"a coordinate without weight keeps a slope of {residual:.2g}"
+        return Answer(MasterStatus.FAILED, message=message)
+
+    def _holds_zero(self, rows: Rows, columns: Array) -> bool:
+        """Tell whether some multipliers give a zero aggregate slope on the coordinates without weight."""
+        zero = np.zeros(columns.shape[0])
+        hull = DualQP(self._problem.dual.n_blocks)
+        these = SimpleNamespace(slopes=columns, offsets=zero, blocks=rows.blocks, ids=rows.ids)
+        hull.sync(cast(Rows, these))
+        hull.maximise(zero, zero, 1.0, 0.0)
+        a = hull.multipliers
+        return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
+
+    def _stiffness_for(self, dual: DualQP) -> float:
+        """Return kappa, chosen by the mean squared distance of the rows from their mean."""
+        spreads = []
+        for gram in (dual.gram, cast(Any, dual.unweighted)):
+            products = gram.matrix[: dual.count, : dual.count]
+            squares = float(products.diagonal().mean())
+            spread = squares - float(products.mean())
+            spreads.append(spread if spread > _SAME * squares else squares)
+        return _STIFFNESS * spreads[0] / spreads[1] if min(spreads) > 0.0 else 1.0
+
+
+def _largest(numerator: Array, denominator: Array) -> float:
+    """Return the largest ratio, 0/0 being 0."""
+    return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
+
+
+class RowsOfSet:
+    """The half-spaces of a linear form without auxiliaries, above the rows of a pool.
 
     Parameters
     ----------
@@ -123,56 +297,65 @@ class StackedRows:
     """
 
     def __init__(self, form: LinearForm):
-        from cutplane.masters.qp.active_set import EQUATION
-
         rows = form.rows.toarray()
         equal = form.row_lower == form.row_upper
-        above, below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
-        self._above, self._below = above, below
-        self.own = int(above.sum() + below.sum())
-        self._count = self.own
-        self.slopes = Stack(np.vstack([rows[above], -rows[below]]), np.empty((0, rows.shape[1])))
-        self._offsets = np.concatenate([-form.row_upper[above], form.row_lower[below]])
-        self._blocks = np.full(self.own, HALF_SPACE)
-        self._blocks[: equal[above].size][equal[above]] = EQUATION
-        self._ids = np.arange(self.own) - self.own
+        self._above, self._below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
+        blocks = np.where(equal[self._above], EQUATION, HALF_SPACE)
+        below = -rows[self._below]
+        self.count = self._known = blocks.size + below.shape[0]
+        self._slopes = np.vstack([rows[self._above], below])
+        self._offsets = np.concatenate([-form.row_upper[self._above], form.row_lower[self._below]])
+        self._blocks = np.concatenate([blocks, np.full(below.shape[0], HALF_SPACE)])
+        self._ids = np.arange(self.count) - self.count
 
     def multipliers(self, own: Array) -> Array:
         """Return those of the form's rows, given those of the half-spaces: positive for lower sides."""
-        held, n_above = np.zeros(self._above.shape[0]), int(self._above.sum())
+        held, n_above = np.zeros(self._above.size), int(self._above.sum())
         held[self._above] = -own[:n_above]
         held[self._below] += own[n_above:]
         return held
 
-    def take(self, rows: Rows) -> None:
-        """Take the rows of the pool: of what is new there all but the slopes is copied."""
-        ids, known = rows.ids, self._count - self.own
-        if known and (ids.shape[0] < known or ids[known - 1] != self._ids[self._count - 1]):
-            kept = np.flatnonzero(survivors(self._ids[self.own : self._count], ids))
-            known = kept.shape[0]
-            for array in (self._offsets, self._blocks, self._ids):
-                array[self.own : self.own + known] = array[self.own + kept]
-        self._count = self.own + ids.shape[0]
-        if self._count > self._ids.shape[0]:
-            for name in ("_offsets", "_blocks", "_ids"):
-                setattr(self, name, grown(getattr(self, name), capacity_for(self._count)))
-        new = slice(self.own + known, self._count)
-        self.slopes = Stack(self.slopes.above, rows.slopes)
-        self._offsets[new] = rows.offsets[known:]
-        self._blocks[new] = rows.blocks[known:]
-        self._ids[new] = ids[known:]
+    def above(self, rows: Rows) -> Rows:
+        """Return the half-spaces, with negative ids, and then the rows, of which the new ones are copied."""
+        own, known, ids = self.count, self._known - self.count, rows.ids
+        arrays = self._slopes, self._offsets, self._blocks, self._ids
+        if known and (ids.shape[0] < known or ids[known - 1] != self._ids[self._known - 1]):
+            kept = np.flatnonzero(survivors(self._ids[own : self._known], ids))
+            known = kept.size
+            for array in arrays:
+                array[own : own + known] = array[own + kept]
+        self._known = total = own + ids.shape[0]
+        if total > self._ids.shape[0]:
+            arrays = tuple(grown(array, capacity_for(total)) for array in arrays)
+            self._slopes, self._offsets, self._blocks, self._ids = arrays
+        new = (rows.slopes[known:], rows.offsets[known:], rows.blocks[known:], ids[known:])
+        for array, part in zip(arrays, new, strict=True):
+            array[own + known : total] = part
+        slopes, offsets, blocks, ids = (array[:total] for array in arrays)
+        return cast(Rows, SimpleNamespace(slopes=slopes, offsets=offsets, blocks=blocks, ids=ids))
 
-    @property
-    def offsets(self) -> Array:
-        """Shape (K,)."""
-        return self._offsets[: self._count]
 
-    @property
-    def blocks(self) -> Array:
-        """Shape (K,)."""
-        return self._blocks[: self._count]
+def project_on_polyhedron(simple_set: Any, x: Array) -> Array | None:
+    """Return the projection of x, up to rounding; None if the set is none of few rows, or no answer is found.
 
-    @property
-    def ids(self) -> Array:
-        """Shape (K,); negative for the rows of the form."""
-        return self._ids[: self._count]
+    It is the reduced problem whose only cut is zero, with the prox term around x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.masters.qp.simplex_qp import project_on_polyhedron
+    >>> from cutplane.sets import Polyhedron
+    >>> project_on_polyhedron(Polyhedron([[1.0, 1.0]], [1.0]), np.array([2.0, 1.0])).round(6).tolist()
+    [1.0, 0.0]
+    """
+    if not offers(simple_set, Capability.LINEAR_FORM):
+        return None
+    unit = unit_of(max(float(np.abs(x).max()), min(simple_set.violation(x), 1e300)))
+    reduced = ReducedProblem(x.size, 1, NoRegularizer(), piece_in_unit(simple_set, unit))
+    if SimplexQP.refusal(reduced, Prox) is not None:
+        return None
+    zero = SimpleNamespace(
+        slopes=np.zeros((1, x.size)), offsets=np.zeros(1), blocks=np.zeros(1, int), ids=np.zeros(1, int)
+    )
+    solution = SimplexQP(reduced).solve(cast(Rows, zero), Prox(x / unit, 1.0))
+    return None if solution.x is None else unit * solution.x
