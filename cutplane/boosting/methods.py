@@ -207,13 +207,13 @@ class LPCorrection:
 
     def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):
         from cutplane.masters.base import ReducedProblem
-        from cutplane.masters.select import Backend, candidates
+        from cutplane.masters.select import Backend, first_candidate
         from cutplane.regularizers.none import NoRegularizer
 
         self._hull = hull
         self._distributions = CappedSimplex(1.0 / nu, hull.dim)
         reduced = ReducedProblem(hull.dim, 1, NoRegularizer(), self._distributions)
-        self._master = candidates(reduced, None, Backend())[0].build()
+        self._master = first_candidate(reduced, None, Backend()).build()
         self._accuracy = accuracy
         self._order: list[int] = []
         self._solved = 0

@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.engine.bound import DualFunction, DualValue, combine
 from cutplane.engine.bundle import Bundle
 from cutplane.masters.base import MasterStatus, Prox, ReducedProblem
-from cutplane.masters.select import Backend, candidates
+from cutplane.masters.select import Backend, first_candidate
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class SafeDual:
         proxes = [Prox(np.zeros(problem.dim), weight * bundle.steepest) for weight in weights]
         for prox in proxes or [None]:
             try:
-                solution = candidates(reduced, prox and Prox, Backend())[0].build().solve(bundle, prox)
+                solution = first_candidate(reduced, prox and Prox, Backend()).build().solve(bundle, prox)
             except Exception:
                 break
             if solution.status is MasterStatus.SOLVED and solution.multipliers is not None:

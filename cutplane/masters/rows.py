@@ -1,10 +1,11 @@
-"""What changed among the rows since a master last saw them, and the scale it solves them in."""
+"""Changes of the rows since a master last saw them, copies of them in other units, products with them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +27,60 @@ def survivors(known: Array, ids: Array) -> Array:
     if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
         return np.ones(known.size, dtype=bool)
     return np.isin(known, ids, assume_unique=True)
+
+
+class FollowedRows:
+    """Copies of the rows of a pool, below some rows that are always there; only new rows are copied.
+
+    Parameters
+    ----------
+    slopes, offsets, blocks : ndarray
+        The rows that are always there, with negative ids.
+    size, height : float, default 1
+        The copies are for x / size and heights / height; half-spaces keep their slopes.
+    """
+
+    def __init__(self, slopes: Array, offsets: Array, blocks: Array, size: float = 1.0, height: float = 1.0):
+        self.count = self._total = offsets.size
+        self.size, self.height = size, height
+        self._arrays = [slopes, offsets, blocks, np.arange(self.count) - self.count]
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the rows that are always there, and below them the copies of the rows of the pool."""
+        own, ids = self.count, rows.ids
+        mine = self._arrays[3][own : self._total]
+        known = mine.size
+        if known and (ids.size < known or ids[known - 1] != mine[-1]):
+            kept = np.flatnonzero(survivors(mine, ids))
+            known = kept.size
+            for array in self._arrays:
+                array[own : own + known] = array[own + kept]
+        self._total = total = own + ids.size
+        if total > self._arrays[3].shape[0]:
+            self._arrays = [grown(array, capacity_for(total)) for array in self._arrays]
+        if known < ids.size:
+            slopes, offsets, blocks = rows.slopes[known:], rows.offsets[known:], rows.blocks[known:]
+            if self.size != 1.0 or self.height != 1.0:
+                half_spaces = blocks == HALF_SPACE
+                slopes = slopes * np.where(half_spaces, 1.0, self.size / self.height)[:, None]
+                offsets = offsets / np.where(half_spaces, self.size, self.height)
+            for array, part in zip(self._arrays, (slopes, offsets, blocks, ids[known:]), strict=True):
+                array[own + known : total] = part
+        slopes, offsets, blocks, ids = (array[:total] for array in self._arrays)
+        return cast(Rows, SimpleNamespace(slopes=slopes, offsets=offsets, blocks=blocks, ids=ids))
+
+
+def capacity_for(count: int) -> int:
+    """Return the power of two that holds `count` rows."""
+    return max(16, 1 << (count - 1).bit_length())
+
+
+def grown(array: Array, capacity: int, square: bool = False) -> Array:
+    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
+    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
 
 
 def is_finite(rows: Rows) -> bool:

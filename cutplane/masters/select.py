@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,29 +19,31 @@ _FALLBACKS = ("clarabel", "osqp", "scs")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A master that accepts a kind of reduced problem, not yet built.
+    """A master that accepts a kind of reduced problem, not yet built; one name is one living master.
 
     Attributes
     ----------
     name : str
     build : callable
-    shared : hashable, optional
-        Candidates for several kinds of stabilisation that have this in common are one living master, built
-        once; None: each kind has its own.
     exact : bool
         Whether its answers are exact up to rounding, so that where they get a run no further, no other's do.
     """
 
     name: str
     build: Callable[[], Master]
-    shared: Hashable | None = None
     exact: bool = False
 
 
 def candidates(
     reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
-) -> list[Candidate]:
-    """Return the masters that accept the problem, the chosen one first, the others as fallbacks."""
+) -> Iterator[Candidate]:
+    """Yield the masters that accept the problem, the chosen one first, the others as fallbacks.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If there is none.
+    """
 
     def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
         def build() -> Master:
@@ -49,33 +51,33 @@ def candidates(
 
             return CvxpyMaster(reduced, name, dict(options))
 
-        return Candidate(name, build, shared=("cvxpy", name))
+        return Candidate(name, build)
 
-    accepting = [kind for kind in backend.kinds if kind.refusal(reduced, stabilization) is None]
-    found = [Candidate(kind.name, partial(kind, reduced), kind, is_exact(kind)) for kind in accepting]
-    if _cvxpy_refusal(reduced) is None:
-        chosen = backend.solver
-        if chosen and not any(kind.name == chosen for kind in accepting):
-            if not _is_unsafe(chosen, reduced, stabilization):
-                found.insert(0, through_cvxpy(chosen, backend.options))
-        found += [through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name]
-    if not found:
+    takes_cvxpy, chosen = _cvxpy_refusal(reduced) is None, backend.solver
+    own = next((kind for kind in backend.kinds if kind.name == chosen), None)
+    found = False
+    if chosen and takes_cvxpy and (own is None or own.refusal(reduced, stabilization) is not None):
+        if not _is_unsafe(chosen, reduced, stabilization):
+            found = True
+            yield through_cvxpy(chosen, backend.options)
+    for kind in backend.kinds:
+        if kind.refusal(reduced, stabilization) is None:
+            found = True
+            yield Candidate(kind.name, partial(kind, reduced), is_exact(kind))
+    if takes_cvxpy:
+        yield from (through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name)
+    elif not found:
         raise MissingCapabilityError(
             f"No master accepts this problem with {_describe(stabilization)}: "
             f"{_reasons(reduced, stabilization, backend)}"
         )
-    return found
 
 
 def first_candidate(
     reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
 ) -> Candidate:
     """Return the first of the candidates, without asking the others."""
-    if backend.solver is None:
-        for kind in backend.kinds:
-            if kind.refusal(reduced, stabilization) is None:
-                return Candidate(kind.name, partial(kind, reduced), kind, is_exact(kind))
-    return candidates(reduced, stabilization, backend)[0]
+    return next(candidates(reduced, stabilization, backend))
 
 
 def _is_unsafe(solver: str, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> bool:

@@ -1,16 +1,34 @@
-"""The unit in which a backend is given a problem: its tolerances are absolute, about 1e-9 of the unit."""
+"""Units in which masters are given problems, because tolerances of backends are absolute, about 1e-9."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
+from scipy import sparse
+
+from cutplane.masters.base import (
+    HALF_SPACE,
+    Level,
+    MasterSolution,
+    Prox,
+    ReducedProblem,
+    Rows,
+    Stabilization,
+)
+from cutplane.masters.rows import FollowedRows, scaled
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer
 from cutplane.sets.base import FeasibleSet
 
+_LARGE, _SMALL = 1e6, 1e-3
+"""Numbers, in their unit, for which it is changed. Tolerances of masters, 1e-9 of the unit, are below the
+rounding of large numbers, and small ones lose their digits."""
 _SPREAD = 1e3
 _NOTHING = 1e-6
 _LAST_POWER = 256
@@ -29,6 +47,92 @@ def far_from_unit(size: float, unit: float) -> bool:
     1e-6 may be zero.
     """
     return _NOTHING * unit < size < unit / _SPREAD or _SPREAD * unit < size < unit / _NOTHING**2
+
+
+@dataclass(frozen=True)
+class Unit:
+    """x = size * u and f = height * phi: what is stated in x and f, stated in u and phi, and answers back.
+
+    Parameters
+    ----------
+    size, height : float
+        Powers of two, so that nothing is rounded.
+    """
+
+    size: float = 1.0
+    height: float = 1.0
+
+    def fits(self, size: float, height: float) -> bool:
+        """Tell whether numbers of these sizes are not far from the units; a size of zero is not."""
+        return all(
+            mine * _SMALL <= number <= mine * _LARGE or not number
+            for mine, number in ((self.size, size), (self.height, height))
+        )
+
+    def of_problem(self, reduced: ReducedProblem) -> ReducedProblem:
+        """Return the reduced problem in u and phi."""
+        regularizer: Any = piece_in_unit(reduced.regularizer, self.size)
+        if self.height != 1.0 and regularizer.lam > 0.0:
+            regularizer = regularizer.with_lam(regularizer.lam / self.height)
+        return replace(
+            reduced, regularizer=regularizer, simple_set=piece_in_unit(reduced.simple_set, self.size)
+        )
+
+    def of_stabilization(self, stabilization: Stabilization) -> Stabilization:
+        """Return the prox term or the level in u and phi."""
+        if stabilization is None or self.is_one:
+            return stabilization
+        centre = stabilization.centre / self.size
+        if isinstance(stabilization, Prox):
+            return Prox(centre, stabilization.weight * self.size * (self.size / self.height))
+        return Level(centre, stabilization.level / self.height)
+
+    def back(self, solution: MasterSolution, rows: Rows) -> MasterSolution:
+        """Return an answer in u and phi as one in x and f."""
+        if self.is_one or solution.x is None or solution.multipliers is None:
+            return solution
+        own, rate = solution.set_multipliers, self.height / self.size
+        return replace(
+            solution,
+            x=self.size * solution.x,
+            multipliers=np.where(rows.blocks == HALF_SPACE, rate, 1.0) * solution.multipliers,
+            set_multipliers=None if own is None else own * rate,
+        )
+
+    @property
+    def is_one(self) -> bool:
+        """Whether nothing changes."""
+        return self.size == self.height == 1.0
+
+
+class StatedRows:
+    """The rows of a pool in a unit; dense ones are copied once, since all of them are a pass over the pool.
+
+    Parameters
+    ----------
+    unit : Unit
+    """
+
+    def __init__(self, unit: Unit):
+        self.unit = unit
+        self._copies: FollowedRows | None = None
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the rows in u and phi."""
+        size, height = self.unit.size, self.unit.height
+        if self.unit.is_one:
+            return rows
+        if sparse.issparse(rows.slopes) or size == height:
+            half_spaces = rows.blocks == HALF_SPACE
+            factors = np.where(half_spaces, 1.0, size / height)
+            slopes = rows.slopes if size == height else scaled(rows.slopes, factors)
+            offsets = rows.offsets / np.where(half_spaces, size, height)
+            stated = SimpleNamespace(slopes=slopes, offsets=offsets, blocks=rows.blocks, ids=rows.ids)
+            return cast(Rows, stated)
+        if self._copies is None:
+            nothing = np.empty((0, rows.slopes.shape[1])), np.empty(0), np.empty(0, dtype=np.int64)
+            self._copies = FollowedRows(*nothing, size, height)
+        return self._copies.of(rows)
 
 
 def piece_in_unit(piece: Any, unit: float) -> Any:

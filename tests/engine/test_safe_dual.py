@@ -37,15 +37,15 @@ def outside(excess):
 
 def counted(monkeypatch, answer=None):
     """Count the attempts to solve with half the weight; `answer` takes the place of the master's."""
-    asked, candidates = [], safe.candidates
+    asked, first_candidate = [], safe.first_candidate
 
     def note(reduced, stabilization, backend):
         asked.append((reduced, stabilization, backend))
         if answer is None:
-            return candidates(reduced, stabilization, backend)
-        return [_Candidate(answer)]
+            return first_candidate(reduced, stabilization, backend)
+        return _Candidate(answer)
 
-    monkeypatch.setattr(safe, "candidates", note)
+    monkeypatch.setattr(safe, "first_candidate", note)
     return asked
 
 

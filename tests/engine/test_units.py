@@ -10,12 +10,11 @@ from set_cases import SETS
 
 import cutplane as cut
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.units import StatedRows, Unit
 from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.masters.select import Backend
-from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
+from cutplane.masters.units import StatedRows, Unit, far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers
 
 pytestmark = pytest.mark.every

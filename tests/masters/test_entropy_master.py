@@ -14,7 +14,7 @@ import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.entropy.dual import EntropyMaster
-from cutplane.masters.select import Backend, candidates, refusal_of
+from cutplane.masters.select import Backend, candidates, first_candidate, refusal_of
 from cutplane.regularizers import L2, NegativeEntropy, NoRegularizer, RelativeEntropy
 from cutplane.sets import Box, CappedSimplex, L2Ball, Simplex, WholeSpace
 from cutplane.sets.projections import entropic_capped
@@ -269,7 +269,7 @@ def test_refusals_say_why(regularizer, simple_set, stabilization, words):
 def test_auto_takes_it_before_cvxpy():
     entropic = ReducedProblem(3, 1, NegativeEntropy(0.1), Simplex(3))
     assert [c.name for c in candidates(entropic, None, Backend())][:2] == ["entropy_dual", "clarabel"]
-    assert candidates(entropic, Prox, Backend("entropy_dual"))[0].name == "clarabel"
+    assert first_candidate(entropic, Prox, Backend("entropy_dual")).name == "clarabel"
     quadratic = ReducedProblem(3, 1, L2(0.1), WholeSpace(3))
     assert "entropy with lam > 0" in refusal_of(quadratic, None, Backend("entropy_dual"))
 

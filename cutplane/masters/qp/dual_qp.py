@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.masters.base import Rows
 from cutplane.masters.qp import active_set
-from cutplane.masters.rows import parts_of, products, survivors
+from cutplane.masters.rows import capacity_for, grown, parts_of, products, survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
@@ -333,19 +333,6 @@ def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
         columns = slopes[:, part]
         total += columns @ (columns[first:] * metric[part]).T
     return total
-
-
-def capacity_for(count: int) -> int:
-    """Return the power of two that holds `count` rows."""
-    return max(16, 1 << (count - 1).bit_length())
-
-
-def grown(array: Array, capacity: int, square: bool = False) -> Array:
-    """Return an array of zeros with `capacity` rows (and columns, if square) that starts with `array`."""
-    shape = (capacity, capacity) if square else (capacity, *array.shape[1:])
-    larger = np.zeros(shape, array.dtype)
-    larger[tuple(slice(size) for size in array.shape)] = array
-    return larger
 
 
 def combined(weights: Array, slopes: Any, chosen: Array) -> Array:

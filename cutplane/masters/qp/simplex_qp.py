@@ -19,9 +19,9 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.qp.active_set import EQUATION
-from cutplane.masters.qp.dual_qp import DualQP, capacity_for, grown
+from cutplane.masters.qp.dual_qp import DualQP
 from cutplane.masters.qp.prox_problem import Answer, BoundedProblem, ProxProblem, violations
-from cutplane.masters.rows import products, survivors
+from cutplane.masters.rows import FollowedRows, products
 from cutplane.masters.units import piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import LinearForm
@@ -112,7 +112,7 @@ class SimplexQP:
         problem, dual = self._problem, self._problem.dual
         factor, own = 1.0, 0
         if self._own is not None:
-            rows, own = self._own.above(rows), self._own.count
+            rows, own = self._own.of(rows), self._own.count
         with np.errstate(all="ignore"):
             if dual.sync(rows):
                 problem.forget()
@@ -287,7 +287,7 @@ def _largest(numerator: Array, denominator: Array) -> float:
     return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
 
 
-class RowsOfSet:
+class RowsOfSet(FollowedRows):
     """The half-spaces of a linear form without auxiliaries, above the rows of a pool.
 
     Parameters
@@ -300,13 +300,10 @@ class RowsOfSet:
         rows = form.rows.toarray()
         equal = form.row_lower == form.row_upper
         self._above, self._below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
-        blocks = np.where(equal[self._above], EQUATION, HALF_SPACE)
-        below = -rows[self._below]
-        self.count = self._known = blocks.size + below.shape[0]
-        self._slopes = np.vstack([rows[self._above], below])
-        self._offsets = np.concatenate([-form.row_upper[self._above], form.row_lower[self._below]])
-        self._blocks = np.concatenate([blocks, np.full(below.shape[0], HALF_SPACE)])
-        self._ids = np.arange(self.count) - self.count
+        offsets = np.concatenate([-form.row_upper[self._above], form.row_lower[self._below]])
+        blocks = np.full(offsets.size, HALF_SPACE)
+        blocks[: self._above.sum()][equal[self._above]] = EQUATION
+        super().__init__(np.vstack([rows[self._above], -rows[self._below]]), offsets, blocks)
 
     def multipliers(self, own: Array) -> Array:
         """Return those of the form's rows, given those of the half-spaces: positive for lower sides."""
@@ -314,25 +311,6 @@ class RowsOfSet:
         held[self._above] = -own[:n_above]
         held[self._below] += own[n_above:]
         return held
-
-    def above(self, rows: Rows) -> Rows:
-        """Return the half-spaces, with negative ids, and then the rows, of which the new ones are copied."""
-        own, known, ids = self.count, self._known - self.count, rows.ids
-        arrays = self._slopes, self._offsets, self._blocks, self._ids
-        if known and (ids.shape[0] < known or ids[known - 1] != self._ids[self._known - 1]):
-            kept = np.flatnonzero(survivors(self._ids[own : self._known], ids))
-            known = kept.size
-            for array in arrays:
-                array[own : own + known] = array[own + kept]
-        self._known = total = own + ids.shape[0]
-        if total > self._ids.shape[0]:
-            arrays = tuple(grown(array, capacity_for(total)) for array in arrays)
-            self._slopes, self._offsets, self._blocks, self._ids = arrays
-        new = (rows.slopes[known:], rows.offsets[known:], rows.blocks[known:], ids[known:])
-        for array, part in zip(arrays, new, strict=True):
-            array[own + known : total] = part
-        slopes, offsets, blocks, ids = (array[:total] for array in arrays)
-        return cast(Rows, SimpleNamespace(slopes=slopes, offsets=offsets, blocks=blocks, ids=ids))
 
 
 def project_on_polyhedron(simple_set: Any, x: Array) -> Array | None:
