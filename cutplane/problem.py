@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from cutplane.engine.declaration import Declaration
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.cvxpy_tools import assign
-from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
-from cutplane.stopping import AbsoluteGap, AnyOf, MaxIter, RelativeGap, StoppingRule, TimeLimit
+from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.stopping import StoppingRule, stopping_rules
 
 if TYPE_CHECKING:
     from cutplane.engine.callbacks import Callback
@@ -149,17 +149,9 @@ class Problem(Declaration):
         began = clock()
         if max_cuts is not None:
             as_count("max_cuts", max_cuts, low=3 * self.risk.n_blocks + 1 + bool(self.separators))
-        if stop is not None and not callable(stop):
-            raise InvalidInputError(f"stop must be a stopping rule, such as OracleCalls(100), got {stop!r}.")
         if warm_start is not None and not hasattr(warm_start, "certificate"):
             raise InvalidInputError(f"warm_start must be a Result of an earlier solve, got {warm_start!r}.")
-        rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
-        if as_scalar("tol_abs", tol_abs, low=0.0) > 0.0:
-            rules.append(AbsoluteGap(tol_abs))
-        if time_limit is not None:
-            rules.append(TimeLimit(time_limit))
-        if stop is not None:
-            rules.append(stop)
+        rules = stopping_rules(tol, tol_abs, max_iter, time_limit, stop)
         with memory_for("what precedes the first iteration"):
             x = None if x0 is None else as_vector("x0", x0, self.dim)
             problem, standard = self, standardized(self)
@@ -178,7 +170,7 @@ class Problem(Declaration):
             process: Any = MethodProcess(run, x, warm_start, probes)
             if standard is not None:
                 process = InUsersUnits(process, self, standard.change)
-        return Driver(process, AnyOf(tuple(rules)), began)
+        return Driver(process, rules, began)
 
     def solve(
         self,
@@ -328,11 +320,11 @@ class Problem(Declaration):
         ([0.0, 1.0], True)
         """
         from cutplane.engine.path import follow, follow_exactly
-
-        if not exact:
-            return follow(self, () if lams is None else lams, options)
         from cutplane.methods.auto import as_method, path_method
 
+        if not exact:
+            method = as_method(options.get("method", "auto"), self)
+            return follow(self, () if lams is None else lams, method, options)
         method = options.pop("method", "auto")
         method = path_method(self) if method == "auto" else as_method(method, self)
         return follow_exactly(self, method, lams, options)

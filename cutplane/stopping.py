@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import as_count, as_nonnegative, as_scalar
 from cutplane.status import Status
@@ -200,3 +201,23 @@ class TargetReached(StoppingRule):
                 Status.TARGET, f"the objective {state.upper_bound:.6g} reached the target {self.target:g}"
             )
         return None
+
+
+def stopping_rules(
+    tol: float = 1e-4,
+    tol_abs: float = 0.0,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    stop: StoppingRule | None = None,
+) -> StoppingRule:
+    """Return the rules that these options of `solve` stand for."""
+    if stop is not None and not callable(stop):
+        raise InvalidInputError(f"stop must be a stopping rule, such as OracleCalls(100), got {stop!r}.")
+    rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]
+    if as_scalar("tol_abs", tol_abs, low=0.0) > 0.0:
+        rules.append(AbsoluteGap(tol_abs))
+    if time_limit is not None:
+        rules.append(TimeLimit(time_limit))
+    if stop is not None:
+        rules.append(stop)
+    return AnyOf(tuple(rules))

@@ -10,26 +10,49 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from cutplane.engine.gap import relative_gap
+from cutplane.engine.bound import DualFunction
+from cutplane.engine.bounds import Bounds
+from cutplane.engine.bundle import rounding_of_offsets
+from cutplane.engine.certificate import Certificate
+from cutplane.engine.driver import Driver, Standing, Turn
+from cutplane.engine.evaluator import Evaluator, Point
+from cutplane.engine.gap import least_size, relative_gap
+from cutplane.engine.history import History
 from cutplane.engine.knots import FollowsPath
+from cutplane.engine.proof import Proof
+from cutplane.engine.standard import standardized
+from cutplane.engine.tolerances import EPS, REACH
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
+from cutplane.methods.base import Follower, Leads
 from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
+from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.result import Result
+from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.extras import require_extra
+from cutplane.sets.base import FeasibleSet
+from cutplane.status import Status
+from cutplane.stopping import Stop, stopping_rules
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from scipy import sparse
 
+    from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
     from cutplane.problem import Problem
 
 
 R = TypeVar("R", bound=Any)
+
+_RULES = {"max_iter", "stop", "time_limit", "tol", "tol_abs"}
+_SHOWN = {"callback", "log", "progress"}
+_AIMS = 0.5, 0.05, 0.005
+"""Shares of the tolerance that a follower is to reach, because its estimate of the gap is no proof."""
 
 
 class Results(Generic[R]):
@@ -115,8 +138,27 @@ class Path(Results[Result]):
         )
 
 
-def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str, Any]) -> Path:
-    """Solve `problem` for each weight in turn; see `Problem.path`."""
+_FOLLOWED = {
+    "callback",
+    "log",
+    "max_iter",
+    "method",
+    "probes",
+    "progress",
+    "stop",
+    "time_limit",
+    "tol",
+    "tol_abs",
+}
+"""Options of a path that a follower takes."""
+
+
+def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, options: dict[str, Any]) -> Path:
+    """Solve `problem` for each weight in turn; see `Problem.path`.
+
+    Where the method has a follower, it solves, and what it finds is proven here; else, and where that ends
+    without a proof, each weight is a solve that begins with the cuts of the last.
+    """
     from cutplane.problem import Problem
 
     weights = as_vector("lams", lams)
@@ -125,13 +167,200 @@ def follow(problem: Problem, lams: Sequence[float] | Array, options: Mapping[str
     results: list[Result] = []
     previous: Result | None = options.get("warm_start")
     rest = {name: value for name, value in options.items() if name != "warm_start"}
-    for lam in weights.tolist():
-        step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
-        previous = step.solve(warm_start=previous, **rest)
-        results.append(previous)
-        if previous.status.name == "INTERRUPTED":
-            break
+    lead = _Lead.of(problem, method, options) if weights.size > 1 else None
+    with one_blas_thread():
+        for lam in weights.tolist():
+            step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
+            found = None if lead is None else lead.solve(step)
+            if found is None:
+                found = step.solve(warm_start=previous, **rest)
+            previous = found
+            results.append(found)
+            if found.status is Status.INTERRUPTED:
+                break
     return Path(weights[: len(results)], tuple(results))
+
+
+class _Lead:
+    """A follower, and the options with which each weight is proven."""
+
+    def __init__(self, follower: Follower, method: Method, options: dict[str, Any]):
+        self.follower = follower
+        self._method = f"{method!r}, along the path"
+        self._shown = {name: options[name] for name in _SHOWN & options.keys()}
+        rules = {name: options[name] for name in _RULES & options.keys()}
+        self._gap = rules.get("tol", 1e-4), rules.get("tol_abs", 0.0)
+        self._rules = stopping_rules(**rules)
+        self._values: Array | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, method: Method, options: dict[str, Any]) -> _Lead | None:
+        """Return the lead along the path of a problem; None if the method has none, or options forbid it."""
+        asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
+        if (
+            asked
+            or not isinstance(method, Leads)
+            or not options.keys() <= {*_RULES, *_SHOWN, "method", "probes"}
+        ):
+            return None
+        if standardized(problem) is not None:
+            return None
+        follower = method.follower(problem)
+        return None if follower is None else cls(follower, method, options)
+
+    def solve(self, problem: Problem) -> Result | None:
+        """Return the result of a weight; None without a proof."""
+        process = _Followed(problem, self.follower, self._values, *self._gap, self._method)
+        result = Driver(process, self._rules).run(**self._shown)
+        self._values = process.values
+        return None if result.status is Status.STALLED else result
+
+
+class _Followed:
+    """A process of the driver: asks a follower for the solution, and proves both bounds.
+
+    Parameters
+    ----------
+    problem : Declaration
+    follower : Follower
+    values : ndarray or None
+        The risk at the follower's point if it is known.
+    tol, tol_abs : float
+    method : str
+        What the result says.
+    """
+
+    def __init__(
+        self,
+        problem: Declaration,
+        follower: Follower,
+        values: Array | None,
+        tol: float,
+        tol_abs: float,
+        method: str,
+    ):
+        self.problem, self.follower, self.method = problem, follower, method
+        self.tol, self.tol_abs = tol, tol_abs
+        self.evaluator = Evaluator(problem)
+        self.run = self  # as of a process with a run
+        self._values = values
+        self._bounds = Bounds()
+        self._proof: dict[str, Any] = {}
+        self._attempts = 0
+
+    @property
+    def best(self) -> Point | None:
+        """The best point."""
+        return self._bounds.best
+
+    @property
+    def values(self) -> Array | None:
+        """The risk at the follower's point, if it is the best one."""
+        best = self.best
+        return best.values if best is not None and np.array_equal(best.x, self.follower.x) else None
+
+    @property
+    def lower(self) -> float:
+        """The certified lower bound."""
+        return self._bounds.lower
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a point."""
+        return self.best is not None
+
+    def tolerance(self, objective: float) -> float:
+        """Return the absolute gap that is small enough at this objective."""
+        size = max(abs(objective), least_size(self._bounds.scale))
+        return max(max(self.tol, EPS) * size, self.tol_abs)
+
+    @property
+    def standing(self) -> Standing:
+        """Bounds, best point and counts."""
+        bounds, evaluator = self._bounds, self.evaluator
+        return Standing(
+            lower=bounds.lower,
+            upper=bounds.upper,
+            x=bounds.best and bounds.best.x,
+            n_cuts=len(self._proof.get("offsets", ())),
+            oracle_calls=evaluator.calls,
+            oracle_seconds=evaluator.seconds,
+            scale=bounds.scale,
+        )
+
+    def step(self) -> Turn:
+        """Evaluate the point of the weight before, or go on to the solution."""
+        if not self.started:
+            x = self.follower.x.copy()
+            if self._values is None:
+                point = self.evaluator.point(x)
+            else:
+                objective = float(self._values.sum()) + self.problem.regularizer.value(x)
+                point = Point(x, objective, self._values)
+            self._bounds.offer_point(point)
+            return Turn("start")
+        aim = _AIMS[self._attempts]
+        found = self.follower.solve(self.problem, lambda objective: aim * self.tolerance(objective))
+        self._attempts += 1
+        if found is not None:
+            self._prove(*found)
+        given_up = found is None or self._attempts == len(_AIMS)
+        return Turn("path", Stop(Status.STALLED, "the path was left") if given_up else None)
+
+    def _prove(self, x: Array, multipliers: Array) -> None:
+        """Evaluate the objective at x, and the bound that the cut of the multipliers gives."""
+        point = self.evaluator.point(x)
+        if not self.problem.in_simple_set(x):
+            return
+        self._bounds.offer_point(point)
+        slopes, offsets = self.evaluator.dual_cut(multipliers)
+        noise = rounding_of_offsets(slopes, offsets, None)
+        blocks, ones = np.arange(offsets.size), np.ones(offsets.size)
+        reach = REACH * point.extent
+        dual = DualFunction(self.problem)(
+            slopes, offsets, blocks, ones, self._bounds.upper, None, reach, None, noise
+        )
+        lower = self.lower
+        self._bounds.offer_bound(dual.value, dual.magnitude, Proof())
+        if self.lower > lower:
+            self._proof = {
+                "slopes": slopes, "offsets": offsets, "blocks": blocks, "noise": noise,
+                "queries": np.zeros(offsets.size, dtype=np.int64), "multipliers": ones,
+                "duals": {0: multipliers},
+            }  # fmt: skip
+
+    def confirm(self, stop: Stop) -> Stop | None:
+        """Return the stop: both bounds were proven as they were found."""
+        return stop
+
+    def result(self, stop: Stop, history: History) -> Result:
+        """Return the best point, the bounds and their proof."""
+        best, dim = self.best, self.problem.dim
+        assert best is not None
+        empty = np.empty(0)
+        rows = self._proof or {
+            "slopes": np.empty((0, dim)), "offsets": empty, "blocks": empty.astype(np.int64),
+            "queries": empty.astype(np.int64), "multipliers": empty,
+        }  # fmt: skip
+        certificate = Certificate(
+            **rows,
+            points={},
+            x=best.x,
+            lower_bound=self.lower,
+            upper_bound=best.objective,
+            risk_value=float(best.values.sum()),
+            scale=self._bounds.scale,
+            problem=self.problem,
+        )
+        return Result(
+            certificate=certificate,
+            status=stop.status,
+            reason=stop.reason,
+            history=history,
+            method=self.method,
+            backend="none",
+            max_cuts=None,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.linear.columns import Columns
 from cutplane.linear.sweeps import descend
 from cutplane.linear.terms import Terms
-from cutplane.linear.working_set import MOST_UNKNOWNS, PER_CUBE, PER_PRODUCT, RIDGE, Position, gain
+from cutplane.linear.working_set import MOST_UNKNOWNS, PER_CUBE, PER_PRODUCT, RIDGE, gain
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -25,45 +25,47 @@ class Compressed:
     columns : Columns
         All of them.
     d : ndarray of shape (m,)
-        The second derivatives of the losses, the same everywhere.
+        The second derivatives of the losses, everywhere or at one point.
     """
 
     def __init__(self, columns: Columns, d: Array):
         everywhere = np.arange(columns.which.size)
-        gram = columns.gram(everywhere, d)
+        self.gram = columns.gram(everywhere, d)
         self.columns = columns
-        self._bends = np.diag(gram).copy()
-        np.einsum("jj->j", gram)[:] += RIDGE * self._bends.max(initial=0.0) + np.finfo(float).tiny
-        self._factor = np.ascontiguousarray(np.linalg.cholesky(gram))
+        self._bends = np.diag(self.gram).copy()
+        raised = self.gram.copy()
+        np.einsum("jj->j", raised)[:] += RIDGE * self._bends.max(initial=0.0) + np.finfo(float).tiny
+        self._factor = np.ascontiguousarray(np.linalg.cholesky(raised))
         self._everywhere = everywhere
 
-    def solve(self, position: Position, terms: Terms, g: Array, bend: float, tolerance: float) -> bool:
-        """Minimise over all coordinates from a position, where the slopes are g; tell whether any moved.
+    def minimiser(
+        self, x: Array, terms: Terms, g: Array, bend: float, tolerance: float
+    ) -> tuple[Array, float]:
+        """Return the minimiser of terms and the quadratic model with slopes g at x, and the entries visited.
 
         `bend` is the second derivative of the conjugate of the risk along its multipliers.
         """
-        from scipy.linalg import solve_triangular
+        from scipy.linalg.lapack import dposv, dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
 
-        x, ones, free = position.x.copy(), np.ones_like(position.x), np.flatnonzero(terms.free)
-        r = solve_triangular(self._factor, g, lower=True, check_finite=False)
-        goal = _SHARP * tolerance
+        if terms.smooth:
+            hessian = self.gram + np.diag(terms.weights)
+            _, step, failed = dposv(hessian, -g - terms.slope(x), lower=1)
+            return (x if failed else x + step), PER_CUBE * float(x.size) ** 3
+        x, ones, free = x.copy(), np.ones_like(x), np.flatnonzero(terms.free)
+        r, _ = dtrtrs(self._factor.T, g, lower=0, trans=1)
+        goal, visited = _SHARP * tolerance, 0.0
         for _ in range(_SHARPER):
             check_time()
             rest = terms.arrays, self._bends, ones, r, goal, 0.0, math.inf
-            visited, _ = descend((self._factor,), self._everywhere, x, *rest)
-            position.visited += visited
+            more, _ = descend((self._factor,), self._everywhere, x, *rest)
+            visited += more
             slopes = self._factor @ r
-            factor, gap = terms.outlook(x, slopes, free)
+            factor, gap = terms.outlook(x, slopes)
             gap += 0.5 * (1.0 - factor) ** 2 * bend + gain(slopes[free], self._bends[free])
             if gap <= tolerance:
                 break
             goal *= _SHARP
-        step = x - position.x
-        z = position.z.copy()
-        self.columns.add(step, z)
-        position.visited += self.columns.entries
-        position.x, position.z = x, z
-        return bool(step.any())
+        return x, visited
 
 
 def cost_of_compression(m: int, n: int) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.tolerances import EPS, ROUNDING
+from cutplane.engine.tolerances import CANCELLED, EPS, ROUNDING
 from cutplane.linear.columns import Columns
 from cutplane.linear.compressed import Compressed, cost_of_compression
 from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
@@ -15,7 +18,7 @@ from cutplane.linear.group_terms import GroupTerms, group_terms_of
 from cutplane.linear.group_working_set import GroupWorkingSet
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
-from cutplane.linear.working_set import Position, WorkingSet
+from cutplane.linear.working_set import ARMIJO, HALVINGS, Position, WorkingSet
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ _INEXACT = 0.3
 """How close to the minimiser of smoothed losses is close enough, in the error of the smoothing."""
 _LEAST = 1e-4
 """The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
+_STALE = 0.25
+"""Share of the gap that a step on an old Gram matrix may leave, because a new one costs some such steps."""
 _SHARE = 10.0
 """What a step costs at least, as a multiple of what proves its bound, which then takes a tenth."""
 _CORRECTIONS = 3
@@ -58,9 +63,13 @@ class Descent:
         self._free_columns = self._columns(self._free) if self._free.size else None
         self._pass = risk.X.shape[0] * risk.data.row_entries
         self._proof = OVERHEAD / PER_DENSE_ENTRY + self._pass
+        self.compresses = self.examples.quadratic and x.size < z.size
+        self.price = cost_of_compression(z.size, x.size)
         self._whole: Compressed | None = None
-        self._aim = 1.0
-        self._steps = 0
+        self._before = math.inf
+        self._seen: tuple[Array, Array, float, Array] | None = None
+        self._aim, self._share = 1.0, _INNER
+        self._steps = self._looks = 0
 
     @property
     def cost(self) -> float:
@@ -71,42 +80,60 @@ class Descent:
         """Return the gap that it has to close."""
         return run.upper - run.lower
 
+    def become(self, terms: Terms | GroupTerms) -> None:
+        """Take other terms, with the same free coordinates."""
+        self.terms, self._before, self._aim = terms, math.inf, 1.0
+
     def advance(self, run: Run) -> str | None:
         """Solve working sets until the gap is expected to be closed, or as much is done as ever before.
 
         Return the reason if it cannot go on.
         """
-        position, examples = self.position, self.examples
-        began, share = position.visited, _INNER
-        while True:
-            r, g, factor, gap = run.timed(self.outlook, queries=1)
-            error = examples.error(1.0, position.z, r) if examples.kinked else 0.0
-            away, gap = gap, gap + error
-            goal = self._aim * run.tolerance(self.objective)
-            spent = position.visited - began
-            if gap <= goal or share < _LEAST or spent > max(began, _SHARE * self._proof):
-                break
-            if away <= _INEXACT * error and examples.advance(r):
-                continue
-            least = min(share, 0.5) * max(goal, _INEXACT * error)
-            moved = run.timed(self._solve, g, max(share * away, least), least)
-            share = _INNER if moved else 0.1 * share
+        position, began = self.position, self.position.visited
+        most = began + max(began, _SHARE * self._proof)
+        looks = self._looks
+        reached, factor, r = run.timed(self.approach, run.tolerance, most)
+        run.evaluator.calls += self._looks - looks
         self._steps += 1
         position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
         self._add_cut(run, factor, r)
-        if gap <= goal and not run.closed:
+        if reached and not run.closed:
             self._aim *= 0.1
-        stuck = share < _LEAST or self._aim < _LEAST
+        stuck = self._share < _LEAST or self._aim < _LEAST
         return "rounding errors leave no step" if stuck and not run.closed else None
+
+    def approach(
+        self, tolerance: Callable[[float], float], most: float = math.inf
+    ) -> tuple[bool, float, Array]:
+        """Solve working sets until the gap is expected to be closed, or so many entries are visited.
+
+        Return whether it is, and multipliers: a factor, and slopes of the losses.
+        """
+        position, examples = self.position, self.examples
+        self._share = _INNER
+        while True:
+            r, g, factor, gap = self.outlook()
+            error = examples.error(1.0, position.z, r) if examples.kinked else 0.0
+            away, gap = gap, gap + error
+            goal = self._aim * tolerance(self.objective)
+            if gap <= goal or self._share < _LEAST or position.visited > most:
+                return gap <= goal, factor, r
+            if away <= _INEXACT * error and examples.advance(r):
+                continue
+            least = min(self._share, 0.5) * max(goal, _INEXACT * error)
+            moved = self._solve(r, g, away, max(self._share * away, least), least)
+            self._share = _INNER if moved else 0.1 * self._share
 
     def outlook(self) -> tuple[Array, Array, float, float]:
         """Return weighted multipliers, the slopes of their cut, the factor that they need, and the gap."""
-        position, examples = self.position, self.examples
-        r, gap = self._multipliers()
-        g = self._slopes(r)
-        factor, own = self.terms.outlook(position.x, g, self._free)
-        bends = examples.bends(position.z, position.damping)
-        return r, g, factor, gap + own + examples.excess(factor, position.z, r, bends)
+        position, self._looks = self.position, self._looks + 1
+        seen = self._seen
+        if seen is None or seen[0] is not position.z or self.examples.kinked:
+            r, gap = self._multipliers()
+            self._seen = seen = position.z, r, gap, self._slopes(r)
+        _, r, gap, g = seen
+        factor, own = self.terms.outlook(position.x, g)
+        return r, g, factor, gap + own + self.examples.excess(factor, position.z, r)
 
     @property
     def objective(self) -> float:
@@ -140,29 +167,62 @@ class Descent:
                 r = self.risk.weights * self.examples.unweighted(r + d * change)
         return r, gap
 
+    def predictions(self, x: Array) -> Array:
+        """Return the predictions of a point: a pass."""
+        n = self.risk.X.shape[1]
+        z = self.risk.data.times(x[:n])
+        return z + x[n] if self.risk.intercept else z
+
     def _slopes(self, r: Array) -> Array:
         self.position.visited += self._pass
         g = self.risk.data.transposed_times(r)
         return np.append(g, r.sum()) if self.risk.intercept else g
 
-    def _solve(self, g: Array, tolerance: float, least: float) -> bool:
-        """Solve the coordinates that move, and those that are pulled most; tell whether any moved."""
-        x, everywhere = self.position.x, np.arange(self.terms.costs.size)
-        compressible = self.examples.quadratic and isinstance(self.terms, Terms)
-        if self._whole is None and compressible and x.size < self.position.z.size:
-            if self.position.visited > cost_of_compression(self.position.z.size, x.size):
-                self._whole = Compressed(self._columns(everywhere), self.examples.bends(self.position.z))
-        if self._whole is not None and isinstance(self.terms, Terms):
-            z = self.position.z
-            r = self.examples.slopes(z)
-            g = self._slopes(r) if self._free.size else g  # g is where free coordinates have no slope
-            bend = bend_of_conjugate(r, self.examples.bends(z))
-            return self._whole.solve(self.position, self.terms, g, bend, least)
-        return self._working_set(self.terms.chosen(x, g)).solve(tolerance)
+    def _solve(self, r: Array, g: Array, gap: float, tolerance: float, least: float) -> bool:
+        """Solve the coordinates that move, and those that are pulled most; tell whether any moved.
+
+        Where the Gram matrix of all columns has paid, its model takes the place of the losses.
+        """
+        position, examples, terms = self.position, self.examples, self.terms
+        x, z = position.x, position.z
+        if not (self.compresses and isinstance(terms, Terms)):
+            return self._working_set(terms.chosen(x, g)).solve(tolerance)
+        if self._whole is None and position.visited <= self.price:
+            return self._working_set(terms.chosen(x, g)).solve(tolerance)
+        d = examples.bends(z)
+        if self._whole is None or (not examples.quadratic and gap > _STALE * self._before):
+            self._whole, gap = Compressed(self._all_columns, d), math.inf
+            position.visited += self.price
+        self._before = gap
+        if self._free.size:  # g is where free coordinates have no slope
+            g = self._slopes(r := examples.slopes(z))
+        ahead, visited = self._whole.minimiser(x, terms, g, bend_of_conjugate(r, d), least)
+        step, move = ahead - x, np.zeros_like(z)
+        self._whole.columns.add(step, move)
+        position.visited += visited + self._pass
+        t = 1.0 if examples.quadratic else self._step_length(step, move, float(g @ step))
+        position.x, position.z = ahead if t == 1.0 else x + t * step, z + t * move
+        return t > 0.0 and bool(step.any())
+
+    def _step_length(self, step: Array, move: Array, slope: float) -> float:
+        """Return 1, or the first of its halves that lowers the objective enough; 0 if none does."""
+        position, value, terms = self.position, self.examples.value, self.terms
+        own, start, t = terms(position.x), value(position.z), 1.0
+        noise = CANCELLED * (abs(own) + abs(start))
+        for _ in range(HALVINGS):
+            rise = terms(position.x + t * step) - own
+            if value(position.z + t * move) - start + rise <= ARMIJO * min(t * slope + rise, 0.0) + noise:
+                return t
+            t *= 0.5
+        return 0.0
 
     def _working_set(self, which: Array) -> WorkingSet:
         kind = GroupWorkingSet if isinstance(self.terms, GroupTerms) else WorkingSet
         return kind(self.examples, self.terms.on(which), self._columns(which), which, self.position)
+
+    @cached_property
+    def _all_columns(self) -> Columns:
+        return self._columns(np.arange(self.position.x.size))
 
     def _columns(self, which: Array) -> Columns:
         return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))

@@ -38,6 +38,7 @@ class Examples:
         self.risk = risk
         self._smoothing = Smoothing(risk)
         self._true = self._smoothing.weighted
+        self._valued: tuple[Array, float] | None = None
         self.kinked = self._smoothing.phi is not None
         self.quadratic = risk.loss.curvature is not None
         self._known = not self.quadratic and pieces_of(risk.loss) is not None
@@ -46,11 +47,15 @@ class Examples:
         )
 
     def risk_at(self, z: Array) -> float:
-        """Return the weighted sum of the losses as they are."""
-        return float(self._true.values(z)[0])
+        """Return the weighted sum of the losses as they are; for the same array it is computed once."""
+        if self._valued is None or self._valued[0] is not z:
+            self._valued = z, float(self._true.values(z)[0])
+        return self._valued[1]
 
     def value(self, z: Array) -> float:
         """Return f(z)."""
+        if not self.kinked:
+            return self.risk_at(z)
         return float(self._smoothing.weighted.values(self._smoothing.shifted(z))[0])
 
     def slopes(self, z: Array) -> Array:
@@ -69,16 +74,16 @@ class Examples:
             d = np.maximum(d, (least * loss.smoothness) * weights)
         return d
 
-    def excess(self, s: float, z: Array, r: Array, d: Array) -> float:
+    def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
         """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or about that; 0 for s = 1.
 
-        With smoothed losses it is what the factor costs the losses as they are.
+        With smoothed losses it is what the factor costs the losses as they are. `d` are the bends at z.
         """
         if s == 1.0:
             return 0.0
         if self._known:
             return max(0.0, self.error(s, z, r) - (self.error(1.0, z, r) if self.kinked else 0.0))
-        quadratic = 0.5 * (1.0 - s) ** 2 * bend_of_conjugate(r, d)
+        quadratic = 0.5 * (1.0 - s) ** 2 * bend_of_conjugate(r, self.bends(z) if d is None else d)
         return quadratic if self.quadratic else min(quadratic, (1.0 - s) * (self.value(z) - self._infimum))
 
     def error(self, s: float, z: Array, r: Array) -> float:

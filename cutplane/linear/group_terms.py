@@ -30,7 +30,8 @@ class GroupTerms:
 
     form: GroupedForm
     scalable = True
-    forced = False
+    smooth = forced = False
+    low, high = -np.inf, np.inf
 
     @property
     def costs(self) -> Array:
@@ -87,7 +88,7 @@ class GroupTerms:
         chosen = np.flatnonzero((mine >= 0) | self.free)
         return chosen[np.argsort(mine[chosen], kind="stable")]
 
-    def outlook(self, x: Array, g: Array, free: Array) -> tuple[float, float]:
+    def outlook(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives a bound, and the gap with it, as `Terms` does."""
         excess = float(self.ratios(x, g).max(initial=0.0))
         factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0

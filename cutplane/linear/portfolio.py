@@ -13,7 +13,7 @@ from cutplane.linear.costs import cost_of_cut
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Follower, Method, Step
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.requirements import suits
 from cutplane.runtime.clock import clock
@@ -140,6 +140,12 @@ class Portfolio(Method):
     def step(self, run: Run, state: Schedule) -> Step:
         """Do an iteration of the move whose turn it is."""
         return Step(state.step(run).kind, state)
+
+    def follower(self, problem: Declaration) -> Follower | None:
+        """Return coordinate descent that goes from weight to weight, if it takes the problem's form."""
+        from cutplane.linear.follower import LinearFollower, can_follow
+
+        return LinearFollower(problem) if self.moves is None and can_follow(problem) else None
 
     def describe(self, state: Schedule | None) -> str:
         """Return which moves ran, and how often."""

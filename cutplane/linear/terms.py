@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.tolerances import EPS
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
@@ -37,16 +37,21 @@ class Terms:
         """Return those of some coordinates."""
         return Terms(*(array[index] for array in self.arrays))
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
         """The five of them, in this order, read-only whatever they are: so a routine is compiled once."""
         costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
         return costs, weights, centre, read_only(self.low), read_only(self.high)
 
-    @property
+    @cached_property
     def free(self) -> Array:
         """Which coordinates have no term at all."""
         return (self.costs == 0.0) & (self.weights == 0.0) & np.isinf(self.low) & np.isinf(self.high)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether the sum is a quadratic, without costs and bounds."""
+        return not (self.costs.any() or np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
     @property
     def scalable(self) -> bool:
@@ -93,36 +98,14 @@ class Terms:
         """Return a working set: the coordinates that move, and those that are pulled most."""
         return strongest(self.pulls(x, g), self.moves(x))
 
-    def gap(self, x: Array, g: Array, s: float) -> float:
-        """Return the sum of h_j(x_j) + h_j*(-s g_j) + s g_j x_j, each at least 0."""
-        v = s * g
-        excess = np.sign(v) * np.maximum(np.abs(v) - self.costs, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            best = np.where(self.weights > 0.0, 0.0, np.where(excess > 0.0, self.low, self.high))
-            best = np.where(excess == 0.0, 0.0, best)
-            if self.weights.any():
-                shifted = v - self.weights * self.centre
-                least = -np.sign(shifted) * np.maximum(np.abs(shifted) - self.costs, 0.0) / self.weights
-                best = np.where(self.weights > 0.0, least, best)
-        best = np.clip(best, self.low, self.high)
-        return self(x) + float(v @ x) - (self(best) + float(v @ best)) if np.isfinite(best).all() else np.inf
-
-    def outlook(self, x: Array, g: Array, free: Array) -> tuple[float, float]:
+    def outlook(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
         Slopes of free coordinates count as zero, and what the factor costs the losses is not counted.
         """
-        if free.size:
-            g = g.copy()
-            g[free] = 0.0
-        excess = float(self.ratios(x, g).max(initial=0.0))
-        factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0
-        gap = self.gap(x, g, factor)
-        if factor < 1.0 and self.weights.any():
-            whole = self.gap(x, g, 1.0)
-            if whole < gap:
-                return 1.0, whole
-        return factor, gap
+        from cutplane.linear.terms_passes import outlook
+
+        return outlook(x, g, self.arrays, self.free)
 
 
 def strongest(pulls: Array, moving: Array) -> Array:

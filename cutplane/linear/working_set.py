@@ -26,9 +26,9 @@ _PIVOTS = 5
 """Coordinates that are dropped on the way of a Newton step, before sweeps tell others that move."""
 _ROUNDS = 200
 """Many times what was ever seen."""
-_ARMIJO = 0.01
+ARMIJO = 0.01
 """The share of the expected fall that a step is accepted with, as in reference [3] of `CoordinateDescent`."""
-_HALVINGS, _ATTEMPTS = 30, 5
+HALVINGS, _ATTEMPTS = 30, 5
 """Of a step of sweeps, to the last digits; and of a Newton step, which is given up sooner."""
 _ROUGH = 0.1
 """The fall of the last sweep, as a share of the first one, where a quadratic model is not the risk."""
@@ -89,7 +89,7 @@ class WorkingSet:
             r, d = examples.slopes(position.z), examples.bends(position.z, position.damping)
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
-            factor, gap = self.terms.outlook(self.x, slopes, free)
+            factor, gap = self.terms.outlook(self.x, slopes)
             gap += examples.excess(factor, position.z, r, d) + gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
@@ -111,7 +111,7 @@ class WorkingSet:
             visited, fall = self._sweep(x, bends, d, r, goal, share, budget)
             position.visited += visited
             newton, settled = fall == math.inf, fall <= goal
-            if not self._advance(x - self.x, slopes, 0 if examples.quadratic else _HALVINGS):
+            if not self._advance(x - self.x, slopes, 0 if examples.quadratic else HALVINGS):
                 break
             moved = True
         position.x[self.which] = self.x
@@ -175,7 +175,7 @@ class WorkingSet:
         for _ in range(halvings):
             x, z = self.x + t * step, position.z + t * move
             rise = terms(x) - own
-            if value(z) - start + rise <= _ARMIJO * min(t * float(slopes @ step) + rise, 0.0) + noise:
+            if value(z) - start + rise <= ARMIJO * min(t * float(slopes @ step) + rise, 0.0) + noise:
                 position.damping *= 0.125 if t == 1.0 else 1.0
                 position.z, self.x = z, x
                 return bool(step.any())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import Level, Prox
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -31,6 +33,31 @@ class Step:
     kind: str
     state: Any = None
     finished: str | None = None
+
+
+class Follower(Protocol):
+    """Solves problems that differ in the regularizer alone, each from the solution of the last."""
+
+    @property
+    def x(self) -> Array:
+        """The point it has reached."""
+        ...
+
+    def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
+        """Return a point and multipliers of the examples; None if it cannot.
+
+        Their gap should be at most the tolerance at the objective.
+        """
+        ...
+
+
+@runtime_checkable
+class Leads(Protocol):
+    """A method that has a follower for the path of a problem."""
+
+    def follower(self, problem: Declaration) -> Follower | None:
+        """Return a follower; None if the problem has another form."""
+        ...
 
 
 class Method(ABC):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.methods.base import Method, Step, checked
+from cutplane.methods.base import Follower, Leads, Method, Step, checked
 from cutplane.methods.requirements import has_masters, suits
 from cutplane.runtime.clock import clock
 
@@ -95,6 +95,11 @@ class Relay(Method):
         reason = step.finished or f"{track.idle} iterations changed neither a bound nor the model"
         state.leave(track, reason, run.problem)
         return Step(step.kind, state, None if state.waiting else "; ".join(state.reasons))
+
+    def follower(self, problem: Declaration) -> Follower | None:
+        """Return the follower of the first method, if it has one."""
+        first = self.methods[0]
+        return first.follower(problem) if isinstance(first, Leads) else None
 
     def finish(self, run: Run, state: Schedule) -> None:
         """Take the bounds that the methods that ran know."""

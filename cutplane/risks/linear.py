@@ -14,7 +14,7 @@ from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm, ProgrammeForm
 from cutplane.pieces.lines import Line
-from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.columns import in_units, unusual_units
@@ -169,12 +169,12 @@ class LinearRisk(ImagedRisk):
         """The passes over X."""
         return self._data
 
-    @property
-    def infima(self) -> Array:
+    @cached_property
+    def infima(self) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The sum over each block of the least losses, shape (n_blocks,)."""
         with np.errstate(invalid="ignore"):
             least = np.where(self.weights > 0.0, self.weights * self.loss.infimum(self.y), 0.0)
-        return np.add.reduceat(least, self._data.edges[:-1])
+        return read_only(np.add.reduceat(least, self._data.edges[:-1]))
 
     def image(self, x: Array) -> Array:
         """Return the predictions, shape (m,): one pass over the data."""

@@ -1,0 +1,108 @@
+"""Linear predictors along a path: each weight begins with the point and the models of the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutplane.linear.coordinate_descent import CoordinateDescent
+from cutplane.linear.coordinate_descent import suits as bends
+from cutplane.linear.descent import Descent
+from cutplane.linear.group_terms import group_terms_of
+from cutplane.linear.predictor import predictor_of
+from cutplane.linear.terms import terms_of
+from cutplane.linear.working_set import PER_PRODUCT
+from cutplane.methods.requirements import suits
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+
+_PASSES = 30.0
+"""Passes over the data that a Gram matrix may cost, because a path has many weights."""
+
+
+class LinearFollower:
+    """Coordinate descent that goes on from weight to weight.
+
+    The point, its predictions and the Gram matrix of few columns serve the next weight.
+
+    Parameters
+    ----------
+    problem : Declaration
+        One that `can_follow` accepts.
+    """
+
+    def __init__(self, problem: Declaration):
+        risk = predictor_of(problem)
+        assert risk is not None
+        m, n = risk.X.shape
+        self._descent = Descent(problem, problem.starting_point(), np.zeros(m))
+        self._descent.position.z = self._descent.predictions(self.x)
+        self._free = self._descent.terms.free
+        self._descent.compresses = n < m and n <= _PASSES / PER_PRODUCT
+        self._descent.price = 0.0
+        self._known: list[tuple[float, Array, Array]] = []
+
+    @property
+    def x(self) -> Array:
+        """The point it has reached."""
+        return self._descent.position.x
+
+    def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
+        """Return a point and multipliers of the examples whose gap should be within the tolerance."""
+        descent, terms = self._descent, terms_of(problem) or group_terms_of(problem)
+        if terms is None or not np.array_equal(terms.free, self._free):
+            return None
+        descent.become(terms)
+        lam = problem.regularizer.lam
+        if not descent.examples.quadratic and self._ahead(lam):
+            self._extrapolate(lam)
+        _, factor, r = descent.approach(tolerance)
+        self._known = [*self._known[-2:], (lam, descent.position.x.copy(), descent.position.z)]
+        return self._known[-1][1], factor * descent.examples.unweighted(r)
+
+    def _ahead(self, lam: float) -> bool:
+        """Tell whether several weights, all different, lead to this one."""
+        lams = {known[0] for known in self._known} | {lam}
+        return len(lams) == len(self._known) + 1 > 2 and min(lams) > 0.0
+
+    def _extrapolate(self, lam: float) -> None:
+        """Go on along the last points, as a polynomial of log(lam), if the objective falls."""
+        position, terms = self._descent.position, self._descent.terms
+        logs = [math.log(known[0] / lam) for known in self._known]
+        shares = [math.prod(other / (other - mine) for other in logs if other != mine) for mine in logs]
+        x, z = (np.dot(shares, np.array([known[k] for known in self._known])) for k in (1, 2))
+        if not terms.smooth:
+            x[(x * position.x <= 0.0) & (terms.costs > 0.0)] = 0.0
+            x = np.clip(x, terms.low, terms.high)
+            z = self._descent.predictions(x)
+        before = self._descent.objective
+        position.x, position.z, kept = x, z, (position.x, position.z)
+        if not self._descent.objective < before:
+            position.x, position.z = kept
+
+
+def can_follow(problem: Declaration) -> bool:
+    """Tell whether a path can be followed: losses without kinks, and what `CoordinateDescent` takes, or L2.
+
+    With kinks the examples near them change from weight to weight, so that little can be carried over.
+    """
+    risk, terms = predictor_of(problem), terms_of(problem)
+    if risk is None or not bends(risk) or not math.isfinite(risk.loss.smoothness):
+        return False
+    if suits(CoordinateDescent(), problem):
+        return True
+    m, n = risk.X.shape
+    few = n < m and n <= _PASSES / PER_PRODUCT
+    return (
+        few
+        and terms is not None
+        and terms.smooth
+        and not terms.free.all()
+        and offers(problem.risk, Capability.DUAL_CUT)
+    )
