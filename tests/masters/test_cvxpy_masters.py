@@ -13,7 +13,6 @@ import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.conic.call import call
 from cutplane.masters.conic.cvxpy import CvxpyMaster, _respects_half_spaces
-from cutplane.masters.conic.primal_form import Slots
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import SimplexQP
 from cutplane.runtime import deadline
@@ -24,49 +23,6 @@ ROWS = SimpleNamespace(
     slopes=SLOPES, offsets=np.array([0.5, 0.25, -0.75]), blocks=np.array([0, 0, HALF_SPACE]), ids=np.arange(3)
 )
 CENTRE = np.array([0.5, -1.0, 2.0, 0.25, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("regularizer", "stabilization"),
-    [
-        (cut.L2(0.5), None),
-        (cut.L2(0.5, centre=CENTRE), None),
-        (cut.L2(0.5, weights=[1, 2, 3, 4, 5], centre=CENTRE), Prox(CENTRE[::-1].copy(), 0.25)),
-        (cut.L2(0.5, weights=[1, 0, 3, 0, 5]), Prox(CENTRE, 2.0)),
-        (cut.NoRegularizer(), Prox(CENTRE, 2.0)),
-    ],
-    ids=repr,
-)
-def test_definite_quadratics_are_solved_by_their_dual(monkeypatch, regularizer, stabilization):
-    reduced = ReducedProblem(5, 1, regularizer, cut.WholeSpace(5))
-    master = CvxpyMaster(reduced, "clarabel")
-    monkeypatch.setattr(master.primal, "solve", None)
-    found, wanted = master.solve(ROWS, stabilization), SimplexQP(reduced).solve(ROWS, stabilization)
-    assert found.x == pytest.approx(wanted.x, abs=1e-6)
-    assert found.multipliers == pytest.approx(wanted.multipliers, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("regularizer", "simple_set", "stabilization"),
-    [
-        (cut.L2(0.5, weights=[1, 0, 3, 0, 5]), cut.Box(-9, 9, dim=5), None),
-        (cut.L2(0.5), cut.Box(-9, 9, dim=5), None),
-        (cut.L1(0.5), cut.WholeSpace(5), Prox(CENTRE, 2.0)),
-    ],
-    ids=repr,
-)
-def test_others_are_solved_as_they_are(monkeypatch, regularizer, simple_set, stabilization):
-    master = CvxpyMaster(ReducedProblem(5, 1, regularizer, simple_set), "clarabel")
-    monkeypatch.setattr(master.dual, "solve", None)
-    assert master.solve(ROWS, stabilization).x is not None
-
-
-@pytest.mark.parametrize(("dim", "unused"), [(4, "primal"), (3, "dual")])
-def test_the_dual_is_for_fewer_rows_than_variables(monkeypatch, dim, unused):
-    master = CvxpyMaster(ReducedProblem(dim, 1, cut.L2(0.5), cut.WholeSpace(dim)), "clarabel")
-    monkeypatch.setattr(getattr(master, unused), "solve", None)
-    rows = SimpleNamespace(slopes=SLOPES[:, :dim], offsets=ROWS.offsets, blocks=ROWS.blocks, ids=ROWS.ids)
-    assert master.solve(rows).x is not None
 
 
 def boxed(backend, options=None):
@@ -362,7 +318,7 @@ def test_a_half_space_that_is_active_is_respected_up_to_rounding_of_its_terms(si
 @pytest.mark.parametrize("offsets", [[0.0], [2.0, 2.0]])
 def test_flat_cuts_leave_the_centre_where_it_is(monkeypatch, offsets):
     master = CvxpyMaster(ReducedProblem(5, 1, cut.L2(0.5, centre=CENTRE), cut.WholeSpace(5)), "clarabel")
-    monkeypatch.setattr(master.primal, "solve", None)
+    monkeypatch.setattr(master, "_solve", None)
     count = len(offsets)
     rows = SimpleNamespace(
         slopes=np.zeros((count, 5)),
@@ -374,37 +330,11 @@ def test_flat_cuts_leave_the_centre_where_it_is(monkeypatch, offsets):
     assert found.x == pytest.approx(CENTRE) and found.multipliers.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 3, 40])
-def test_rows_keep_their_places_until_the_pool_grows(n_blocks):
-    """Each block has places of its own, not many more than it ever needed; those that rows leave are free."""
-    rng, slots = np.random.default_rng(n_blocks), Slots(n_blocks)
-    ids, blocks, before, most = np.empty(0, int), np.empty(0, int), {}, np.zeros(n_blocks + 1, int)
-    for step in range(30):
-        kept, fresh = rng.random(ids.size) < 0.7, int(rng.integers(0, 9))
-        ids = np.append(ids[kept], 100 * step + np.arange(fresh))
-        blocks = np.append(blocks[kept], rng.integers(-1 if step > 5 else 0, n_blocks, fresh))
-        placement = slots.place(ids, blocks)
-        after = dict(zip(ids.tolist(), placement.places.tolist(), strict=True))
-        assert len(set(after.values())) == ids.size
-        assert np.array_equal(slots.blocks[placement.places], blocks)
-        stayed = {} if placement.grown else {row: before[row] for row in before.keys() & after.keys()}
-        assert stayed.items() <= after.items()
-        assert set(ids[placement.new].tolist()) == after.keys() - stayed.keys()
-        assert placement.grown or set(placement.vacated.tolist()) == set(before.values()) - set(
-            stayed.values()
-        )
-        before, most = after, np.maximum(most, np.bincount(blocks + 1, minlength=n_blocks + 1))
-        needed, first = max(int(most[1:].max()), 1), max(16 // n_blocks, 1)
-        assert needed <= slots.per_block <= max(2 * needed - 1, first)
-        assert most[0] <= slots.half_spaces <= (max(2 * most[0] - 1, 16) if most[0] else 0)
-        assert slots.size == n_blocks * slots.per_block + slots.half_spaces
-
-
 def test_rows_leave_and_enter_the_dual_form(monkeypatch):
     rng, reduced = np.random.default_rng(0), ReducedProblem(40, 1, cut.L2(0.5), cut.WholeSpace(40))
     slopes, offsets = rng.normal(size=(20, 40)), rng.normal(size=20)
     living = CvxpyMaster(reduced, "clarabel")
-    monkeypatch.setattr(living.primal, "solve", None)
+    monkeypatch.setattr(living, "_solve", None)
     for ids in ([0, 1, 2, 3], [1, 3], [1, 3, 4, 5], [3, 4], [0, 2, 6, 7, 8], [6, 8, 9]):
         rows = SimpleNamespace(
             slopes=slopes[ids], offsets=offsets[ids], blocks=np.zeros(len(ids), int), ids=np.array(ids)

@@ -6,8 +6,6 @@ from itertools import islice
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reduced_problems import CASES, REACH, STAGES, Rows, dual_value, optimum
 from users_master import UsersMaster
 
@@ -16,7 +14,6 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterSolution, MasterStatus, ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
 from cutplane.masters.conic.cvxpy import CvxpyMaster
-from cutplane.masters.conic.primal_form import Slots
 from cutplane.masters.entropy.dual import EntropyMaster
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.interior import InteriorPoint
@@ -234,7 +231,7 @@ def test_large_conic_problems_are_compiled_anew_instead_of_filling_the_memory():
         x = reduced.simple_set.project(solution.x)
         upper = (rows.slopes @ x + rows.offsets).max() + reduced.regularizer.value(x)
         assert 0.0 <= upper - (weights @ rows.offsets + lower) <= 1e-6
-    assert master.primal.problems[None].how["ignore_dpp"]
+    assert master.problems[None].how["ignore_dpp"]
 
 
 def test_failures_are_answers():
@@ -299,7 +296,7 @@ def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name
     for count in range(1, 41):
         rows = rows_of(slopes[:count], offsets[:count])
         master.solve(rows, case.stabilization(rows))
-        assert all(stabilised.problem.is_dpp() for stabilised in master.primal.problems.values())
+        assert all(stabilised.problem.is_dpp() for stabilised in master.problems.values())
         assert len(compilations) == 1 + (count > 16) + (count > 32)
 
 
@@ -328,7 +325,7 @@ def life(name):
         ids = np.concatenate([np.sort(rng.choice(ids, 15, replace=False)), ids[-1] + 1 + np.arange(5)])
         ids = np.union1d(ids, np.arange(2))
         rows = rows_of(slopes[ids], offsets[ids], blocks[ids], ids)
-        fresh = CvxpyMaster(case.reduced, "clarabel").primal.solve(rows, case.stabilization(rows))
+        fresh = CvxpyMaster(case.reduced, "clarabel").solve(rows, case.stabilization(rows))
         pairs.append((rows, fresh.x))
     return pairs
 
@@ -367,32 +364,6 @@ def test_the_highs_model_lives_and_starts_from_its_basis(orientation):
 def test_highs_chooses_columns_for_few_variables():
     few, many = (ReducedProblem(dim, 1, NoRegularizer(), Box(-1, 1, dim)) for dim in (100, 101))
     assert HighsMaster(few).orientation == "columns" and HighsMaster(many).orientation == "rows"
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    n_blocks=st.integers(1, 4),
-    steps=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2**30)), min_size=1, max_size=12),
-)
-def test_slots_keep_every_row_in_a_place_of_its_block(n_blocks, steps):
-    slots = Slots(n_blocks)
-    ids, blocks, last = np.empty(0, dtype=int), np.empty(0, dtype=int), {}
-    for added, seed in steps:
-        rng = np.random.default_rng(seed)
-        kept = rng.random(ids.size) < 0.7
-        start = max(last, default=-1) + 1
-        ids = np.append(ids[kept], start + np.arange(added))
-        blocks = np.append(blocks[kept], rng.integers(-1, n_blocks, added))
-        places, new, vacated, grown = slots.place(ids, blocks)
-        assert np.unique(places).size == ids.size
-        np.testing.assert_array_equal(slots.blocks[places], blocks)
-        if grown:
-            assert new.size == ids.size
-        else:
-            assert all(last[i] == place for i, place in zip(ids, places, strict=True) if i in last)
-            gone = {place for i, place in last.items() if i not in ids}
-            assert set(vacated) == gone
-        last = dict(zip(ids.tolist(), places.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("name", ["cvxpy", "L2, polyhedron", "group norm"])
