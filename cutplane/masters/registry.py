@@ -14,9 +14,9 @@ from cutplane.masters.base import MasterKind
 _OWN = {
     "interior_point": "cutplane.masters.qp.interior.InteriorPoint",
     "simplex_qp": "cutplane.masters.qp.simplex_qp.SimplexQP",
-    "smoothed_lp": "cutplane.masters.lp.smoothed_lp.SmoothedLP",
+    "smoothed_lp": "cutplane.masters.entropy.SmoothedLP",
     "highs": "cutplane.masters.lp.highs.HighsMaster",
-    "entropy_dual": "cutplane.masters.entropy.dual.EntropyMaster",
+    "entropy_dual": "cutplane.masters.entropy.EntropyMaster",
 }
 """Where the classes are, which are imported when they are asked for, in the order of preference."""
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-from cutplane.masters.lp.absolute_values import AbsoluteValues
+from cutplane.masters.lp.highs import AbsoluteValues
 from cutplane.pieces.forms import LinearForm
 from cutplane.regularizers import L1
 from cutplane.sets import Box, Polyhedron

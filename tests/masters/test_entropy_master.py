@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.entropy.dual import EntropyMaster
+from cutplane.masters.entropy import EntropyMaster
 from cutplane.masters.select import Backend, candidates, first_candidate, refusal_of
 from cutplane.regularizers import L2, NegativeEntropy, NoRegularizer, RelativeEntropy
 from cutplane.sets import Box, CappedSimplex, L2Ball, Simplex, WholeSpace

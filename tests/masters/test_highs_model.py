@@ -12,6 +12,7 @@ from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.masters.lp import highs_model
+from cutplane.masters.lp.highs import entries
 from cutplane.masters.lp.highs_model import (
     DUAL_SIMPLEX,
     PRIMAL_SIMPLEX,
@@ -19,7 +20,6 @@ from cutplane.masters.lp.highs_model import (
     rerun,
     set_costs,
 )
-from cutplane.masters.lp.layouts import entries
 from cutplane.pieces.forms import LinearForm
 from cutplane.runtime.deadline import OutOfTime, limited_to
 

@@ -14,7 +14,7 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterSolution, MasterStatus, ReducedProblem
 from cutplane.masters.conic.certificates import InnerMinimum
 from cutplane.masters.conic.cvxpy import CvxpyMaster
-from cutplane.masters.entropy.dual import EntropyMaster
+from cutplane.masters.entropy import EntropyMaster
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.interior import InteriorPoint
 from cutplane.masters.qp.simplex_qp import SimplexQP

@@ -9,8 +9,8 @@ from covering import covering
 import cutplane as cut
 from cutplane.boosting import DecisionStumps, LPBoost, MLPBoost, SoftMargin
 from cutplane.masters.base import ReducedProblem
+from cutplane.masters.entropy import SmoothedLP
 from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.lp.smoothed_lp import SmoothedLP
 from cutplane.regularizers import L2, NoRegularizer
 from cutplane.sets import Box, CappedSimplex, Simplex
 

@@ -1,1 +1,1 @@
-"""Linear programmes: a living HiGHS model, and Newton's method on a smoothed one."""
+"""Linear programmes in living HiGHS models."""

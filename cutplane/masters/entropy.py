@@ -1,4 +1,4 @@
-"""The master for entropies: Newton's method on the dual of the reduced problem."""
+"""Masters with entropies: Newton's method on the dual, also for linear programmes over capped simplices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.entropy.minimiser import EntropicMinimiser, refusal
+from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.qp import active_set
 from cutplane.masters.rows import survivors
+from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
+from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.runtime.deadline import check_time
+from cutplane.sets.box import box_corner
 
 _ROUNDS, _LAST_ROUNDS = 40, 100  # Newton steps before the path is taken, and at its end
 _STAGE_ROUNDS = 15  # Newton steps per stage of the path
@@ -32,6 +37,16 @@ _ROUNDING = 1e-16  # the resolution of a gap, relative to the largest slope
 _FAR = 100.0  # how far to go along a ray, in units of lam
 _DRIFT = 1e-9  # a point this far from the simplices is corrected
 _SHARE = 0.01  # of the gap, to which a step is computed
+_IDLE = 1e-6  # the share of the mean mass below which a coordinate adds nothing to a curvature that only
+# steps depend on
+_FLAT = 0.3  # the derivative that an inexact line search leaves, relative to that at its start
+_TINY = 1e-300  # keeps a quotient finite
+_TRIALS = 40  # bisections that leave 1e-12 of a step
+_CHUNK = 1024  # columns whose products stay in the cache
+_MANY = 2000  # coordinates from which it was faster than HiGHS in runs of boosting
+_COST = 10.0  # what the entropy may cost, in units of the accuracy asked for
+_FINE = 0.5  # the least cost of the entropy for which Newton's method pays, in units of max |slope| / dim
+_ONE_POINT = 1e-9  # caps that sum to 1 up to this leave one point
 
 
 class EntropyMaster:
@@ -72,7 +87,7 @@ class EntropyMaster:
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.entropy.dual import EntropyMaster
+    >>> from cutplane.masters.entropy import EntropyMaster
     >>> from cutplane.regularizers import NegativeEntropy
     >>> from cutplane.sets import Simplex
     >>> master = EntropyMaster(ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2)))
@@ -240,8 +255,6 @@ class EntropyMaster:
         self, H: Array, blocks: Array, heights: Array, a: Array, terms: Array, tol: float, lam: float
     ) -> Array:
         """Return the step to the maximiser of <heights, s> - 1/2 s'Hs for which a + s is feasible."""
-        from cutplane.masters.qp import active_set
-
         count = a.size
         factor, sums = np.zeros((count, count)), np.zeros((count, self._n_blocks))
         free, where = np.zeros(count, dtype=np.int64), np.full(count, -1)
@@ -274,3 +287,194 @@ def _combine(weights: Array, slopes: Array) -> Array:
     """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
     support = np.flatnonzero(weights)
     return weights[support] @ slopes[support] if 3 * support.size < weights.size else weights @ slopes
+
+
+def refusal(reduced: ReducedProblem) -> str | None:
+    """Return None if x(v) has a closed form with a known derivative, else the reason why not."""
+    regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
+    if not offers(regularizer, Capability.ENTROPY) or not regularizer.lam > 0.0:
+        return "the regularizer is not an entropy with lam > 0"
+    bounds = simple_set.bounds(dim)
+    if bounds is not None:
+        return None if (bounds[1] >= 0.0).all() else "the box has no point where the entropy is finite"
+    if capped_form(simple_set, dim) is None:
+        return "the feasible set is neither a box nor a (capped) simplex"
+    return None
+
+
+class EntropicMinimiser:
+    """x(v) = argmin over x in X0 of lam sum_j x_j (ln x_j - log_reference_j) + <v, x>.
+
+    Between its bounds, x_j = exp(log_reference_j - v_j / lam - theta), with theta = 1 on a box and such that
+    the sum is right on a simplex. With u the coordinates between their bounds, -dx/dv is
+
+        inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
+
+    The reduced problem is one that `refusal` accepts.
+    """
+
+    def __init__(self, reduced: ReducedProblem):
+        self.lam = reduced.regularizer.lam
+        self._log_reference = ask(reduced.regularizer, Capability.ENTROPY, reduced.dim)
+        self._set = reduced.simple_set
+        bounds = self._set.bounds(reduced.dim)
+        self._is_box = bounds is not None
+        if bounds is not None:
+            self._lower, self._upper = np.maximum(bounds[0], 0.0), bounds[1]
+        else:
+            form = ask(self._set, Capability.LINEAR_FORM, reduced.dim)
+            self._lower, self._upper = np.zeros(reduced.dim), form.upper
+
+    def __call__(self, v: Array, lam: float) -> Array:
+        """Return x(v)."""
+        if not self._is_box:
+            return ask(self._set, Capability.ENTROPIC_MINIMISATION, v / lam, self._log_reference)
+        return np.clip(np.exp(self._log_reference - v / lam - 1.0), self._lower, self._upper)
+
+    def least(self, v: Array) -> float:
+        """Return the minimum of <v, x> over X0."""
+        if self._is_box:
+            return float(v @ box_corner(v, self._lower, self._upper))
+        return float(v @ ask(self._set, Capability.LINEAR_MINIMISATION, v))
+
+    def curvature(self, slopes: Array, x: Array, lam: float) -> Array:
+        """Return A (-dx/dv) A' for rows A; coordinates with a negligible share of it are left out."""
+        weights = self._between(x)
+        chosen = np.flatnonzero(weights > _IDLE * weights.mean())
+        if 2 * chosen.size < x.size:
+            slopes, weights = np.take(slopes, chosen, axis=1), weights[chosen]
+        H = np.zeros((slopes.shape[0], slopes.shape[0]))
+        total = float(weights.sum())
+        if not total > 0.0:
+            return H
+        means = np.zeros(H.shape[0]) if self._is_box else slopes @ weights / total
+        roots = np.sqrt(weights / lam)
+        for start in range(0, weights.size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            columns = slopes[:, part] - means[:, None]
+            columns *= roots[part]
+            H += columns @ columns.T
+        return H
+
+    def search(self, v: Array, dv: Array, constant: float, slope: float, lam: float) -> tuple[float, Array]:
+        """Return t in [0, 1] and x(v + t dv), where the dual along v + t dv is close to its maximum.
+
+        Its derivative is constant + <dv, x(v + t dv)>, decreasing, and `slope` at t = 0. A t is close enough
+        if the derivative has fallen to a fraction of that.
+        """
+        low, high, t = 0.0, 1.0, 1.0
+        for _ in range(_TRIALS):
+            x = self(v + t * dv, lam)
+            rise = float(dv @ x) + constant
+            if abs(rise) <= _FLAT * slope or (t == 1.0 and rise > 0.0):
+                break
+            low, high = (t, high) if rise > 0.0 else (low, t)
+            newton = t + rise / max(self._bend(x, dv, lam), _TINY)
+            t = newton if low < newton < high else 0.5 * (low + high)
+        return t, x
+
+    def _bend(self, x: Array, dv: Array, lam: float) -> float:
+        """Return the rate at which <dv, x(v)> falls along dv."""
+        weights = self._between(x)
+        if self._is_box:
+            return float(weights @ dv**2) / lam
+        total = float(weights.sum())
+        mean = float(weights @ dv) / total if total > 0.0 else 0.0
+        return float(weights @ (dv - mean) ** 2) / lam
+
+    def _between(self, x: Array) -> Array:
+        """Return x where it is strictly between its bounds, else 0."""
+        return np.where((x > self._lower) & (x < self._upper), x, 0.0)
+
+
+def capped_form(simple_set: object, dim: int) -> LinearForm | None:
+    """Return the linear form of {0 <= x <= upper, sum x = total} with an entropic minimiser, or None."""
+    needed = (Capability.ENTROPIC_MINIMISATION, Capability.LINEAR_MINIMISATION)
+    form = ask(simple_set, Capability.LINEAR_FORM, dim)
+    is_one = (
+        form is not None
+        and all(offers(simple_set, capability) for capability in needed)
+        and form.n_columns == dim
+        and form.rows.shape[0] == 1
+        and (form.rows.toarray() == 1.0).all()
+        and not form.lower.any()
+        and form.row_lower[0] == form.row_upper[0]
+        and math.isfinite(form.row_upper[0])
+    )
+    return form if is_one else None
+
+
+class SmoothedLP:
+    """Solves linear reduced problems over a capped simplex of many coordinates.
+
+    The simplex method moves most coordinates from one bound to the other in every round of column generation.
+    With lam times the relative entropy to the uniform distribution, at most ``ln(dim cap)``, Newton's method
+    moves all of them at once. lam is such that the entropy costs ten times the accuracy asked for: a tenth of
+    the gap of the run. Where that is too small for Newton's method to pay, HiGHS takes over.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace
+    >>> from cutplane.masters.base import ReducedProblem
+    >>> from cutplane.masters.entropy import SmoothedLP
+    >>> from cutplane.regularizers import NoRegularizer
+    >>> from cutplane.sets import CappedSimplex
+    >>> signs = np.where(np.arange(4000) < 1000, -1.0, 1.0)
+    >>> cuts = SimpleNamespace(
+    ...     slopes=np.array([signs, -signs]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
+    ... )
+    >>> master = SmoothedLP(ReducedProblem(4000, 1, NoRegularizer(), CappedSimplex(1e-3, 4000)))
+    >>> solution = master.solve(cuts, accuracy=1e-4)
+    >>> abs(round(float(signs @ solution.x), 3))
+    0.0
+    """
+
+    name = "smoothed_lp"
+    exact = True
+
+    def __init__(self, reduced: ReducedProblem):
+        self._reduced = reduced
+        uniform = RelativeEntropy(1.0 / reduced.dim)
+        self._smooth = EntropyMaster(
+            ReducedProblem(reduced.dim, reduced.n_blocks, uniform, reduced.simple_set)
+        )
+        self._entropy = math.log(min(_cap(reduced), 1.0) * reduced.dim)
+        self._exact: HighsMaster | None = None
+
+    @staticmethod
+    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        reason = HighsMaster.refusal(reduced, stabilization)
+        if reason is not None:
+            return reason
+        cap = _cap(reduced)
+        if reduced.regularizer.lam > 0.0 or not math.isfinite(cap):
+            return "it is not linear over a capped simplex with one cap"
+        if reduced.dim < _MANY or not cap * reduced.dim > 1.0 + _ONE_POINT:
+            return f"the capped simplex has fewer than {_MANY} coordinates, or one point"
+        return None
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve; `accuracy` is a tenth of the error of the optimal value that may remain; 0: none."""
+        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the newest cut: the first may be flat
+        if _COST * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
+            lam = 2.0 ** math.floor(math.log2(_COST * accuracy / self._entropy))
+            solution = self._smooth.solve_at(rows, lam, accuracy)
+            if solution.x is not None:
+                return solution
+        if self._exact is None:
+            self._exact = HighsMaster(self._reduced)
+        return self._exact.solve(rows, stabilization)
+
+
+def _cap(reduced: ReducedProblem) -> float:
+    """Return the cap of a set {0 <= x_j <= cap, sum x = 1}; inf if it is another set."""
+    form = capped_form(reduced.simple_set, reduced.dim)
+    if form is None or form.row_upper[0] != 1.0 or (form.upper != form.upper[0]).any():
+        return math.inf
+    return float(form.upper[0])
