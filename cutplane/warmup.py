@@ -14,7 +14,9 @@ import numpy as np
 from scipy import sparse
 
 import cutplane as cut
+from cutplane.methods.requirements import suits
 from cutplane.pieces.validation import Array
+from cutplane.risks.weighted_loss import FEW
 from cutplane.runtime.clock import compiled_seconds
 from cutplane.runtime.compiling import compiling_at
 
@@ -25,6 +27,8 @@ _KINDS: tuple[Callable[[Array], object], ...] = (
     sparse.csc_array,
 )
 _TYPES = (np.float64, np.float32)
+_MANY = FEW + 1
+"""Examples whose losses are compiled passes, because numpy takes as long for fewer."""
 
 
 def warm_up(parts: list[str] | None = None) -> None:
@@ -66,11 +70,26 @@ def _linear() -> Iterator[object]:
             for regularizer in (cut.L2(1e-2), cut.L1(1e-2)):
                 yield cut.Problem(risk, regularizer).solve(max_iter=20)
         yield cut.Problem(cut.LinearRisk(data, y, cut.losses.Huber(0.1)), cut.L1(1e-3)).path(exact=True)
+        problem = cut.Problem(cut.LinearRisk(data, np.sign(y), cut.losses.Logistic()), cut.L2(1e-2))
+        if suits(cut.linear.SemismoothNewton(), problem):
+            yield problem.solve(cut.linear.SemismoothNewton(), max_iter=20)
         for loss in (cut.losses.MulticlassHinge(), cut.losses.Softmax()):
             yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.NoveltyRisk(data, 0.1), cut.L2(1.0)).solve(max_iter=20)
         yield cut.Problem(cut.RankingRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
+
+    X, y = _data(_MANY, 3)
+    methods = cut.Portfolio(), cut.OCAS(), cut.linear.SemismoothNewton()
+    for loss in scalar:
+        targets = np.abs(np.round(y)) if loss is cut.losses.Poisson else np.sign(y)
+        risk = cut.LinearRisk(X, targets, loss())
+        for regularizer, method in product((cut.L2(1e-2), cut.L1(1e-2)), methods):
+            problem = cut.Problem(risk, regularizer)
+            if suits(method, problem):
+                yield problem.solve(method, max_iter=20)
+        yield cut.Problem(risk, cut.L1(1.0)).path([1e-1, 1e-2], max_iter=20)
+    yield cut.Problem(cut.OrdinalRisk(X, np.digitize(y, [0.0])), cut.L2(1e-2)).solve(max_iter=20)
 
 
 def _kernels() -> Iterator[object]:

@@ -18,7 +18,9 @@ from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
+from cutplane.risks.matrix import unsigned
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -317,10 +319,9 @@ class DualAscent:
             self._u, self.x, self._order, self._count, self._reach, epochs, self._seed,
         )  # fmt: skip
         if sparse.issparse(X):
-            indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
-            answer = self._epochs(X.data, indices, X.indptr, *rest)
+            answer = self._epochs(read_only(X.data), unsigned(X.indices), unsigned(X.indptr), *rest)
         else:
-            answer = self._epochs(X, *rest)
+            answer = self._epochs(read_only(X), *rest)
         self._count, self._reach, entries, visits, seed = answer
         self._seed = np.uint64(seed)
         if self.risk.intercept and self._follows:

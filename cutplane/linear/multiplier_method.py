@@ -13,9 +13,11 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 from cutplane.linear.costs import cost_of_newton
 from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.examples import bias_slopes
+from cutplane.risks.matrix import unsigned
 from cutplane.risks.passes import sparse_gram
 from cutplane.risks.running_sum import RunningSum
 from cutplane.runtime.threads import run_chunks
@@ -213,8 +215,7 @@ class MultiplierMethod:
         n, bends = X.shape[1], self._bends[rows]
         if sparse.issparse(X):
             out, border = np.zeros((n, n)), np.zeros(n) if risk.intercept else None
-            indices = X.indices.view(np.uint32 if X.indices.itemsize == 4 else np.uint64)
-            sparse_gram(X.data, indices, X.indptr, rows, bends, out)
+            sparse_gram(read_only(X.data), unsigned(X.indices), unsigned(X.indptr), rows, bends, out)
             if border is not None:
                 risk.data.add_rows(rows, bends, border)
             return out + out.T, border

@@ -47,9 +47,9 @@ class LinearRisk(ImagedRisk):
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
         One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
-        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR and
-        other number types to float64, once. float32 data are never converted as a whole, and all that is
-        computed from them is float64.
+        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR,
+        other number types to float64, and indices of 64 bits to 32 where these suffice, once. float32 data
+        are never converted as a whole, and all that is computed from them is float64.
     y : array_like of shape (m,)
         Targets: labels -1 and +1 for the losses of classification, counts >= 0 for `Poisson`, else any
         numbers.

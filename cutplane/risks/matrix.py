@@ -26,7 +26,8 @@ def as_matrix(X: Any, name: str = "X") -> Any:
 
     float32 and float64 ndarrays, CSR and CSC matrices are not copied, and entries that are not in order or
     stored several times are left so. Other sparse formats are converted to CSR and other number types to
-    float64, once.
+    float64, once. Indices of other types become int32 if they fit, because compiled passes are compiled anew
+    for each type.
     """
     if sparse.issparse(X):
         X = as_sparse(name, X, ("csr", "csc"), keep_float32=True)
@@ -39,9 +40,16 @@ def as_matrix(X: Any, name: str = "X") -> Any:
     if sparse.issparse(X):
         _check_indices(X, name)
         _check_sparse_finite(X, name)
+        if X.indptr[-1] and not X.indices.dtype == X.indptr.dtype == np.int32:
+            X = _narrowed(X)
     else:
         _check_dense_finite(X, name)
     return X
+
+
+def contiguous(X: Any) -> Any:
+    """Return X, or a copy of a view with gaps, because such views have routines of their own."""
+    return X if sparse.issparse(X) or X.flags.forc else np.ascontiguousarray(X)
 
 
 def tiles(X: Array) -> Iterator[tuple[slice, slice]]:
@@ -116,6 +124,15 @@ def _check_indices(X: Any, name: str) -> None:
             raise _malformed(X, name, f"indices[{where}] is {X.indices[where]}, which is not below {minor}")
 
     run_chunks(check, equal_ranges(count, count / 4))
+
+
+def _narrowed(X: Any) -> Any:
+    """Return X with indices of 32 bits, or of 64 where one of them needs more; the entries are shared."""
+    most = max(*X.shape, int(X.indptr[-1]))
+    dtype = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+    found = type(X)(X.shape, dtype=X.dtype)
+    found.data, found.indices, found.indptr = X.data, X.indices.astype(dtype), X.indptr.astype(dtype)
+    return found
 
 
 def unsigned(indices: Array) -> Array:

@@ -8,7 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
+from cutplane.risks.matrix import contiguous, unsigned
 from cutplane.risks.multiclass_passes import visit_dense, visit_sparse
 from cutplane.runtime.deadline import seconds_left
 
@@ -49,14 +51,18 @@ class MulticlassAscent:
         self._W = np.zeros((n + 1, p))
         self._W[:width] = x.reshape(p, width).T
         self._margins = risk.margins
-        X: Any = sparse.csr_array(risk.X) if sparse.issparse(risk.X) else risk.X
+        X: Any = sparse.csr_array(risk.X) if sparse.issparse(risk.X) else contiguous(risk.X)
         square = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=float)
         self._squares = np.asarray(square, dtype=np.float64).ravel() + float(risk.intercept)
         self._present = np.flatnonzero(risk.weights > 0.0)
         self._active = np.zeros(m, dtype=bool)
         self._rng = np.random.default_rng(0)
         self._visit: Any = visit_sparse if sparse.issparse(X) else visit_dense
-        self._rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        self._rows = (
+            (read_only(X.data), unsigned(X.indices), unsigned(X.indptr))
+            if sparse.issparse(X)
+            else (read_only(X),)
+        )
 
     @property
     def x(self) -> Array:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.chunks import MOST, Ranges, balanced_ranges, count_chunks
-from cutplane.risks.matrix import tiles
+from cutplane.risks.matrix import tiles, unsigned
 from cutplane.runtime.threads import run_chunks
 
 _COST = 0.3
@@ -49,10 +50,11 @@ def _gather(X: Any, vectors: Array) -> Array:
     from cutplane.risks.passes import gather
 
     out = np.empty((X.indptr.size - 1, vectors.shape[1]))
+    data, indices, starts = read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
 
     def fill(part: tuple[int, int]) -> None:
         start, stop = part
-        gather(X.indptr[start : stop + 1], X.indices, X.data, vectors, out[start:stop])
+        gather(starts[start : stop + 1], indices, data, vectors, out[start:stop])
 
     run_chunks(fill, _parts(X, vectors))
     return out
@@ -62,11 +64,12 @@ def _scatter(X: Any, vectors: Array) -> Array:
     from cutplane.risks.passes import scatter
 
     size = X.shape[1] if X.format == "csr" else X.shape[0]
+    data, indices, starts = read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
 
     def part_sum(part: tuple[int, int]) -> Array:
         start, stop = part
         out = np.zeros((size, vectors.shape[1]))
-        scatter(X.indptr[start : stop + 1], X.indices, X.data, vectors[start:stop], out)
+        scatter(starts[start : stop + 1], indices, data, vectors[start:stop], out)
         return out
 
     # Each part has a sum of its own: there should be few, of more entries each than a sum has numbers.

@@ -15,7 +15,7 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_integers, as_real, refuse_masked
 from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.risks.examples import as_labels
-from cutplane.risks.matrix import as_matrix, unsigned
+from cutplane.risks.matrix import as_matrix, contiguous, unsigned
 from cutplane.runtime.threads import run_chunks
 from cutplane.structured.forest_ascent import CHAINS, Forests
 
@@ -261,6 +261,6 @@ class Sequences:
 
 
 def as_csr_or_dense(X: Any) -> Any:
-    """Return a checked matrix, CSR if it is sparse."""
-    X = as_matrix(X)
+    """Return a checked matrix, CSR if it is sparse; a view with gaps is copied, once."""
+    X = contiguous(as_matrix(X))
     return X.tocsr() if sparse.issparse(X) and X.format != "csr" else X

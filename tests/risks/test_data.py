@@ -17,7 +17,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.risks import chunks, matrix
 from cutplane.risks import data as data_module
 from cutplane.risks.data import make_data
-from cutplane.risks.matrix import as_matrix
+from cutplane.risks.matrix import as_matrix, contiguous
 from cutplane.runtime import threads as threads_module
 from cutplane.runtime.threads import get_threads, set_threads
 
@@ -532,3 +532,24 @@ def test_few_chunks_each_worth_a_thread(cost):
     count = chunks.count_chunks(cost)
     assert 1 <= count <= chunks.MOST and (count == 1 or cost / count >= chunks.CHUNK)
     assert count > cost / chunks.CHUNK / 2 or count == chunks.MOST
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize("parts", [("indices",), ("indptr",), ("indices", "indptr")])
+def test_indices_of_64_bits_are_narrowed_and_entries_shared(kind, parts):
+    A = kind(entries((9, 5), np.float64))
+    for part in parts:
+        setattr(A, part, getattr(A, part).astype(np.int64))
+    X = as_matrix(A)
+    assert X.indices.dtype == X.indptr.dtype == np.int32 and X.data is A.data and X.format == A.format
+    np.testing.assert_array_equal(X.toarray(), A.toarray())
+    assert as_matrix(X) is X
+
+
+def test_only_views_with_gaps_are_copied():
+    X = entries((9, 6), np.float64)
+    for whole in (X, np.asfortranarray(X), X[2:], sparse.csr_array(X)):
+        assert contiguous(whole) is whole
+    for view in (X[:, ::2], X[::2, 1:], X[:, :5]):
+        copy = contiguous(view)
+        assert copy.flags.c_contiguous and np.array_equal(copy, view)
