@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
+import cutplane as cut
 from cutplane.masters.lp.highs import AbsoluteValues
 from cutplane.pieces.forms import LinearForm
 from cutplane.regularizers import L1
@@ -94,3 +95,15 @@ def test_multipliers_of_all_rows_prove_the_optimum(name):
     row_sides = np.where(every > 0.0, form.row_lower, form.row_upper)
     active = np.abs(every) > 1e-9
     assert float(sides[used] @ rest[used] + row_sides[active] @ every[active]) == pytest.approx(found.fun)
+
+
+def test_pairs_of_auxiliaries_are_no_columns_of_the_cuts():
+    """The l1 norm of a linear image pairs auxiliaries, which no cut has."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 12))
+    y = X @ np.repeat([1.0, 0.0, -2.0], 4)
+    regularizer = cut.L1(0.02) + cut.L1(0.05) @ np.diff(np.eye(12), axis=0)
+    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Absolute()), regularizer)
+    result = problem.solve(cut.Kelley(), tol=1e-7)
+    assert (result.status, result.backend) == ("OPTIMAL", "highs") and not any(result.history.notes)
+    assert result.objective == pytest.approx(problem.solve(cut.methods.Direct(), tol=1e-8).objective)

@@ -349,7 +349,9 @@ class AbsoluteValues:
             return slopes
         dim, wide = slopes.shape[1], self.form.n_columns
         ones = np.ones(dim), (np.arange(dim), np.arange(dim))
-        apart = sparse.csr_array((-np.ones(self.x.size), (self.x, self.t)), shape=(dim, wide))
+        own = self.x < dim  # the others are pairs of auxiliaries
+        pairs = self.x[own], self.t[own]
+        apart = sparse.csr_array((-np.ones(pairs[0].size), pairs), shape=(dim, wide))
         return slopes @ (sparse.csr_array(ones, shape=(dim, wide)) + apart)
 
     def point(self, columns: Array) -> Array:
