@@ -51,6 +51,7 @@ R = TypeVar("R", bound=Any)
 
 _RULES = {"max_iter", "stop", "time_limit", "tol", "tol_abs"}
 _SHOWN = {"callback", "log", "progress"}
+_TAKEN = {*_RULES, *_SHOWN, "backend", "max_cuts", "method", "probes", "warm_start", "x0"}
 _AIMS = 0.5, 0.05, 0.005
 """Shares of the tolerance that a follower is to reach, because its estimate of the gap is no proof."""
 
@@ -138,47 +139,38 @@ class Path(Results[Result]):
         )
 
 
-_FOLLOWED = {
-    "callback",
-    "log",
-    "max_iter",
-    "method",
-    "probes",
-    "progress",
-    "stop",
-    "time_limit",
-    "tol",
-    "tol_abs",
-}
-"""Options of a path that a follower takes."""
-
-
 def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, options: dict[str, Any]) -> Path:
-    """Solve `problem` for each weight in turn; see `Problem.path`.
+    """Solve `problem` for each weight in turn; see `Problem.path`."""
+    weights = as_vector("lams", lams)
+    if weights.size == 0:
+        raise InvalidInputError("lams is empty; pass at least one weight.")
+    results: list[Result] = []
+    for result in followed(problem, weights, method, options):
+        results.append(result)
+        if result.status is Status.INTERRUPTED:
+            break
+    return Path(weights[: len(results)], tuple(results))
+
+
+def followed(problem: Problem, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
+    """Yield the result for each weight.
 
     Where the method has a follower, it solves, and what it finds is proven here; else, and where that ends
     without a proof, each weight is a solve that begins with the cuts of the last.
     """
     from cutplane.problem import Problem
 
-    weights = as_vector("lams", lams)
-    if weights.size == 0:
-        raise InvalidInputError("lams is empty; pass at least one weight.")
-    results: list[Result] = []
-    previous: Result | None = options.get("warm_start")
-    rest = {name: value for name, value in options.items() if name != "warm_start"}
-    lead = _Lead.of(problem, method, options) if weights.size > 1 else None
-    with one_blas_thread():
-        for lam in weights.tolist():
-            step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
-            found = None if lead is None else lead.solve(step)
-            if found is None:
-                found = step.solve(warm_start=previous, **rest)
-            previous = found
-            results.append(found)
-            if found.status is Status.INTERRUPTED:
-                break
-    return Path(weights[: len(results)], tuple(results))
+    begin = {name: options[name] for name in ("warm_start", "x0") if name in options}
+    rest = {name: value for name, value in options.items() if name not in begin}
+    lead = _Lead.of(problem, method, options) if lams.size > 1 else None
+    for lam in lams.tolist():
+        step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
+        with one_blas_thread():
+            result = None if lead is None else lead.solve(step)
+            if result is None:
+                result = step.solve(**begin, **rest)
+        begin = {"warm_start": result}
+        yield result
 
 
 class _Lead:
@@ -197,15 +189,15 @@ class _Lead:
     def of(cls, problem: Problem, method: Method, options: dict[str, Any]) -> _Lead | None:
         """Return the lead along the path of a problem; None if the method has none, or options forbid it."""
         asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
-        if (
-            asked
-            or not isinstance(method, Leads)
-            or not options.keys() <= {*_RULES, *_SHOWN, "method", "probes"}
-        ):
+        held = (
+            options.get("warm_start") or options.get("max_cuts") or options.get("backend", "auto") != "auto"
+        )
+        if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
             return None
         if standardized(problem) is not None:
             return None
-        follower = method.follower(problem)
+        x0 = options.get("x0")
+        follower = method.follower(problem, None if x0 is None else as_vector("x0", x0, problem.dim))
         return None if follower is None else cls(follower, method, options)
 
     def solve(self, problem: Problem) -> Result | None:

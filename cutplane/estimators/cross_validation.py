@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.engine.gap import relative_gap
-from cutplane.engine.path import ExactPath
+from cutplane.engine.path import ExactPath, followed
 from cutplane.estimators.base import CrossValidated, ascending, uninterrupted
 from cutplane.estimators.classification import AnyLossClassification
 from cutplane.estimators.documentation import documented
@@ -19,6 +19,7 @@ from cutplane.estimators.linear import AnyPenalty
 from cutplane.estimators.regression import AnyLossRegression
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.tracking import PathTracking
+from cutplane.methods.auto import as_method
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.status import Status
@@ -91,11 +92,8 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
         if (exact := self._on_exact_path(problem, lams, alphas is not None)) is not None:
             yield from exact
             return
-        result = None
-        for lam in lams:
-            start = {"x0": self._x0(problem)} if result is None else {"warm_start": result}
-            result = uninterrupted(problem.path([lam], **start, **self._options)[0])
-            yield result
+        options = {**self._options, "x0": self._x0(problem)}
+        yield from map(uninterrupted, followed(problem, lams, as_method(self.method, problem), options))
 
     def _on_exact_path(self, problem: Problem, lams: Array, last: bool) -> list[Any] | None:
         """Return what the exact path gives, at the last weight or at all; None if it may not be followed,

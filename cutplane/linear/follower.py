@@ -35,13 +35,15 @@ class LinearFollower:
     ----------
     problem : Declaration
         One that `can_follow` accepts.
+    x0 : ndarray of shape (dim,), optional
+        Where to begin.
     """
 
-    def __init__(self, problem: Declaration):
+    def __init__(self, problem: Declaration, x0: Array | None = None):
         risk = predictor_of(problem)
         assert risk is not None
         m, n = risk.X.shape
-        self._descent = Descent(problem, problem.starting_point(), np.zeros(m))
+        self._descent = Descent(problem, problem.starting_point(x0), np.zeros(m))
         self._descent.position.z = self._descent.predictions(self.x)
         self._free = self._descent.terms.free
         self._descent.compresses = n < m and n <= _PASSES / PER_PRODUCT

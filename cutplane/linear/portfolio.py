@@ -16,6 +16,7 @@ from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Follower, Method, Step
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.requirements import suits
+from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
@@ -141,11 +142,11 @@ class Portfolio(Method):
         """Do an iteration of the move whose turn it is."""
         return Step(state.step(run).kind, state)
 
-    def follower(self, problem: Declaration) -> Follower | None:
+    def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
         """Return coordinate descent that goes from weight to weight, if it takes the problem's form."""
         from cutplane.linear.follower import LinearFollower, can_follow
 
-        return LinearFollower(problem) if self.moves is None and can_follow(problem) else None
+        return LinearFollower(problem, x0) if self.moves is None and can_follow(problem) else None
 
     def describe(self, state: Schedule | None) -> str:
         """Return which moves ran, and how often."""

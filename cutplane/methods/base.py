@@ -55,8 +55,8 @@ class Follower(Protocol):
 class Leads(Protocol):
     """A method that has a follower for the path of a problem."""
 
-    def follower(self, problem: Declaration) -> Follower | None:
-        """Return a follower; None if the problem has another form."""
+    def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
+        """Return a follower that begins at x0; None if the problem has another form."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Follower, Leads, Method, Step, checked
 from cutplane.methods.requirements import has_masters, suits
+from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ class Relay(Method):
         state.leave(track, reason, run.problem)
         return Step(step.kind, state, None if state.waiting else "; ".join(state.reasons))
 
-    def follower(self, problem: Declaration) -> Follower | None:
+    def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
         """Return the follower of the first method, if it has one."""
         first = self.methods[0]
-        return first.follower(problem) if isinstance(first, Leads) else None
+        return first.follower(problem, x0) if isinstance(first, Leads) else None
 
     def finish(self, run: Run, state: Schedule) -> None:
         """Take the bounds that the methods that ran know."""
