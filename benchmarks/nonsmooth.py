@@ -1,7 +1,8 @@
 """Oracle calls, seconds and errors of the methods on the classical nonsmooth problems.
 
-The proximal bundle runs without a box to a relative error of 1e-6; level bundle and Kelley's method run in a
-box to a certified gap of 1e-4 (and the level bundle to 1e-6). The problems are those of the tests.
+The proximal bundle runs without a box to a relative error of 1e-6, and in a box to a certified gap of 1e-6;
+level bundle and Kelley's method run in a box to a certified gap of 1e-4 (and the level bundle to 1e-6). The
+problems are those of the tests.
 
 Run: python benchmarks/nonsmooth.py [seconds per run]
 """
@@ -17,6 +18,7 @@ from nonsmooth import PROBLEMS
 
 RUNS = {
     "proximal, 1e-6": (cut.ProximalBundle(), False, 1e-7),
+    "proximal in a box": (cut.ProximalBundle(), True, 1e-6),
     "level, 1e-4": (cut.LevelBundle(), True, 1e-4),
     "level, 1e-6": (cut.LevelBundle(), True, 1e-6),
     "Kelley, 1e-4": (cut.Kelley(), True, 1e-4),

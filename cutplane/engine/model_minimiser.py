@@ -114,7 +114,7 @@ class ModelMinimiser:
     def _solve(self, stabilization: Stabilization) -> MasterStatus:
         run = self._run
         gap = run.upper - run.lower
-        accuracy = 0.01 * gap if math.isfinite(gap) and not run.exact else 0.0
+        accuracy = 1e-6 * gap if math.isfinite(gap) and not run.exact else 0.0
 
         def complaint(solution: MasterSolution) -> str | None:
             assert solution.x is not None and solution.multipliers is not None

@@ -122,7 +122,7 @@ class Run:
     @property
     def closed(self) -> bool:
         """Whether the gap is within the tolerance, so that another cut is of no use."""
-        return self.upper - self.lower <= self.tolerance(self.upper)
+        return self.upper < math.inf and self.upper - self.lower <= self.tolerance(self.upper)
 
     def tolerance(self, objective: float) -> float:
         """Return the absolute gap that is small enough at this objective."""

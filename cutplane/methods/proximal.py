@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from scipy.linalg import norm
 
 from cutplane.engine.evaluator import Point
@@ -16,18 +14,19 @@ from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.model_minimiser import Reduced
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
 """Share of the predicted decrease that a risk with on-demand accuracy may be off."""
 _FAR = 1e8
-"""How far below the centre's objective, in predicted decreases, a cut may lie there and still be of use."""
-_SHRINKS = tuple(10.0**-k for k in range(1, 13))
-"""Weights for the lower bound, in units of the present one, down to the rounding of the reduced problem."""
+"""A cut that lies so many predicted decreases below the centre's objective there is not added, because its
+slope is that much steeper than the model, whose last digits it would cost."""
 _PATIENCE = 3
 """Steps of one kind in a row before the weight changes without a cause, from Kiwiel's rule."""
-_STILL = 1e-15
-"""A step of this share of the centre is rounding: the weight is far above the one that fits the problem."""
+_SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
+"""Weights for the lower bound, in units of the present one. They come before the model without a prox term,
+because the master of the steps solves them faster than another master would solve that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +56,12 @@ class ProximalBundle(Method):
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
     times the decrease that the model predicted, x_t becomes the centre (serious step), else only the cut is
     added (null step). The weight u_t follows the quadratic interpolation of F between c and x_t. Where the
-    model predicts less than half the tolerance, it is minimised with smaller weights for the lower bound;
-    where the prediction is right, u_t is halved. Null steps never lower it otherwise, because convergence
-    needs that.
+    model predicts less than the tolerance, it is minimised with smaller weights for the lower bound, and
+    u_t is halved.
 
     Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
     combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
-    STALLED and the reason, when the predicted decrease is below half the tolerance.
+    STALLED and the reason, when the predicted decrease is below the tolerance.
 
     Parameters
     ----------
@@ -106,25 +104,23 @@ class ProximalBundle(Method):
         """Minimise the stabilised model, query its minimiser, move the centre or not."""
         if run.best is not None and not state.centre.feasible:
             state = replace(state, centre=run.best)
-        centre = state.centre
+        centre, finished = state.centre, None
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
-        small = 0.5 * run.tolerance(centre.objective)
+        if predicted <= run.tolerance(centre.objective) and not run.closed:
+            if is_certifiable(run.problem):
+                _certify(run, centre, state.weight)
+            else:
+                run.reduced()
+                finished = _natural_stop(state, reduced, predicted)
+            state = replace(state, weight=0.5 * state.weight)
+        if run.closed:
+            return Step("null", state)
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
-        finished = None
-        if predicted <= small:
-            finished = self._natural_stop(run, centre, reduced.x, state.weight, predicted)
-            if point.objective - reduced.objective <= small:
-                state = replace(state, weight=0.5 * state.weight)
         if predicted > 0.0 and point.feasible:
             if point.objective <= centre.objective - self.decrease * predicted:
                 run.add_cut(point)
                 return Step("serious", _after_serious_step(state, point, predicted), finished)
-        if (
-            math.isclose(point.objective, centre.objective)
-            and np.abs(reduced.x - centre.x).max() <= _STILL * centre.extent
-        ):
-            state = replace(state, weight=min(state.weight / 10.0, run.natural_weight(centre)))
         error = centre.objective - point.objective - _slope_along(run, point, centre.x - point.x)
         if error > _FAR * predicted > 0.0:
             return Step("null", replace(state, weight=10.0 * state.weight), finished)
@@ -134,27 +130,22 @@ class ProximalBundle(Method):
         steepness = state.weight * float(norm(reduced.x - centre.x))
         return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
 
-    def _natural_stop(self, run: Run, centre: Point, x: Array, weight: float, predicted: float) -> str | None:
-        if is_certifiable(run.problem):
-            _certify(run, centre, weight)
-            return None
-        run.reduced()
-        if run.closed:
-            return None
-        steepness = weight * float(norm(x - centre.x))
-        return (
-            f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
-            f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
-            "and its feasible set is unbounded"
-        )
-
 
 def _certify(run: Run, centre: Point, weight: float) -> None:
     """Raise the lower bound by smaller weights, until the gap is closed or the model too low for that."""
-    for shrink in _SHRINKS:
-        reduced = run.reduced(Prox(centre.x, shrink * weight))
+    for stabilization in (*(Prox(centre.x, shrink * weight) for shrink in _SHRINKS), None):
+        reduced = run.reduced(stabilization)
         if run.closed or centre.objective - reduced.objective > run.tolerance(centre.objective):
             return
+
+
+def _natural_stop(state: ProximityState, reduced: Reduced, predicted: float) -> str:
+    steepness = state.weight * float(norm(reduced.x - state.centre.x))
+    return (
+        f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
+        f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
+        "and its feasible set is unbounded"
+    )
 
 
 def _slope_along(run: Run, point: Point, direction: Array) -> float:
