@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +51,7 @@ class Rounds:
     def standing(self) -> Standing:
         """The soft margin, the edge, and what the method counts."""
         inner = self._booster.process.standing
-        return replace(inner, lower=self._best[0], upper=self.pool.edge, x=self.pool.distribution, scale=1.0)
+        return inner._replace(lower=self._best[0], upper=self.pool.edge, x=self.pool.distribution, scale=1.0)
 
     def step(self) -> Turn:
         """Do an iteration of the method; keep its ensemble if that is the best."""

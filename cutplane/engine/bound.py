@@ -126,7 +126,6 @@ class DualFunction:
         set_multipliers: Array | None = None,
         reach: float = 0.0,
         sizes: Array | None = None,
-        noise: Array | None = None,
         lower: float = -math.inf,
     ) -> DualValue:
         """Evaluate L.
@@ -146,8 +145,6 @@ class DualFunction:
             of the last bits of the slopes in use, is charged over this distance.
         sizes : ndarray of shape (K,), optional
             The largest entry of each row of the slopes, if they are known.
-        noise : ndarray of shape (K,), optional
-            What rounding may have added to each offset.
         lower : float, optional
             A value that need not be reached: -inf may be returned for one that is not above it.
         """
@@ -170,8 +167,6 @@ class DualFunction:
         value = constant + minimum.value
         magnitude = float(weights @ np.abs(offsets)) + abs(minimum.value)
         error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum())) + balanced.left * reach
-        if noise is not None:
-            error += float(weights @ noise)
         if math.isfinite(value):
             x = np.full(v.size, reach / REACH) if minimum.x is None else minimum.x
             error += _error_of_slopes(balanced, slopes, offsets, x, sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -40,17 +41,16 @@ class Bounds:
         The multipliers that give `lower`.
     scale : float
         The largest size of the objective at a point that was offered.
-    size : float
-        The size of the terms that objectives are sums of: they may cancel at every point that was offered.
+    size : callable
+        () -> the size of the terms that objectives are sums of, which may cancel at every point.
     """
 
-    def __init__(self, exact: bool = True) -> None:
-        self.exact = exact
+    def __init__(self, exact: bool = True, size: Callable[[], float] = lambda: 0.0) -> None:
+        self.exact, self.size = exact, size
         self.best: Point | None = None
         self.lower = -math.inf
         self.proof = Proof()
         self.scale = 0.0
-        self.size = 0.0
         self.slack = 0.0
         """What the tolerance of an oracle or a set may change in the objective, before `ORACLE`."""
         self._computed = -math.inf
@@ -108,9 +108,9 @@ class Bounds:
         if value > self.upper and not self.exact:
             return False
         settled = self._settled(value, magnitude)
-        if self.lower == -math.inf:
-            self.proof = proof
         if not settled > self.lower:
+            if self.lower == -math.inf:
+                self.proof = proof
             return False
         better = not settled - self.lower <= _NOISE * magnitude
         self.lower, self.proof = settled, proof
@@ -126,7 +126,7 @@ class Bounds:
         if excess <= 0.0:
             return value
         terms = magnitude + abs(upper)
-        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self.size)):
+        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self.size())):
             raise OracleError(
                 f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from cutplane.engine.points import Points, memory_of
 from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, deepest, largest_entry, rows_of
-from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import products, row_sizes
 from cutplane.pieces.validation import Array
@@ -28,10 +27,9 @@ class Retired(NamedTuple):
     offset: float
     block: int
     query: int
-    noise: float
 
 
-_COLUMNS = "_offsets", "_sizes", "_noise", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
+_COLUMNS = "_offsets", "_sizes", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 _SAME = 1e-14
@@ -62,7 +60,7 @@ class Bundle:
         self._count = 0
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
-        self._offsets, self._sizes, self._noise, self._weights = np.empty((4, 16))
+        self._offsets, self._sizes, self._weights = np.empty((3, 16))
         integers = np.empty((5, 16), dtype=np.int64)
         self._blocks, self._ids, self._keys, self._queries, self._ages = integers
         self.points = Points()
@@ -79,6 +77,7 @@ class Bundle:
         self.steepest = 0.0
         """The largest entry of a slope that ever was here."""
         self._covered = False
+        self._seen: set[int] = set()  # keys of all rows that ever were here
 
     @property
     def slopes(self) -> Any:
@@ -103,11 +102,6 @@ class Bundle:
     def highest(self) -> float:
         """The largest absolute offset; 0 if there is no cut."""
         return float(np.abs(self.offsets).max(initial=0.0))
-
-    @property
-    def noise(self) -> Array:
-        """Shape (K,): what rounding may have added to each offset; see `rounding_of_offsets`."""
-        return self._noise[: self._count]
 
     @property
     def blocks(self) -> Array:
@@ -146,12 +140,9 @@ class Bundle:
         slopes: Any,
         offsets: Array,
         blocks: Sequence[int],
-        cancelled: Any = 0.0,
         solutions: tuple[Any, ...] | None = None,
     ) -> int:
         """Append rows that came from the query at `point`; a row that is already there is skipped.
-
-        `cancelled` is the size of terms that cancelled in the values there, one number or one per row.
 
         Of a batch for which `make_room` has not found room enough, those that lie deepest at the point are
         taken. Returns the number of rows that were new.
@@ -162,37 +153,38 @@ class Bundle:
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes = SparseSlopes(self._slopes.matrix)
             self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
+            self._seen = set(self._keys[: self._count].tolist())
         added = 0
-        noise = rounding_of_offsets(slopes, offsets, point) + CANCELLED * cancelled
-        for slope, offset, block, error in zip(rows_of(slopes), offsets, blocks, noise, strict=True):
-            added += self._append(query, slope, float(offset), block, error)
+        for slope, offset, block in zip(rows_of(slopes), offsets.tolist(), blocks, strict=True):
+            added += self._append(query, slope, offset, block)
         if added and point is not None:
             self.points[query] = point
         if added and solutions is not None:
             self.solutions[query] = solutions
         return added
 
-    def fill(self, slopes: Array, offsets: Array, blocks: Array, noise: Array, queries: Array) -> None:
+    def fill(self, slopes: Array, offsets: Array, blocks: Array, queries: Array) -> None:
         """Append rows of which no two are the same, and none is here."""
         count, before = len(offsets), self._count
         while before + count > len(self._offsets):
             self._grow()
         new = slice(before, before + count)
         self._sizes[new] = row_sizes(slopes)
-        self._offsets[new], self._blocks[new], self._noise[new] = offsets, blocks, noise
+        self._offsets[new], self._blocks[new] = offsets, blocks
         self._ids[new] = self._next_id + np.arange(count)
         self._queries[new], self._ages[new], self._weights[new] = queries, 0, _NOT_WEIGHED
         for row, slope in enumerate(slopes, before):
             self._slopes.append(slope)
-            self._keys[row] = self._slopes.key(slope)
+            key = self._keys[row] = self._slopes.key(slope)
+            self._seen.add(int(key))
         self.steepest = max(self.steepest, float(self._sizes[new].max(initial=0.0)))
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
         self._next_id += count
         self._count += count
 
-    def add_noise(self, noise: float) -> None:
-        """Charge every cut for rounding errors that nothing told of when it was made."""
-        self._noise[: self._count][(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] += noise
+    def lower(self, noise: float) -> None:
+        """Lower every cut by an error of the values that nothing told of when it was made."""
+        self._offsets[: self._count][(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
     def places(self, slopes: Array, offsets: Array) -> Array | None:
         """Return 1 at the rows that hold these cuts, 0 elsewhere; None if one is missing."""
@@ -209,14 +201,15 @@ class Bundle:
         return self._find(self._slopes.key(slope), slope, offset, block)
 
     def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
-        for row in np.flatnonzero(self._keys[: self._count] == key).tolist():
+        rows = np.flatnonzero(self._keys[: self._count] == key).tolist() if key in self._seen else ()
+        for row in rows:
             mine = float(self._offsets[row])
             close = abs(mine - offset) <= _SAME * max(abs(mine), abs(offset))
             if close and self._blocks[row] == block and self._slopes.holds(row, slope):
                 return row
         return None
 
-    def _append(self, query: int, slope: Any, offset: float, block: int, noise: float) -> int:
+    def _append(self, query: int, slope: Any, offset: float, block: int) -> int:
         key = self._slopes.key(slope)
         if self._find(key, slope, offset, block) is not None:
             return 0
@@ -228,10 +221,10 @@ class Bundle:
         self.steepest = max(self.steepest, float(self._sizes[row]))
         self._slopes.append(slope)
         self._offsets[row] = offset
-        self._noise[row] = 0.0 if block == HALF_SPACE or query == TRIVIAL else noise
         self._blocks[row] = block
         self._ids[row] = self._next_id
         self._keys[row] = key
+        self._seen.add(key)
         self._queries[row] = query
         self._ages[row] = 0
         self._weights[row] = _NOT_WEIGHED
@@ -333,16 +326,15 @@ class Bundle:
         shares = [member / total for member, total in zip(members, totals, strict=True)]
         slopes = [share @ self.slopes for share in shares]
         offsets = [share @ self.offsets for share in shares]
-        noises = [share @ self.noise for share in shares]
         bases = [self.bases(np.flatnonzero(share), share[share > 0.0]) for share in shares]
         lightest = active[np.argsort(weights[active], kind="stable")]
         keep[lightest[: excess + len(blocks)]] = False
         self._retire(keep)
         self._weights[: self._count][np.isin(self.blocks, blocks) & (weights > 0.0)] = 0.0
         self._compact(keep)
-        aggregates = zip(blocks, slopes, offsets, noises, totals, bases, strict=True)
-        for block, slope, offset, noise, total, base in aggregates:
-            if self._append(AGGREGATE, slope, float(offset), int(block), float(noise)):
+        aggregates = zip(blocks, slopes, offsets, totals, bases, strict=True)
+        for block, slope, offset, total, base in aggregates:
+            if self._append(AGGREGATE, slope, float(offset), int(block)):
                 self._weights[self._count - 1] = total
                 self._members[self._next_id - 1] = base
 
@@ -365,7 +357,7 @@ class Bundle:
         """Keep a copy of the rows that are dropped, since aggregates may hold them."""
         dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
         for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
-            numbers = self.offsets[row], self.blocks[row], self.queries[row], self.noise[row]
+            numbers = self.offsets[row], self.blocks[row], self.queries[row]
             self.retired[int(self._ids[row])] = Retired(slope, *(number.item() for number in numbers))
 
     def _compact(self, keep: Array) -> None:
@@ -385,9 +377,3 @@ class Bundle:
         self.points = self.points.only([query for query in self.points if query in alive])
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
         self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
-
-
-def rounding_of_offsets(slopes: Any, offsets: Array, point: Array | None) -> Array:
-    """Return a bound of the rounding errors of offsets f(x) - <slope, x>, each a difference of two terms."""
-    terms = np.abs(offsets)
-    return CANCELLED * (terms if point is None else terms + abs(slopes) @ np.abs(point))

@@ -11,12 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.bound import DualFunction
-from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
+from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
 from cutplane.engine.points import memory_of
 from cutplane.engine.recomputed import Recomputed
-from cutplane.engine.slopes import dense
 from cutplane.engine.solutions import average
 from cutplane.engine.standard import standardized
 from cutplane.engine.tolerances import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
@@ -89,7 +88,8 @@ class Certificate:
     ----------
     slopes : ndarray or csr_array of shape (K, dim)
     offsets : ndarray of shape (K,)
-        f(x) >= <slope, x> + offset for a cut of a block, 0 >= <slope, x> + offset on X for a half-space.
+        f(x) >= <slope, x> + offset for a cut of a block, rounded down; 0 >= <slope, x> + offset on X for a
+        half-space.
     blocks : ndarray of shape (K,)
         The block of each cut, -1 for a half-space.
     queries : ndarray of shape (K,)
@@ -109,8 +109,6 @@ class Certificate:
         f(x) at the best point.
     scale : float
         The largest size of the objective that was seen.
-    noise : ndarray of shape (K,), or 0
-        What rounding may have added to each offset, for a run that begins with these cuts.
     standard : Certificate or None
         The proof in the variables of the solve, if its columns were centred or scaled; see `standardized`.
     problem : Problem or None
@@ -131,7 +129,6 @@ class Certificate:
     duals: dict[int, Array] = field(default_factory=dict)
     scale: float = 1.0
     solutions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    noise: Any = 0.0
     standard: Certificate | None = field(default=None, repr=False)
 
     @property
@@ -300,7 +297,7 @@ class Certificate:
         """Return what is wrong with the numbers before any oracle is asked."""
         count, width = self.slopes.shape if self.slopes.ndim == 2 else (0, 0)
         columns = [self.offsets, self.blocks, self.queries, self.multipliers]
-        lengths = [array.shape for array in [*columns, *([self.noise] if np.ndim(self.noise) else [])]]
+        lengths = [array.shape for array in columns]
         if width != dim or any(length != (count,) for length in lengths):
             return [
                 f"slopes of shape {self.slopes.shape} and rows of shapes {lengths} do not fit dimension {dim}"
@@ -309,8 +306,8 @@ class Certificate:
         if any(np.shape(vector) != (dim,) or not np.isfinite(vector).all() for vector in vectors):
             return [f"x or a query point is not a vector of {dim} finite numbers"]
         rows = self.slopes.data if sparse.issparse(self.slopes) else self.slopes
-        if not all(np.isfinite(array).all() for array in (rows, self.offsets, self.multipliers, self.noise)):
-            return ["slopes, offsets, multipliers or their noise are not finite"]
+        if not all(np.isfinite(array).all() for array in (rows, self.offsets, self.multipliers)):
+            return ["slopes, offsets or multipliers are not finite"]
         problems = []
         if (self.multipliers < 0.0).any():
             problems.append("a multiplier is negative")
@@ -368,9 +365,8 @@ class Certificate:
         dual = DualFunction(problem)
         reach = 0.0 if self.x is None else REACH * float(np.abs(self.x).max())
         given = again.offsets, self.blocks, self.multipliers, upper
-        known = {"reach": reach, "noise": self._noise()}
-        found = dual(again.slopes(), *given, **known)
-        recorded = dual(again.slopes(recorded=True), *given, **known)
+        found = dual(again.slopes(), *given, reach=reach)
+        recorded = dual(again.slopes(recorded=True), *given, reach=reach)
         excess = self.lower_bound - max(found.value, recorded.value)
         if excess > RECOMPUTED * abs(found.value) + 2.0 * (found.error + dual.doubt):
             problems.append(
@@ -379,16 +375,6 @@ class Certificate:
         if self.lower_bound - upper > ROUNDING * abs(upper) + CANCELLED * found.magnitude:
             problems.append(f"the lower bound {self.lower_bound:.10g} is above the objective {upper:.10g}")
         return min(found.value, upper)
-
-    def _noise(self) -> Array:
-        """Return what rounding may have added to the offsets of the cuts in use."""
-        noise = np.zeros(self.offsets.size)
-        for row in np.flatnonzero((self.multipliers > 0.0) & (self.blocks >= 0)).tolist():
-            query = int(self.queries[row])
-            if query in self.points or query in self.duals:
-                slope, offset = dense(self.slopes[[row]]), self.offsets[[row]]
-                noise[row] = rounding_of_offsets(slope, offset, self.points.get(query))[0]
-        return noise
 
     def _upper(self, problem: Declaration, evaluator: Evaluator, problems: list[str]) -> float:
         if self.x is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -31,8 +32,7 @@ class Turn(NamedTuple):
     finished: Stop | None = None
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """Where a process stands; counts and seconds are totals so far.
 
     Attributes
@@ -115,6 +115,7 @@ class Driver(Generic[Answer]):
         self._records: list[Record] = []
         self._standing: Standing | None = None  # at the end of the last iteration
         self._began, self._compiled = clock() if began is None else began, compiled_seconds()
+        self._limited = stopping.time_limit < math.inf
         self._patience = perf_counter() + stopping.time_limit
 
     def __iter__(self) -> Iterator[State]:
@@ -159,8 +160,11 @@ class Driver(Generic[Answer]):
 
     def _step(self) -> State:
         before, began = self._standing or self.process.standing, clock()
-        limit = limited_to(self._left) if self._records else nullcontext()
-        with limit, patient_until(self._patience):
+        if self._limited:
+            limit = limited_to(self._left) if self._records else nullcontext()
+            with limit, patient_until(self._patience):
+                turn = self._guarded(self.process.step) or Turn("stop")
+        else:
             turn = self._guarded(self.process.step) or Turn("stop")
         state = self._record(turn.kind, before, clock() - began)
         if self.stop is None or self.stop.status is Status.STALLED:
@@ -214,8 +218,7 @@ class Driver(Generic[Answer]):
         after = self.process.standing
         if after.oracle_calls == before.oracle_calls and self.stop is not None:
             return state
-        self._records[-1] = replace(
-            state.record,
+        self._records[-1] = state.record._replace(
             lower_bound=after.lower,
             upper_bound=after.upper,
             oracle_calls=after.oracle_calls,

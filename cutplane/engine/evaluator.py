@@ -18,7 +18,8 @@ from cutplane.exceptions import InfeasibleError, OracleError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk
+from cutplane.proof.rounding import gamma
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.runtime.blas import usual_blas_threads
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpace, HalfSpaces, Separator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Point:
     """An evaluated point.
 
@@ -87,9 +88,14 @@ class Evaluator:
         self.seconds = 0.0
         self.calls = 0
         self.separations = 0
+        self.hidden = 0.0
+        """The size of terms inside a black box that cancel in its values, as far as answers show it."""
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
         self._doubted: tuple[Point, Any] | None = None
+        self._is_on_demand = isinstance(problem.risk, OnDemandRisk)
+        self._has_cancelled = type(problem.risk).cancelled is not Risk.cancelled
+        self._pieces = ability(problem.risk, Capability.PIECES)
         users = problem.risk.black_box or problem.separators
         self._blas_threads: Any = usual_blas_threads if users else nullcontext
 
@@ -98,10 +104,11 @@ class Evaluator:
 
         `accuracy` is that of a risk with on-demand accuracy.
         """
-        risk, image, slopes, solutions = self.risk, None, None, None
-        if isinstance(risk, OnDemandRisk):
+        risk: Any = self.risk
+        image = slopes = solutions = None
+        if self._is_on_demand:
             return self._estimated(risk, x, accuracy)
-        if isinstance(risk, ImagedRisk):
+        if self.imaged:
             image = self._call(risk.image, x.copy())
             values = self._call(risk.values, image)
         else:
@@ -115,14 +122,20 @@ class Evaluator:
             values, slopes, *third = answer
             solutions = per_block(third[0], risk.n_blocks, name_of(risk)) if third else None
         values = self._values(values, x)
-        cancelled = 0.0
-        if not isinstance(risk, ImagedRisk):
-            slopes = self._check_slopes(slopes, x) if np.isfinite(values).all() else None
+        cancelled, total = 0.0, float(values.sum()) if values.size > 1 else values.item()
+        if not self.imaged:
+            slopes = self._check_slopes(slopes, x) if total < math.inf else None
             cancelled = self._cancelled(values, x)
-        objective = float(values.sum()) + self.problem.regularizer.value(x)
-        return Point(x, objective, values, image, slopes, solutions=solutions, cancelled=cancelled)
+        objective = total + self.problem.regularizer.value(x)
+        return Point(x, objective, values, image, slopes, None, None, solutions, cancelled=cancelled)
 
-    def _estimated(self, risk: OnDemandRisk, x: Array, accuracy: float) -> Point:
+    @cached_property
+    def _at_zero(self) -> Array:
+        """The values at zero."""
+        zero = np.zeros(self.problem.dim)
+        return self._values(self._call(self.risk.oracle, zero)[0], zero)
+
+    def _estimated(self, risk: Any, x: Array, accuracy: float) -> Point:
         self.calls += 1
         self._last = answer = self._call(risk.estimate, x, accuracy, self._last)
         values, slopes = self._values(answer.values, x), self._check_slopes(answer.slopes, x)
@@ -133,7 +146,7 @@ class Evaluator:
 
     def _cancelled(self, values: Array, x: Array) -> Any:
         """Ask what cancelled in the values of a risk without images, right after they were computed."""
-        return self._call(self.risk.cancelled, x) if _is_finite(values) else 0.0
+        return self._call(self.risk.cancelled, x) if self._has_cancelled and _is_finite(values) else 0.0
 
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
         """Evaluate start + t (end - start): no pass over the data if the risk has images.
@@ -164,13 +177,21 @@ class Evaluator:
         return self._sloped[1]
 
     def cut(self, point: Point) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, at an evaluated point."""
+        """Return slopes and offsets of the cuts, one per block, at an evaluated point.
+
+        The offsets are rounded down, because a stored cut must be true.
+        """
         slopes = self.slopes(point)
-        return slopes, point.values - slopes @ point.x if point.offsets is None else point.offsets
+        if point.offsets is None:
+            return slopes, self._offsets(point, slopes, point.values, self.cancelled(point))
+        terms = np.abs(point.offsets) + self.cancelled(point)
+        if point.multipliers is None:
+            terms = terms + np.abs(slopes) @ np.abs(point.x)
+        return slopes, point.offsets - CANCELLED * terms
 
     def cuts(self, point: Point, every: bool = True) -> tuple[Array, Array, Sequence[int]]:
         """Return slopes, offsets and blocks of the cuts at an evaluated point: all, or one per block."""
-        pieces = ability(self.risk, Capability.PIECES) if every else None
+        pieces = self._pieces if every else None
         if pieces is None or not math.isfinite(point.objective):
             return *self.cut(point), range(self.risk.n_blocks)
         self.calls += self.imaged
@@ -181,11 +202,24 @@ class Evaluator:
                 f"{name_of(self.risk)}.pieces must return finite values, shape (k,), and slopes, shape "
                 f"(k, dim), got {_describe(values)} and {_describe(slopes)} at x = {show(point.x)}."
             )
-        return slopes, values - slopes @ point.x, blocks.tolist()
+        cancelled = np.broadcast_to(self.cancelled(point), self.risk.n_blocks)[blocks]
+        return slopes, self._offsets(point, slopes, values, cancelled), blocks.tolist()
+
+    def _offsets(self, point: Point, slopes: Array, values: Array, cancelled: Any) -> Array:
+        """Return values - <slopes, x>, less a bound of their rounding errors and those of the values.
+
+        The only cut of a linear risk is the risk itself: the value at zero has no error of a difference.
+        """
+        if self.risk.linear:
+            return self._at_zero
+        products = slopes @ point.x
+        terms = np.abs(slopes) @ np.abs(point.x)
+        off = gamma(point.x.size + 6) * (np.abs(values) + terms) + CANCELLED * (cancelled + self.hidden)
+        return values - products - off
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""
-        if point.image is None:
+        if point.image is None or not self._has_cancelled:
             return point.cancelled
         if self._doubted is None or self._doubted[0] is not point:
             self._doubted = point, self._call(self.risk.cancelled, point.image)
@@ -297,6 +331,8 @@ class Evaluator:
 
     def _values(self, values: Any, x: Array) -> Array:
         """Return the values; inf for those that are so large that subgradients and sums overflow."""
+        if self.risk.n_blocks == 1 and isinstance(values, float) and -math.inf < values <= OVERFLOWS:
+            return np.array([values])
         array = self._check_values(values, x)
         array[array > OVERFLOWS] = np.inf
         return array
@@ -397,7 +433,7 @@ def largest(sizes: Any) -> float:
 
 
 def _is_finite(array: Array) -> bool:
-    return bool(np.isfinite(array).all())
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def _describe(value: Any) -> str:

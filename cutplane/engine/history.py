@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One iteration.
 
     Attributes
@@ -110,8 +108,8 @@ class History:
         pd = require_extra("pandas", "tables")
 
         frame = pd.DataFrame(
-            [asdict(record) | {"gap": record.gap} for record in self._records],
-            columns=[field.name for field in fields(Record)] + ["gap"],
+            [record._asdict() | {"gap": record.gap} for record in self._records],
+            columns=[*Record._fields, "gap"],
         )
         return frame.set_index("iteration")
 

@@ -38,12 +38,12 @@ def compare(run: Run, check: Callable[[float], None], *points: Point) -> None:
         if not run.problem.risk.black_box or error.origin is None:
             raise
         jump = _jump(run, error.origin, error.x)
-        hidden, terms = jump / EPS, noise - run.hidden
-        if not hidden > run.hidden or jump > _SHARE * terms > 0.0:
+        hidden, terms = jump / EPS, noise - run.evaluator.hidden
+        if not hidden > run.evaluator.hidden or jump > _SHARE * terms > 0.0:
             raise
         check(terms + hidden)
-        run.hidden = hidden
-        run.bundle.add_noise(CANCELLED * hidden)
+        run.evaluator.hidden = hidden
+        run.bundle.lower(CANCELLED * hidden)
 
 
 def _jump(run: Run, start: Array, end: Array) -> float:

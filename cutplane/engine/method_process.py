@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from cutplane.engine.certificate import Certificate
-from cutplane.engine.declaration import separable_in_box
 from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
 from cutplane.engine.history import History
 from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
-from cutplane.engine.proof import Origins, Rows
+from cutplane.engine.proof import Rows
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
@@ -23,7 +22,7 @@ from cutplane.methods.base import Method, Step, checked
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import proven_bound
+from cutplane.proof.bound import lower_bound
 from cutplane.result import Result
 from cutplane.risks.oracle import OracleRisk
 from cutplane.status import Status
@@ -179,16 +178,18 @@ class MethodProcess:
     def _open_gap(self) -> float:
         """Return the gap in exact arithmetic if it is above the tolerance, else 0."""
         run = self.run
-        gap = run.upper - self._true_lower(*run._bounds.proof.rows(run.bundle))
+        gap = run.upper - self._true_lower(run._bounds.proof.rows(run.bundle)[0])
         return gap if gap > run.tolerance(run.upper) else 0.0
 
-    def _true_lower(self, rows: Rows, origins: Origins) -> float:
+    def _true_lower(self, rows: Rows) -> float:
         """Return the lower bound, or the one that its cuts prove in exact arithmetic if that is lower."""
-        run, simple = self.run, separable_in_box(self.run.problem)
-        if simple is None or not run.problem.risk.black_box:
+        run = self.run
+        if run._simple is None:
             return run.lower
-        found = proven_bound(simple, rows, origins.points)
-        return run.lower if found is None else min(run.lower, found)
+        found = lower_bound(
+            run._simple, rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run._budget()
+        )
+        return run.lower if found == -math.inf else min(run.lower, found)
 
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
@@ -198,7 +199,7 @@ class MethodProcess:
             **rows._asdict(),
             **origins._asdict(),
             x=run.best.x if run.best is not None else None,
-            lower_bound=self._true_lower(rows, origins),
+            lower_bound=self._true_lower(rows),
             upper_bound=run.upper,
             risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
             scale=bounds.scale,

@@ -84,7 +84,7 @@ def check_model(
         origin = bundle.points.get(int(bundle.queries[row]))
         slope = dense(bundle.slopes[[row]])[0]
         terms = 0.0 if origin is None else float(np.abs(slope) @ np.abs(origin))  # its offset is a sum of
-        if excess[row] > allowed(scale[row] + terms, noise) + bundle.noise[row]:
+        if excess[row] > allowed(scale[row] + terms, noise):
             raise contradiction(problem, origin, point.x, float(excess[row]))
 
 

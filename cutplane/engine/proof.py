@@ -20,7 +20,6 @@ class Rows(NamedTuple):
     blocks: Array
     queries: Array
     multipliers: Array
-    noise: Array
 
 
 class Origins(NamedTuple):
@@ -67,7 +66,7 @@ class Proof:
         weights = self.weights(bundle)
         places, inside = _places(bundle, list(weights))
         multipliers = np.zeros(len(bundle))
-        columns: Any = bundle.offsets, bundle.blocks, bundle.queries, multipliers, bundle.noise
+        columns: Any = bundle.offsets, bundle.blocks, bundle.queries, multipliers
         origins: Any = bundle.points, bundle.duals, bundle.solutions
         if self._kept is None and inside.all():
             multipliers[places] = [*weights.values()]
@@ -113,7 +112,6 @@ class Proof:
             np.append(bundle.blocks[rows], [entry.block for entry in gone]).astype(np.int64),
             queries,
             np.append(shares[inside], shares[~inside]),
-            np.append(bundle.noise[rows], [entry.noise for entry in gone]),
         )
         return gathered, Origins(bundle.points.only(used), *origins)
 

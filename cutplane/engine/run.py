@@ -14,6 +14,7 @@ from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.certificate import Certificate
+from cutplane.engine.declaration import separable_in_box
 from cutplane.engine.evaluator import Evaluator, Point, largest
 from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import pull_back
@@ -31,6 +32,7 @@ from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilizati
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.proof.bound import bound_of, combine
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces, scale_of
 from cutplane.status import Status
@@ -70,10 +72,11 @@ class Run:
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
         self._safe = SafeDual(problem)
-        self._bounds = Bounds(problem.risk.exact)
+        self._bounds = Bounds(problem.risk.exact, lambda: self.terms(*filter(None, [self.best])))
+        self._simple = None if self._safe.dual.free.size else separable_in_box(problem)
+        self._infimum = float(problem.risk.infima.sum())
         self.first: Point
         self.size = 0.0  # of the risk where the run began
-        self.hidden = 0.0  # the size of terms inside a black box that cancel in its values
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
@@ -96,7 +99,7 @@ class Run:
         slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
-        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights, np.zeros(blocks.size))
+        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
         self._bounds.offer_known(self._safe.dual.at_infima(), Proof.of(rows))
 
     @property
@@ -165,10 +168,39 @@ class Run:
 
         `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
         """
+        if self._simple is not None and (dual := self._proven(multipliers)) is not None:
+            return dual
         reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
         given = self.bundle, multipliers, self.upper, held, reach, known
         evaluate = self._safe.evaluate
         dual = self.timed(evaluate, *given, master=True) if self._safe.calls_solver else evaluate(*given)
+        return self._take(dual)
+
+    def _proven(self, multipliers: Array) -> DualValue | None:
+        """Return L(multipliers), proven in exact arithmetic; None if it is not finite."""
+        bundle, simple = self.bundle, self._simple
+        assert simple is not None
+        found = combine(bundle.slopes, bundle.offsets, bundle.blocks, multipliers, self.problem.risk.n_blocks)
+        if found is None:
+            return None
+        x = np.empty(self.problem.dim)
+        least = simple.least(found.slope, found.error, self._budget() if simple.is_open else math.inf, x)
+        value = bound_of(found, least)
+        if value == -math.inf:
+            return None
+        return self._take(DualValue(value, found.multipliers, found.size + abs(least), x, 0.0, found.slope))
+
+    def _budget(self) -> float:
+        """Return an upper bound of the regularizer at every point that is better than the best one."""
+        infimum = self._infimum
+        if infimum == -math.inf or self.best is None:
+            return math.inf
+        return max(self.upper - infimum, 0.0) + ROUNDING * (
+            abs(self.upper) + abs(infimum) + self._bounds.size()
+        )
+
+    def _take(self, dual: DualValue) -> DualValue:
+        """Take a bound, if it is better than the present one."""
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self._bounds.offer_bound(dual.value, dual.magnitude, proof)
@@ -198,7 +230,7 @@ class Run:
         Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
         `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
         """
-        if self.cut_off(x):
+        if self.problem.separators and self.cut_off(x):
             nearby = self.evaluator.nearby(x)
             if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
@@ -206,9 +238,11 @@ class Run:
                 return self.anchor
             x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
         point = self._finite(x, accuracy)
-        if self.models.last is not None and point.x is self.models.last.x and self.problem.risk.exact:
-            known = self.problem, self.bundle, point, self.models.last.models
-            compare(self, lambda noise: check_model(*known, noise), point)
+        last = self.models.last
+        if last is not None and point.x is last.x and (last.models > point.values).any():
+            if self.problem.risk.exact:
+                known = self.problem, self.bundle, point, last.models
+                compare(self, lambda noise: check_model(*known, noise), point)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -249,14 +283,13 @@ class Run:
             self._bounds.slack = max(self._bounds.slack, away * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
             known = self.problem, slopes, offsets, point, self.best
-            compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
+            if self.best is not point:
+                compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
         elif self.best is not None:
             self._bounds.raise_best(slopes, offsets)
             self._offer(point)
-        if not isinstance(cancelled := self.hidden + self.evaluator.cancelled(point), float):
-            cancelled = np.broadcast_to(cancelled, self.problem.risk.n_blocks)[list(blocks)]
         origin = point.x if point.multipliers is None else None
-        self._extend(origin, slopes, offsets, blocks, point.multipliers, cancelled, point.solutions)
+        self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
 
     @property
     def knows_nearby(self) -> bool:
@@ -351,7 +384,7 @@ class Run:
         Of constants as large as slopes are worth over the set and the way so far, last bits count.
         """
         reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
-        total, steepest = self.size + self.hidden, self.bundle.steepest
+        total, steepest = self.size + self.evaluator.hidden, self.bundle.steepest
         for point in points:
             total += largest(self.evaluator.cancelled(point)) + steepest * point.extent
         return total + steepest * reach
@@ -377,15 +410,13 @@ class Run:
         offsets: Array,
         blocks: Sequence[int],
         multipliers: Array | None = None,
-        cancelled: Any = 0.0,
         solutions: tuple[Any, ...] | None = None,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
             self._bounds.proof.keep(self.bundle)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
-        self.bundle.add(self.queries, x, slopes, offsets, blocks, cancelled, solutions)
-        self._bounds.size = self.terms(*filter(None, [self.best]))
+        self.bundle.add(self.queries, x, slopes, offsets, blocks, solutions)
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1

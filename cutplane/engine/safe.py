@@ -62,7 +62,7 @@ class SafeDual:
     ) -> DualValue:
         """Return L(multipliers), or L of a nearby mixture if that is -inf; see `Run.certify`."""
         rows = bundle.slopes, bundle.offsets, bundle.blocks
-        known = reach, bundle.sizes, bundle.noise
+        known = reach, bundle.sizes
         if self.problem.regularizer.lam > 0.0:
             lower = -math.inf
         exact = self.dual(*rows, multipliers, upper, set_multipliers, *known, lower)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -23,8 +23,8 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
-_FORMAT = 6
-_ARRAYS = ("offsets", "blocks", "queries", "multipliers", "noise")
+_FORMAT = 7
+_ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _NUMBERS = ("lower_bound", "upper_bound", "risk_value", "scale")
 _STANDARD = "standard_"
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
@@ -42,7 +42,7 @@ def save(result: Result, path: str | Path) -> Path:
         "backend": result.backend,
         "max_cuts": result.max_cuts,
         **_numbers_of(certificate),
-        "records": [asdict(record) for record in result.history],
+        "records": [record._asdict() for record in result.history],
     }
     arrays = _arrays_of(certificate) | _solutions_to_arrays(certificate.solutions)
     if standard is not None:

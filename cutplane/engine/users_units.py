@@ -57,7 +57,7 @@ class InUsersUnits:
         """Bounds, counts and seconds; best point and marks in the user's variables."""
         now, outward = self.process.standing, self.change.outward
         marks = tuple(mark._replace(points=tuple(map(outward, mark.points))) for mark in now.marks)
-        return replace(now, x=None if now.x is None else outward(now.x), marks=marks)
+        return now._replace(x=None if now.x is None else outward(now.x), marks=marks)
 
     def step(self) -> Turn:
         """Do the next step."""

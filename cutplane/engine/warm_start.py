@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.bundle import TRIVIAL, rounding_of_offsets
+from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.domain import into_domain
 from cutplane.engine.recomputed import Recomputed
 from cutplane.engine.slopes import rows_of
-from cutplane.engine.tolerances import CANCELLED, RECOMPUTED, ROUNDING
+from cutplane.engine.tolerances import RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.capabilities import Capability, offers
@@ -103,10 +103,9 @@ def _check_shapes(run: Run, earlier: Certificate) -> None:
 def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
     """Copy the valid rows into the bundle; return the multipliers of the rows the bundle then holds."""
     same_set = earlier.problem is not None and run.problem.has_set_of(earlier.problem)
-    if same_set and not foreign and np.ndim(earlier.noise) and not sparse.issparse(earlier.slopes):
+    if same_set and not foreign and not sparse.issparse(earlier.slopes):
         return _copied(run, earlier)
     weights = dict.fromkeys(range(len(run.bundle)), 0.0)
-    noise = np.broadcast_to(earlier.noise, earlier.offsets.shape)
     for query in np.unique(earlier.queries).tolist():
         rows = np.flatnonzero(earlier.queries == query)
         if query == TRIVIAL:
@@ -131,8 +130,7 @@ def _transfer(run: Run, earlier: Certificate, foreign: bool) -> Array:
                     slope, offset = run.evaluator.dual_cut(dual)
                 except OracleError:
                     continue
-            hidden = max(0.0, noise[row] - rounding_of_offsets(slope, offset, point)[0]) / CANCELLED
-            if run.bundle.add(run.queries, point, slope, offset, [int(earlier.blocks[row])], hidden):
+            if run.bundle.add(run.queries, point, slope, offset, [int(earlier.blocks[row])]):
                 weights[len(run.bundle) - 1] = float(earlier.multipliers[row])
                 if foreign and not earlier.multipliers[row] > 0.0 and earlier.blocks[row] != HALF_SPACE:
                     run.unconfirmed[int(run.bundle.ids[-1])] = row
@@ -155,9 +153,9 @@ def _copied(run: Run, earlier: Certificate) -> Array:
     pairs: Any = zip(mine, (*theirs, earlier.solutions), strict=True)
     for own, other in pairs:
         own.update((new, other[old]) for new, old in enumerate(found.tolist(), run.queries) if old in other)
-    offsets, blocks, noise = (column[rows] for column in (earlier.offsets, earlier.blocks, earlier.noise))
+    offsets, blocks = earlier.offsets[rows], earlier.blocks[rows]
     weights = weights if len(bundle) else weights[:0]
-    bundle.fill(earlier.slopes[rows], offsets, blocks, noise, run.queries + queries)
+    bundle.fill(earlier.slopes[rows], offsets, blocks, run.queries + queries)
     run.queries += found.size
     return np.concatenate([weights, earlier.multipliers[rows]])
 

@@ -287,4 +287,4 @@ def _weights(risk: SmoothedDual, result: Result) -> Array:
 
 def _mirrored(record: Record) -> Record:
     """Return the record of a maximisation: bounds with the other sign, exchanged."""
-    return replace(record, lower_bound=-record.upper_bound, upper_bound=-record.lower_bound)
+    return record._replace(lower_bound=-record.upper_bound, upper_bound=-record.lower_bound)

@@ -2,20 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
-from math import fsum
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.pieces.forms import SeparableForm
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import UNIT, combination, gamma, sum_down
+from cutplane.proof.rounding import UNIT, gamma
+from cutplane.runtime.compiling import SUMS, routine
 
 _OPERATIONS = 12
 """Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
+_NEGLIGIBLE = 1e-14
+"""Multipliers below this share of the largest one are zero, because a solver leaves as much."""
+
+
+class Combination(NamedTuple):
+    """The combination of true cuts by multipliers: f(x) >= <u, x> + constant for a u near the slope.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (K,)
+        Clipped at zero; those of each block sum to 1.
+    slope, error : ndarray of shape (dim,)
+        |u - slope| <= error.
+    constant : float
+        Rounded down.
+    size : float
+        Of the terms that the constant is the sum of.
+    """
+
+    multipliers: Array
+    slope: Array
+    error: Array
+    constant: float
+    size: float
+
+
+def combine(
+    slopes: Any, offsets: Array, blocks: Array, multipliers: Array, n_blocks: int
+) -> Combination | None:
+    """Return the combination of cuts, and of half-spaces (block -1); None if a block has no multiplier > 0.
+
+    Only the rows with positive multipliers are read. With K of them, each product of a weight, rounded by the
+    sum and by the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
+    """
+    weights = np.empty(offsets.size)
+    used = _normalise(multipliers, blocks, np.zeros(n_blocks), weights)
+    if used < 0:
+        return None
+    if sparse.issparse(slopes):
+        slope, size = np.asarray(weights @ slopes), np.asarray(weights @ abs(slopes))
+        products = weights * offsets
+        constant, terms = float(products.sum()), float(np.abs(products).sum())
+        used = offsets.size
+    else:
+        slope, size = np.zeros((2, slopes.shape[1]))
+        constant, terms = _combine(slopes, offsets, weights, slope, size)
+    size *= gamma(2 * used + 8)
+    return Combination(weights, slope, size, constant - gamma(2 * used + 8) * terms, terms)
+
+
+@routine
+def _normalise(multipliers, blocks, sums, weights):
+    """Write the weights; return how many are positive, -1 if a block has none.
+
+    If the blocks sum to a common factor, as with a level constraint, half-spaces are divided by it too.
+    """
+    largest = free = 0.0
+    for i in range(weights.size):
+        a = multipliers[i]
+        if a > 0.0 and a < np.inf:
+            if blocks[i] < 0:
+                free = max(free, a)
+            else:
+                largest = max(largest, a)
+    for i in range(weights.size):
+        a = multipliers[i]
+        kept = a < np.inf and a >= _NEGLIGIBLE * (free if blocks[i] < 0 else largest) and a > 0.0
+        weights[i] = a if kept else 0.0
+        if blocks[i] >= 0:
+            sums[blocks[i]] += weights[i]
+    mean = 0.0
+    for k in range(sums.size):
+        if not sums[k] > 0.0:
+            return -1
+        mean += sums[k] / sums.size
+    used = 0
+    for i in range(weights.size):
+        if weights[i] > 0.0:
+            weights[i] /= mean if blocks[i] < 0 else sums[blocks[i]]
+            used += 1
+    return used
+
+
+@routine(fastmath=SUMS)
+def _combine(slopes, offsets, weights, slope, size):
+    """Add the rows times their weights, and their absolute values; return the same sums of the offsets."""
+    constant = terms = 0.0
+    for i in range(offsets.size):
+        w = weights[i]
+        if w > 0.0:
+            constant += w * offsets[i]
+            terms += w * abs(offsets[i])
+            row = slopes[i]
+            for j in range(slope.size):
+                slope[j] += w * row[j]
+                size[j] += w * abs(row[j])
+    return constant, terms
 
 
 @dataclass(frozen=True)
@@ -32,56 +130,94 @@ class SeparableInBox:
     lower: Array
     upper: Array
 
-    def least(self, v: Array, error: Array) -> float:
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether some coordinate has a cost alone, so that its least value may depend on the budget."""
+        free = (self.form.quadratic.weights == 0.0) & np.isinf(np.maximum(self.upper, -self.lower))
+        return bool((free & (self.form.costs > 0.0)).any())
+
+    def least(self, v: Array, error: Array, budget: float = math.inf, x: Array | None = None) -> float:
         """Return a lower bound of the least g(x) + <u, x> over all x and all u with |u - v| <= error.
 
-        The worst u makes <u, x> = <v, x> - <error, |x|>, so that each side of zero of each coordinate is a
-        quadratic on an interval.
+        Only points with g(x) <= budget count. Where a coordinate has nothing but a cost, and u_j exceeds it,
+        they bound the decrease: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is
+        written to `x`.
         """
-        terms = np.minimum(self._side(v, error, 1.0), self._side(v, error, -1.0))
-        return sum_down(np.append(terms, self.form.quadratic.constant * (1.0 - gamma(_OPERATIONS))))
-
-    def _side(self, v: Array, error: Array, sign: float) -> Array:
-        """Return the least values on one side of zero, rounded down; inf where the box has no point there."""
-        q, c = self.form.quadratic.weights, sign * self.form.quadratic.centre
-        low, high = (self.lower, self.upper) if sign > 0.0 else (-self.upper, -self.lower)
-        low = np.maximum(low, 0.0)
-        sizes = np.abs(v) + self.form.costs + error
-        slope = sign * v + self.form.costs - error - gamma(_OPERATIONS) * sizes
-        with np.errstate(all="ignore"):
-            x = np.where(q > 0.0, c - slope / q, np.where(slope < 0.0, high, low))
-            x = np.minimum(np.maximum(x, low), high)
-            product = np.where(x == 0.0, 0.0, slope * x)
-            square = 0.5 * q * np.square(x - c)
-            off = gamma(_OPERATIONS) * (q * np.square(np.abs(x) + np.abs(c)) + np.abs(product))
-            inside = (q > 0.0) & (low < x) & (x < high)  # where the minimiser is rounded
-            off += np.where(inside, q * np.square(gamma(_OPERATIONS) * (np.abs(c) + np.abs(slope) / q)), 0.0)
-            value = square + product - np.where(q > 0.0, off, gamma(_OPERATIONS) * np.abs(product))
-        return np.where(low <= high, np.where(np.isnan(value), -np.inf, value), np.inf)
+        quadratic = self.form.quadratic
+        total, size, excess = _least(
+            v,
+            error,
+            quadratic.weights,
+            quadratic.centre,
+            self.form.costs,
+            self.lower,
+            self.upper,
+            np.empty(v.size) if x is None else x,
+        )
+        if excess > 0.0:
+            total -= excess * budget * _ABOVE
+            size += excess * budget
+        constant = quadratic.constant
+        return total + constant - gamma(v.size + _OPERATIONS) * (size + constant)
 
 
-def proven_bound(simple: SeparableInBox, rows: Any, points: Mapping[int, Array]) -> float | None:
-    """Return the lower bound that rows prove in exact arithmetic; None without one, or without a point.
+_ABOVE = 1.0 + 1e-9
+"""Factor of a budget, because it is the difference of two rounded values."""
 
-    Rows have slopes, offsets, blocks, queries (keys of the points where cuts were found) and multipliers. The
-    offset of a cut is f(x) - <slope, x>, rounded down here; values and slopes are exact as they are.
+
+@routine
+def _least(v, error, weights, centre, costs, lower, upper, x):
+    """Return the sum of the least values of the coordinates, each rounded down, and of their absolute values.
+
+    The worst u makes <u, x> = <v, x> - <error, |x|>, so that each side of zero of each coordinate is a
+    quadratic on an interval. The third number is the largest excess of a slope over a cost, relative to it.
     """
-    used = np.flatnonzero(rows.multipliers > 0.0)
-    slopes, offsets, blocks = rows.slopes[used], rows.offsets[used], rows.blocks[used]
-    if not used.size or not all(query in points for query in rows.queries[used].tolist()):
-        return None
-    x = np.abs(np.array([points[query] for query in rows.queries[used].tolist()]))
-    sizes = np.asarray(
-        abs(slopes).multiply(x).sum(axis=1) if sparse.issparse(slopes) else (abs(slopes) * x).sum(axis=1)
-    )
-    off = gamma(slopes.shape[1] + 4) * (np.abs(offsets) + 2.0 * sizes.ravel())
-    found = lower_bound(
-        simple, slopes, np.where(blocks < 0, offsets, offsets - off), blocks, rows.multipliers[used]
-    )
-    return found if found > -np.inf else None
+    off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
+    total = size = excess = 0.0
+    for j in range(v.size):
+        q, cost = weights[j], costs[j]
+        slack = off * (abs(v[j]) + cost + error[j])
+        best = np.inf
+        for sign in (1.0, -1.0):
+            c = sign * centre[j]
+            low, high = (lower[j], upper[j]) if sign > 0.0 else (-upper[j], -lower[j])
+            low = max(low, 0.0)
+            if low > high:
+                continue
+            slope = sign * v[j] + cost - error[j] - slack
+            if q > 0.0:
+                y = c - slope / q
+            else:
+                y = high if slope < 0.0 else low
+                if y == np.inf and cost > 0.0:
+                    excess = max(excess, -slope / cost * (1.0 + off))
+                    y = low
+                    slope = 0.0
+            y = min(max(y, low), high)
+            product = 0.0 if y == 0.0 else slope * y
+            value = product - off * abs(product)
+            if q > 0.0:
+                value += 0.5 * q * (y - c) ** 2 - off * q * (abs(y) + abs(c)) ** 2
+                if low < y < high:
+                    value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
+            if np.isnan(value):
+                value = -np.inf
+            if value < best:
+                best = value
+                x[j] = sign * y
+        total += best
+        size += abs(best)
+    return total, size, excess
 
 
-def lower_bound(simple: SeparableInBox, slopes: Any, offsets: Array, blocks: Array, weights: Array) -> float:
+def lower_bound(
+    simple: SeparableInBox,
+    slopes: Any,
+    offsets: Array,
+    blocks: Array,
+    weights: Array,
+    budget: float = math.inf,
+) -> float:
     """Return a lower bound of the optimum of max over cuts + g, from true cuts and any weights >= 0.
 
     Parameters
@@ -90,14 +226,14 @@ def lower_bound(simple: SeparableInBox, slopes: Any, offsets: Array, blocks: Arr
     slopes : ndarray or csr_array of shape (K, dim)
     offsets, blocks, weights : ndarray of shape (K,)
         Block -1 is that of half-spaces, whose weights need not have the sum 1.
+    budget : float, optional
+        No better point than the best one has a larger g.
     """
-    off = UNIT
-    for block in range(int(blocks.max(initial=-1)) + 1):
-        off = max(off, abs(fsum(weights[blocks == block]) - 1.0) + UNIT)
-    if not off < 0.5:
-        return -np.inf
-    v, error = combination(weights, slopes)
-    error = error + 2.0 * off * np.asarray(weights @ abs(slopes))
-    products = weights * offsets
-    constant = sum_down(products - (2.0 * UNIT + 2.0 * off) * np.abs(products))
-    return sum_down(np.array([constant, simple.least(v, error * (1.0 + 4.0 * UNIT))]))
+    found = combine(slopes, offsets, blocks, weights, int(blocks.max(initial=-1)) + 1)
+    return -math.inf if found is None else bound_of(found, simple.least(found.slope, found.error, budget))
+
+
+def bound_of(found: Combination, least: float) -> float:
+    """Return the bound of a combination and the least value of the simple part, rounded down."""
+    value = found.constant + least
+    return value - 2.0 * UNIT * abs(value) if math.isfinite(value) else value

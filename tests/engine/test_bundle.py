@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Retired, rounding_of_offsets
-from cutplane.engine.tolerances import CANCELLED
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Retired
 from cutplane.masters.base import HALF_SPACE
 
 
@@ -41,7 +40,6 @@ def test_columns_survive_growth_beyond_the_first_capacity():
     assert bundle.ids.tolist() == bundle.queries.tolist() == list(range(600))
     assert bundle.blocks.tolist() == [0] * 600
     assert bundle.weights.tolist() == [0.0] * 600
-    assert bundle.noise.tolist() == [CANCELLED * (abs(k - 20.0) + k * k + k) for k in range(600)]
     assert bundle.steepest == 599.0
 
 
@@ -96,24 +94,6 @@ def test_find_knows_a_row_up_to_the_rounding_of_its_offset(slope, offset, block,
     bundle = Bundle(2, 2)
     bundle.add(0, None, np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([4.0, 0.0]), [0, 1])
     assert bundle.find(np.array(slope), offset, block) == row
-
-
-def test_noise_is_that_of_cancelled_terms_of_an_offset():
-    slopes, offsets, point = np.array([[3.0, -4.0], [0.0, 1.0]]), np.array([-2.0, 0.5]), np.array([1.0, -2.0])
-    assert rounding_of_offsets(slopes, offsets, point).tolist() == [CANCELLED * 13.0, CANCELLED * 2.5]
-    assert rounding_of_offsets(slopes, offsets, None).tolist() == [CANCELLED * 2.0, CANCELLED * 0.5]
-    assert rounding_of_offsets(sparse.csr_array(slopes), offsets, point).tolist() == [
-        CANCELLED * 13.0,
-        CANCELLED * 2.5,
-    ]
-
-
-@pytest.mark.parametrize("query, block, share", [(0, 0, 1.0), (0, HALF_SPACE, 0.0), (TRIVIAL, 0, 0.0)])
-def test_half_spaces_and_known_infima_have_no_noise(query, block, share):
-    bundle = Bundle(2, 1)
-    bundle.add(query, np.ones(2), np.array([[3.0, 4.0]]), np.array([1.0]), [block])
-    assert bundle.noise.tolist() == [share * CANCELLED * 8.0]
-    assert bundle.has_half_spaces == (block == HALF_SPACE)
 
 
 def test_a_model_needs_a_cut_of_every_block():
@@ -267,11 +247,10 @@ def test_known_infima_are_never_dropped():
 
 def test_active_rows_are_replaced_by_their_combination():
     bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
-    weights, slopes, offsets, noise = (
+    weights, slopes, offsets = (
         np.array([0.125, 0.25, 0.5, 0.125]),
         bundle.slopes.copy(),
         bundle.offsets.copy(),
-        bundle.noise.copy(),
     )
     bundle.weigh(weights)
     bundle.make_room(1)
@@ -280,14 +259,13 @@ def test_active_rows_are_replaced_by_their_combination():
     assert bundle.blocks.tolist() == [0, 0, 0]
     assert bundle.slopes[-1].tolist() == (weights @ slopes).tolist()
     assert bundle.offsets[-1] == weights @ offsets
-    assert bundle.noise[-1] == weights @ noise
     assert bundle.weights.tolist() == [0.0, 0.0, 1.0]
     assert bundle.bases(np.array([2]), np.array([2.0])) == {0: 0.25, 1: 0.5, 2: 1.0, 3: 0.25}
     assert bundle.bases(np.array([1, 2]), np.array([0.5, 0.5])) == {0: 0.0625, 1: 0.125, 2: 0.75, 3: 0.0625}
     assert set(bundle.retired) == {0, 3}
     entry = bundle.retired[3]
     assert isinstance(entry, Retired)
-    assert (entry.slope.tolist(), entry[1:]) == ([3.0, 1.0], (40.0, 0, 3, noise[3]))
+    assert (entry.slope.tolist(), entry[1:]) == ([3.0, 1.0], (40.0, 0, 3))
     assert set(bundle.points) == {0, 1, 2, 3}
 
 
@@ -317,7 +295,6 @@ def test_half_spaces_are_summed_by_their_multipliers():
     assert bundle.blocks.tolist() == [HALF_SPACE, HALF_SPACE, HALF_SPACE, 0]
     assert bundle.slopes[2:].tolist() == [[13.0, 6.0], [1.0, 1.0]]
     assert bundle.offsets[2:].tolist() == [19.0, 2.0]
-    assert bundle.noise[2] == 0.0 < bundle.noise[3]
     assert bundle.weights.tolist() == [0.0, 0.0, 1.0, 1.0]
     assert bundle.bases(np.array([2, 3]), np.array([1.0, 1.0])) == {1: 3.0, 3: 2.0, 4: 1.0, 0: 0.5, 2: 0.5}
 

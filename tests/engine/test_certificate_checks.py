@@ -9,9 +9,10 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.tolerances import CANCELLED
-from cutplane.masters.base import HALF_SPACE
 
 OPTIMUM = -15.0 / 32.0
+PROVEN = -0.4687500000000001
+"""The optimum, rounded down as the offsets of the recomputed cuts are."""
 INF = np.inf
 
 
@@ -42,7 +43,7 @@ def certificate(**changes):
 
 
 def test_a_proof_is_confirmed():
-    assert certificate().verify() == Verification(True, OPTIMUM, OPTIMUM, 2, ())
+    assert certificate().verify() == Verification(True, PROVEN, OPTIMUM, 2, ())
     assert certificate(problem=None).verify(problem()).valid
     assert certificate(slopes=sparse.csr_array([[3.0], [-1.0]])).verify().valid
 
@@ -55,7 +56,7 @@ def test_rows_without_multipliers_are_not_asked_for():
         queries=np.array([0, 1, 77]),
         multipliers=np.array([0.0625, 0.9375, 0.0]),
     )
-    assert idle.verify() == Verification(True, OPTIMUM, OPTIMUM, 2, ())
+    assert idle.verify() == Verification(True, PROVEN, OPTIMUM, 2, ())
 
 
 def test_a_wrong_row_leaves_no_lower_bound():
@@ -90,19 +91,19 @@ MALFORMED = {
     ),
     "slopes not finite": (
         {"slopes": np.array([[3.0], [np.nan]])},
-        "slopes, offsets, multipliers or their noise are not finite",
+        "slopes, offsets or multipliers are not finite",
     ),
     "sparse slopes not finite": (
         {"slopes": sparse.csr_array([[3.0], [INF]])},
-        "slopes, offsets, multipliers or their noise are not finite",
+        "slopes, offsets or multipliers are not finite",
     ),
     "offsets not finite": (
         {"offsets": np.array([INF, 0.0])},
-        "slopes, offsets, multipliers or their noise are not finite",
+        "slopes, offsets or multipliers are not finite",
     ),
     "multipliers not finite": (
         {"multipliers": np.array([INF, 0.0])},
-        "slopes, offsets, multipliers or their noise are not finite",
+        "slopes, offsets or multipliers are not finite",
     ),
     "negative": ({"multipliers": np.array([1.0, -1e-300])}, "a multiplier is negative"),
     "lower nan": ({"lower_bound": np.nan}, "a bound is not a number"),
@@ -135,7 +136,7 @@ def test_one_entry_that_is_not_finite_is_enough(name):
 
 def test_a_proof_of_one_bound_alone_is_confirmed():
     below = certificate(x=None, upper_bound=INF).verify()
-    assert below == Verification(True, OPTIMUM, INF, 2, ())
+    assert below == Verification(True, PROVEN, INF, 2, ())
     above = certificate(lower_bound=-INF, multipliers=np.zeros(2)).verify()
     assert above == Verification(True, -INF, OPTIMUM, 0, ())
     assert certificate(lower_bound=-INF).verify() == Verification(True, -INF, OPTIMUM, 2, ())
@@ -149,7 +150,7 @@ def test_a_lower_bound_may_be_as_far_above_what_is_recomputed(share, valid):
     claimed = OPTIMUM + share * abs(OPTIMUM)
     found = certificate(**HALF, lower_bound=claimed).verify()
     assert found.valid == valid
-    assert found.lower_bound == OPTIMUM
+    assert found.lower_bound == PROVEN
     if not valid:
         said = f"the multipliers give the lower bound -0.46875, not {claimed:.10g}"
         assert found.problems == (said,)
@@ -161,7 +162,7 @@ def test_a_lower_bound_may_be_above_the_objective_by_rounding(share, valid):
     assert found.valid == valid
     said = "the lower bound -0.46875 is above the objective -0.46875"
     assert found.problems == (() if valid else (said,))
-    assert found.lower_bound == OPTIMUM
+    assert found.lower_bound == PROVEN
 
 
 @pytest.mark.parametrize("share, valid", [(0.5, True), (1.05, False)])
@@ -182,7 +183,7 @@ def test_a_lower_bound_may_be_above_an_objective_that_cancelled_by_bits_of_its_t
         problem=problem(function=lambda x: (8.0 - 4.0 * x[0], slope)),
     ).verify()
     assert found.valid == valid
-    assert all("is above the objective 0" in said for said in found.problems)
+    assert valid or "is above the objective 0" in found.problems[-1]
 
 
 def test_a_proof_without_any_size_is_confirmed():
@@ -226,7 +227,7 @@ def test_x_may_be_outside_a_simple_set_by_the_tolerance(share, valid):
 def test_a_separation_oracle_may_not_cut_x_off():
     cut_off = cut.separation_oracle(lambda x: [cut.HalfSpace(np.ones(1), 0.5)] if x[0] > 0.5 else [])
     found = certificate(problem=problem(cut_off)).verify()
-    assert found == Verification(False, OPTIMUM, OPTIMUM, 2, ("a separation oracle cuts x off",))
+    assert found == Verification(False, PROVEN, OPTIMUM, 2, ("a separation oracle cuts x off",))
 
 
 def test_oracles_that_fail_are_named():
@@ -242,7 +243,7 @@ def test_oracles_that_fail_are_named():
     (said,) = found.problems
     assert said.startswith("the oracles cannot be asked about x: ")
     assert "no answer" in said
-    assert (found.valid, found.lower_bound, found.upper_bound) == (False, OPTIMUM, INF)
+    assert (found.valid, found.lower_bound, found.upper_bound) == (False, PROVEN, INF)
     found = certificate(problem=failing(1.0)).verify()
     (said,) = found.problems
     assert said.startswith("query 0 cannot be asked for again: ")
@@ -277,19 +278,6 @@ def test_a_run_that_asked_for_less_accuracy_may_have_found_a_higher_value(excess
     """A recorded objective may be above the one that is recomputed, not below it."""
     claimed, own = -0.375 - excess, cut.Problem(Estimated(), cut.L2(1.0))
     assert certificate(**HALF | {"upper_bound": claimed}, problem=own).verify().valid == valid
-
-
-def test_noise_is_that_of_the_offsets_of_cuts_in_use_that_come_from_queries():
-    proof = certificate(
-        slopes=np.array([[3.0], [-1.0], [2.0], [5.0], [7.0]]),
-        offsets=np.array([-3.0, 0.5, 1.0, 1.0, 2.0]),
-        blocks=np.array([0, 0, HALF_SPACE, 0, 0]),
-        queries=np.array([0, 1, 0, -2, 9]),
-        multipliers=np.array([0.0, 0.5, 1.0, 0.5, 0.25]),
-        points={0: np.array([1.0]), 1: np.array([-4.0])},
-        duals={9: np.ones(2)},
-    )
-    assert proof._noise().tolist() == [0.0, CANCELLED * 4.5, 0.0, 0.0, CANCELLED * 2.0]
 
 
 def test_memory_and_display():

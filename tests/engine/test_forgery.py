@@ -69,7 +69,6 @@ def with_row(proof, slope, offset, block, query, multiplier):
         blocks=np.append(proof.blocks, block),
         queries=np.append(proof.queries, query),
         multipliers=np.append(kept, multiplier),
-        noise=np.append(proof.noise, 0.0),
     )
 
 

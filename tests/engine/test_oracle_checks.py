@@ -126,20 +126,6 @@ def test_terms_that_cancelled_widen_the_tolerance_of_an_earlier_cut():
         check(bundle_with(8.0 + excess), point([-1.0], 5.0), noise=0.99e9)
 
 
-def test_noise_of_an_offset_widens_the_tolerance_of_its_cut():
-    """What its risk said when it was made, beside the terms: 16 bits of 1e12."""
-    noise, at = 16.0 * 2.0**-52 * 1e12, point([-1.0], 5.0)
-    for share in (0.99, 1.01):
-        bundle = Bundle(1, 1)
-        offset = np.array([8.0 + INSIDE * 22.0 + share * noise])
-        bundle.add(4, np.array([-2.0]), np.array([[3.0]]), offset, [0], cancelled=1e12)
-        if share < 1.0:
-            check(bundle, at)
-        else:
-            with pytest.raises(OracleError):
-                check(bundle, at)
-
-
 def test_the_size_of_negative_terms_counts():
     """The value is -5, the cut -3 x - 8 at x = -1: the sizes are 5 + 8 + 3 + 6."""
     check(bundle_with(-8.0 + INSIDE * 22.0, slope=(-3.0,)), point([-1.0], -5.0))

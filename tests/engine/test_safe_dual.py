@@ -198,13 +198,6 @@ def test_half_spaces_are_mixed_in_as_well():
     assert found.value == pytest.approx(-3.0 * 0.49 - 0.5 * 0.01098)
 
 
-def test_noise_of_offsets_is_charged_to_a_mixture():
-    noisy, bundle = cuts(), cuts()
-    noisy._noise[:2] = 1e-3
-    exact = SafeDual(problem()).evaluate(bundle, outside(1e-7), INF)
-    assert SafeDual(problem()).evaluate(noisy, outside(1e-7), INF).value == pytest.approx(exact.value - 1e-3)
-
-
 def test_only_an_inner_minimum_without_a_closed_form_calls_a_solver():
     assert SafeDual(problem()).calls_solver is False
     dual = SafeDual(problem())
@@ -237,10 +230,9 @@ def test_what_is_known_of_the_rows_reaches_the_dual_function(given, set_multipli
     dual.dual = Recorded()
     dual.evaluate(bundle, np.array([0.5, 0.5]), 11.0, **given)
     assert len(dual.dual.calls) == 3
-    for upper, sides, known, sizes, noise, *_ in dual.dual.calls:
+    for upper, sides, known, sizes, *_ in dual.dual.calls:
         assert (upper, sides, known) == (11.0, set_multipliers, reach)
         assert sizes.tolist() == [3.0, 1.0]
-        assert noise.tolist() == bundle.noise.tolist()
 
 
 def test_multipliers_of_the_set_belong_to_the_first_attempt():
@@ -248,19 +240,3 @@ def test_multipliers_of_the_set_belong_to_the_first_attempt():
     dual.dual = Recorded()
     dual.evaluate(cuts(), np.array([0.5, 0.5]), INF, sides)
     assert [call[1] is sides for call in dual.dual.calls] == [True, False, False]
-
-
-def test_residual_slopes_are_charged_as_far_as_the_minimiser_of_the_model(monkeypatch):
-    """The best point may still be zero, where nothing would be charged."""
-    seen = []
-    evaluate = SafeDual.evaluate
-
-    def noted(self, bundle, multipliers, upper, set_multipliers=None, reach=0.0, lower=-np.inf):
-        seen.append(reach)
-        return evaluate(self, bundle, multipliers, upper, set_multipliers, reach)
-
-    monkeypatch.setattr(SafeDual, "evaluate", noted)
-    risk = cut.OracleRisk(lambda x: (float(np.abs(x - 3.0).sum()), np.sign(x - 3.0)), dim=2)
-    problem = cut.Problem(risk, feasible_set=cut.Box(-8.0, 8.0, dim=2))
-    problem.solve(cut.Kelley(), x0=np.zeros(2), max_iter=1)
-    assert max(seen) == 80.0

@@ -89,7 +89,6 @@ def _with_row(
         blocks=np.append(certificate.blocks, block),
         queries=np.append(certificate.queries, -1),
         multipliers=np.append(old, multiplier),
-        noise=np.append(certificate.noise, 0.0),
     )
 
 

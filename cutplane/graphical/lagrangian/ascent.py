@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -219,11 +219,11 @@ class TreeDecoder(StoppingRule):
     def history(self, records: Iterable[Record]) -> History:
         """Return the history of a run in terms of energies, the last record as things stand now."""
         seen = [self._in_energies(record) for record in records]
-        return History([*seen[:-1], replace(seen[-1], lower_bound=self.bound, upper_bound=self.best.energy)])
+        return History([*seen[:-1], seen[-1]._replace(lower_bound=self.bound, upper_bound=self.best.energy)])
 
     def _in_energies(self, record: Record) -> Record:
         bound, energy = self._trace.get(record.iteration, (self.bound, self.best.energy))
-        return replace(record, lower_bound=bound, upper_bound=energy)
+        return record._replace(lower_bound=bound, upper_bound=energy)
 
 
 def _highest_energy(model: GraphicalModel) -> float:
