@@ -66,7 +66,7 @@ def over_distributions(method: Method, pool: Pool, m: int, nu: float, lam: float
     regularizer = RelativeEntropy(1.0 / m, lam) if lam > 0.0 else None
     problem = Problem(EdgeRisk(pool, m), regularizer, CappedSimplex(1.0 / nu, m))
     process: Any = problem.iterate(method, x0=np.full(m, 1.0 / m), tol=0.0).process
-    return Booster(process, lambda: process.run._bounds.proof.multipliers)
+    return Booster(process, lambda: process.run.proof.multipliers)
 
 
 @dataclass(frozen=True)

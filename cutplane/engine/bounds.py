@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -35,20 +34,20 @@ class Bounds:
     ----------
     best : Point or None
         The best feasible point.
+    upper : float
+        The objective there; inf if there is none.
     lower : float
         The best certified lower bound.
     proof : Proof
         The multipliers that give `lower`.
     scale : float
         The largest size of the objective at a point that was offered.
-    size : callable
-        () -> the size of the terms that objectives are sums of, which may cancel at every point.
     """
 
-    def __init__(self, exact: bool = True, size: Callable[[], float] = lambda: 0.0) -> None:
-        self.exact, self.size = exact, size
+    def __init__(self, exact: bool = True) -> None:
+        self._settles = exact
         self.best: Point | None = None
-        self.lower = -math.inf
+        self.lower, self.upper = -math.inf, math.inf
         self.proof = Proof()
         self.scale = 0.0
         self.slack = 0.0
@@ -57,10 +56,9 @@ class Bounds:
         self._magnitude = 0.0
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
-    @property
-    def upper(self) -> float:
-        """The objective at the best feasible point; inf if there is none."""
-        return self.best.objective if self.best is not None else math.inf
+    def _cancelled(self) -> float:
+        """Return the size of the terms that objectives are sums of, which may cancel at every point."""
+        return 0.0
 
     def offer_point(self, point: Point) -> bool:
         """Keep the point if it is feasible and better; tell whether it is better beyond rounding."""
@@ -69,8 +67,8 @@ class Bounds:
         if not (point.feasible and point.objective < self.upper):
             return False
         better = not self.upper - point.objective <= _NOISE * abs(self.upper)
-        self.best = point
-        if not self.exact and self.lower > point.objective:
+        self.best, self.upper = point, point.objective
+        if not self._settles and self.lower > point.objective:
             self._computed, self.proof = -math.inf, Proof()
         self.lower = self._settled(self._computed, self._magnitude)
         if self.lower < self._known[0]:
@@ -79,7 +77,7 @@ class Bounds:
 
     def replace_best(self, point: Point) -> None:
         """Take another evaluation of the best point; its objective may be larger."""
-        self.best = point
+        self.best, self.upper = point, point.objective
         self.lower = self._settled(self._computed, self._magnitude)
 
     def raise_best(self, slopes: Array, offsets: Array) -> None:
@@ -88,7 +86,8 @@ class Bounds:
         values = np.maximum(self.best.values, slopes @ self.best.x + offsets)
         rise = float((values - self.best.values).sum())
         if rise > 0.0:
-            self.best = replace(self.best, values=values, objective=self.best.objective + rise)
+            self.upper += rise
+            self.best = replace(self.best, values=values, objective=self.upper)
 
     def offer_known(self, value: float, proof: Proof) -> None:
         """Keep a lower bound that is known beforehand, without rounding errors."""
@@ -105,7 +104,7 @@ class Bounds:
 
         `magnitude` is the size of the terms that `value` is the sum of.
         """
-        if value > self.upper and not self.exact:
+        if value > self.upper and not self._settles:
             return False
         settled = self._settled(value, magnitude)
         if not settled > self.lower:
@@ -126,7 +125,7 @@ class Bounds:
         if excess <= 0.0:
             return value
         terms = magnitude + abs(upper)
-        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self.size())):
+        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self._cancelled())):
             raise OracleError(
                 f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "

@@ -57,12 +57,12 @@ class Bundle:
         self.dim = dim
         self.n_blocks = n_blocks
         self.max_cuts = max_cuts
-        self._count = 0
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
         self._offsets, self._sizes, self._weights = np.empty((3, 16))
         integers = np.empty((5, 16), dtype=np.int64)
         self._blocks, self._ids, self._keys, self._queries, self._ages = integers
+        self._set_count(0)
         self.points = Points()
         """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
@@ -82,16 +82,13 @@ class Bundle:
     @property
     def slopes(self) -> Any:
         """An ndarray or csr_array of shape (K, dim)."""
-        return self._slopes.matrix
+        if self._matrix is None:
+            self._matrix = self._slopes.matrix
+        return self._matrix
 
     def lend(self) -> Any:
         """Return the slopes for others to keep: what happens to the bundle later does not change them."""
         return self._slopes.lend()
-
-    @property
-    def offsets(self) -> Array:
-        """Shape (K,)."""
-        return self._offsets[: self._count]
 
     @property
     def sizes(self) -> Array:
@@ -103,20 +100,17 @@ class Bundle:
         """The largest absolute offset; 0 if there is no cut."""
         return float(np.abs(self.offsets).max(initial=0.0))
 
-    @property
-    def blocks(self) -> Array:
+    def _set_count(self, count: int) -> None:
+        """Show the first `count` rows."""
+        self._count, self._matrix = count, None
+        self.offsets = self._offsets[:count]
+        """Shape (K,)."""
+        self.blocks = self._blocks[:count]
         """Shape (K,): the block of each cut, or `HALF_SPACE`."""
-        return self._blocks[: self._count]
-
-    @property
-    def ids(self) -> Array:
+        self.ids = self._ids[:count]
         """Shape (K,), strictly increasing."""
-        return self._ids[: self._count]
-
-    @property
-    def queries(self) -> Array:
+        self.queries = self._queries[:count]
         """Shape (K,): the query that gave each row (a key of `points`), `AGGREGATE` or `TRIVIAL`."""
-        return self._queries[: self._count]
 
     def __len__(self) -> int:
         return self._count
@@ -151,7 +145,7 @@ class Bundle:
             assert self.max_cuts is not None
             slopes, offsets, blocks = deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
-            self._slopes = SparseSlopes(self._slopes.matrix)
+            self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None
             self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
             self._seen = set(self._keys[: self._count].tolist())
         added = 0
@@ -180,7 +174,7 @@ class Bundle:
         self.steepest = max(self.steepest, float(self._sizes[new].max(initial=0.0)))
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
         self._next_id += count
-        self._count += count
+        self._set_count(before + count)
 
     def lower(self, noise: float) -> None:
         """Lower every cut by an error of the values that nothing told of when it was made."""
@@ -229,7 +223,7 @@ class Bundle:
         self._ages[row] = 0
         self._weights[row] = _NOT_WEIGHED
         self._next_id += 1
-        self._count += 1
+        self._set_count(row + 1)
         return 1
 
     def _grow(self) -> None:
@@ -253,6 +247,8 @@ class Bundle:
     def weigh(self, multipliers: Array) -> None:
         """Record the multipliers of all rows, which decide what `make_room` drops."""
         self._weights[: self._count] = multipliers
+        if self.max_cuts is None and not self.has_half_spaces:
+            return
         ages = self._ages[: self._count]
         ages += 1
         ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
@@ -366,7 +362,7 @@ class Bundle:
         for name in _COLUMNS:
             array = getattr(self, name)
             array[:left] = array[: self._count][keep]
-        self._count = left
+        self._set_count(left)
 
     def _forget(self) -> None:
         """Forget the origins of rows that are in no use any more."""

@@ -111,15 +111,19 @@ class Declaration:
 
     def into_simple_set(self, x: Array) -> Array:
         """Return the projection of x on the simple part of X (x itself if it is inside)."""
-        project = ability(self.simple_set, Capability.PROJECTION)
-        if project is not None:
-            return project(x)
+        if self._project is not None:
+            return self._project(x)
         if not self.in_simple_set(x, NEAR):
             x = self._projected(x)
         restore = ability(self.simple_set, Capability.RESTORATION)
         if restore is not None:
             x = restore(x)
         return x
+
+    @cached_property
+    def _project(self) -> Callable[[Array], Array] | None:
+        """The projection on the simple set, if it has one."""
+        return ability(self.simple_set, Capability.PROJECTION)
 
     def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
         """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""

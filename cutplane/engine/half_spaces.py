@@ -26,9 +26,9 @@ _CLOSE = 1e-3
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
     """Return x moved onto the half-spaces of the bundle that it violates by a master's tolerance."""
-    if not bundle.has_half_spaces:
-        return x
     rows = np.flatnonzero(bundle.blocks == HALF_SPACE)
+    if not rows.size:
+        return x
     slopes, offsets = bundle.slopes[rows], bundle.offsets[rows]
     excess, sizes = slopes @ x + offsets, abs(slopes) @ np.abs(x) + np.abs(offsets)
     near = (excess > CANCELLED * sizes) & (excess <= NEAR * sizes)

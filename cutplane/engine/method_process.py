@@ -84,7 +84,7 @@ class MethodProcess:
             oracle_seconds=run.evaluator.seconds,
             master_seconds=run.solver.seconds,
             note="; ".join(run.solver.notes),
-            scale=run._bounds.scale,
+            scale=run.scale,
             marks=tuple(run.marks),
         )
 
@@ -178,7 +178,7 @@ class MethodProcess:
     def _open_gap(self) -> float:
         """Return the gap in exact arithmetic if it is above the tolerance, else 0."""
         run = self.run
-        gap = run.upper - self._true_lower(run._bounds.proof.rows(run.bundle)[0])
+        gap = run.upper - self._true_lower(run.proof.rows(run.bundle)[0])
         return gap if gap > run.tolerance(run.upper) else 0.0
 
     def _true_lower(self, rows: Rows) -> float:
@@ -193,8 +193,8 @@ class MethodProcess:
 
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
-        run, bounds = self.run, self.run._bounds
-        rows, origins = bounds.proof.rows(run.bundle)
+        run = self.run
+        rows, origins = run.proof.rows(run.bundle)
         return Certificate(
             **rows._asdict(),
             **origins._asdict(),
@@ -202,7 +202,7 @@ class MethodProcess:
             lower_bound=self._true_lower(rows),
             upper_bound=run.upper,
             risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
-            scale=bounds.scale,
+            scale=run.scale,
             problem=self.problem,
         )
 

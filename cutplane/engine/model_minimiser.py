@@ -23,7 +23,7 @@ _NOISE = 1e-13
 """Rounding errors of a row at a point, relative to its terms."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Reduced:
     """The solution of a reduced problem.
 
@@ -118,9 +118,12 @@ class ModelMinimiser:
 
         def complaint(solution: MasterSolution) -> str | None:
             assert solution.x is not None and solution.multipliers is not None
-            x = into_half_spaces(run.problem, run.bundle, run.problem.into_simple_set(solution.x))
+            x = run.problem.into_simple_set(solution.x)
+            if run.bundle.has_half_spaces:
+                x = into_half_spaces(run.problem, run.bundle, x)
             models = run.bundle.block_models(x)
-            self.last = Reduced(x, float(models.sum()) + run.problem.regularizer.value(x), models)
+            total = models.item() if models.size == 1 else float(models.sum())
+            self.last = Reduced(x, total + run.problem.regularizer.value(x), models)
             self._multipliers = solution.multipliers
             self.set_multipliers = solution.set_multipliers
             if stabilization is not None or not math.isfinite(run.upper):

@@ -162,7 +162,7 @@ def _reach(run: Run, points: Points) -> float:
 def _from_bundle(run: Run) -> _Known:
     bundle = run.bundle
     cuts = np.flatnonzero((bundle.blocks != HALF_SPACE) & np.isin(bundle.queries, list(bundle.points)))
-    used = np.isin(bundle.ids[cuts], run._bounds.proof.ids[run._bounds.proof.multipliers > 0.0])
+    used = np.isin(bundle.ids[cuts], run.proof.ids[run.proof.multipliers > 0.0])
     cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
     queries = np.unique(bundle.queries[cuts])
     places = np.searchsorted(queries, bundle.queries[cuts])

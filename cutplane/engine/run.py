@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
 
 
-class Run:
-    """The workspace of one solve: methods ask it for points and cuts, the driver for bounds.
+class Run(Bounds):
+    """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
     `tol` and `tol_abs` are the gap asked for, relative and absolute.
     """
@@ -63,6 +63,7 @@ class Run:
         tol_abs: float = 0.0,
     ):
         method.check(problem)
+        super().__init__(problem.risk.exact)
         self.problem, self.method = problem, method
         self.tol, self.tol_abs = tol, tol_abs
         self.evaluator = Evaluator(problem)
@@ -72,7 +73,6 @@ class Run:
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
         self._safe = SafeDual(problem)
-        self._bounds = Bounds(problem.risk.exact, lambda: self.terms(*filter(None, [self.best])))
         self._simple = None if self._safe.dual.free.size else separable_in_box(problem)
         self._infimum = float(problem.risk.infima.sum())
         self.first: Point
@@ -100,22 +100,10 @@ class Run:
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
-        self._bounds.offer_known(self._safe.dual.at_infima(), Proof.of(rows))
+        self.offer_known(self._safe.dual.at_infima(), Proof.of(rows))
 
-    @property
-    def best(self) -> Point | None:
-        """The best feasible point, if one is known."""
-        return self._bounds.best
-
-    @property
-    def upper(self) -> float:
-        """The objective at the best feasible point; inf if none is known."""
-        return self._bounds.upper
-
-    @property
-    def lower(self) -> float:
-        """The certified lower bound."""
-        return self._bounds.lower
+    def _cancelled(self) -> float:
+        return self.terms() if self.best is None else self.terms(self.best)
 
     @property
     def _accuracy(self) -> float:
@@ -129,14 +117,14 @@ class Run:
 
     def tolerance(self, objective: float) -> float:
         """Return the absolute gap that is small enough at this objective."""
-        size = max(abs(objective), least_size(self._bounds.scale))
+        size = max(abs(objective), least_size(self.scale))
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def evaluate_best_again(self) -> None:
         """Evaluate the best point again if its image was combined from others, because that is rounded."""
         best = self.best
         if best is not None and best.image is not None and best.drift > EPS:
-            self._bounds.replace_best(self.evaluator.point(best.x))
+            self.replace_best(self.evaluator.point(best.x))
 
     def natural_weight(self, point: Point) -> float:
         """Return a prox weight in the unit of the problem: slope at the point over size of the point.
@@ -196,14 +184,14 @@ class Run:
         if infimum == -math.inf or self.best is None:
             return math.inf
         return max(self.upper - infimum, 0.0) + ROUNDING * (
-            abs(self.upper) + abs(infimum) + self._bounds.size()
+            abs(self.upper) + abs(infimum) + self._cancelled()
         )
 
     def _take(self, dual: DualValue) -> DualValue:
         """Take a bound, if it is better than the present one."""
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
-        self.moved |= self._bounds.offer_bound(dual.value, dual.magnitude, proof)
+        self.moved |= self.offer_bound(dual.value, dual.magnitude, proof)
         return dual
 
     @property
@@ -280,13 +268,13 @@ class Run:
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
         if self.problem.separators or not self._projects:
             away = max(self.extent, point.extent)  # a point may be outside by a share of what was cut off
-            self._bounds.slack = max(self._bounds.slack, away * float(np.abs(slopes).sum()))
+            self.slack = max(self.slack, away * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
             known = self.problem, slopes, offsets, point, self.best
             if self.best is not point:
                 compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
         elif self.best is not None:
-            self._bounds.raise_best(slopes, offsets)
+            self.raise_best(slopes, offsets)
             self._offer(point)
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
@@ -375,7 +363,7 @@ class Run:
         """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
         stale = self.bundle.stale(age)
         if self.moved and stale.any():
-            self._bounds.proof.keep(self.bundle)
+            self.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
     def terms(self, *points: Point) -> float:
@@ -393,6 +381,8 @@ class Run:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
+        if math.isfinite(point.objective):
+            return point
         anchor = self.best.x if self.best is not None else getattr(self, "first", point).x
         for retreat in range(1 if anchor is x else _RETREATS):
             if math.isfinite(point.objective):
@@ -413,7 +403,7 @@ class Run:
         solutions: tuple[Any, ...] | None = None,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
-            self._bounds.proof.keep(self.bundle)
+            self.proof.keep(self.bundle)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, solutions)
@@ -425,7 +415,7 @@ class Run:
 
     def _offer(self, point: Point) -> None:
         self._farthest = max(self._farthest, point.extent)
-        self.moved |= self._bounds.offer_point(point)
+        self.moved |= self.offer_point(point)
         if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
 

@@ -68,7 +68,7 @@ def resume(run: Run, result: Result) -> None:
 
 def confirm_origin(run: Run) -> None:
     """Ask the oracle again for carried cuts in use that it has not been asked for; see `check_origin`."""
-    proof = run._bounds.proof
+    proof = run.proof
     weights = proof.weights(run.bundle)
     rows = [row for base, row in run.unconfirmed.items() if weights.get(base, 0.0) > 0.0]
     if run.carried is not None and rows:

@@ -341,7 +341,7 @@ def test_cuts_in_use_and_the_first_and_last_are_asked_for_again(rows, accepted):
 def test_cuts_are_confirmed_when_they_come_into_use(weight, asked):
     new = begun(earlier([GIVEN[0], WRONG, GIVEN[1]], AT), own=False)
     (base,) = new.unconfirmed
-    new._bounds = SimpleNamespace(proof=SimpleNamespace(weights=lambda bundle: {0: 1.0, base: weight}))
+    new.proof = SimpleNamespace(weights=lambda bundle: {0: 1.0, base: weight})
     if not asked:
         confirm_origin(new)
         return
