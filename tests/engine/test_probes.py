@@ -7,10 +7,6 @@ import pytest
 from covering import covering
 
 import cutplane as cut
-from cutplane.engine.points import Points
-from cutplane.engine.probes import _compare, _Known
-from cutplane.engine.run import Run
-from cutplane.masters.select import Backend
 from cutplane.methods import AcceleratedGradient, MirrorDescent, ReducedGradient
 
 METHODS = {
@@ -278,26 +274,6 @@ def test_a_short_run_in_a_set_of_unknown_size_is_probed_where_it_has_been(size):
     assert result.status == "OPTIMAL"
     assert result.x == pytest.approx(np.full(3, -size))
     assert 0.5 * size < np.abs(asked).max() < 10.0 * size
-
-
-@pytest.mark.parametrize(("excess", "accused"), [(1e-24, False), (1e-10, True)])
-def test_where_values_vanish_other_cuts_tell_what_rounding_is(excess, accused):
-    """The run began and ended where value and slope are 0; far away the terms have the size 1e-6."""
-
-    @cut.risk(dim=1)
-    def flat(x):
-        return max(0.0, 1e-14 * float(x[0] - 6e7)), np.array([1e-14 * float(x[0] > 6e7)])
-
-    run = Run(cut.Problem(flat, feasible_set=cut.Box(5e7, 2e8)), cut.Kelley(), Backend())
-    run.begin_at(run.query(np.array([5e7])))
-    run.query(np.array([2e8]))
-    points, values = Points({0: np.array([5e7])}), np.array([[-excess]])
-    known = _Known(points, values, [np.zeros(1)], np.zeros(1), np.zeros(1, dtype=int), [0])
-    if accused:
-        with pytest.raises(cut.OracleError, match="above its value"):
-            _compare(run, known, run.terms(run.anchor))
-    else:
-        _compare(run, known, run.terms(run.anchor))
 
 
 def test_a_slope_that_is_wrong_at_the_best_point_alone_is_seen():
