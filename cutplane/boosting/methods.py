@@ -220,7 +220,7 @@ class LPCorrection:
 
     def correct(self, atoms: Array, weights: Array, run: Any) -> tuple[Array, Array] | None:
         """Return the hypotheses that Frank-Wolfe does not know, and the multipliers of the LP over all."""
-        from cutplane.engine.bound import normalise
+        from cutplane.proof.bound import normalised
 
         columns = self._hull.pool.columns
         if self._solved == len(columns):
@@ -228,7 +228,7 @@ class LPCorrection:
         count = len(columns)
         rows = _Rows(columns, np.zeros(count), np.zeros(count, np.int64), np.arange(count))
         solution = self._master.solve(rows, None, self._accuracy)
-        found = None if solution.multipliers is None else normalise(solution.multipliers, rows.blocks, 1)
+        found = None if solution.multipliers is None else normalised(solution.multipliers, rows.blocks, 1)
         self._solved = len(columns)
         if found is None or solution.x is None:
             return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.bound import DualFunction
 from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.evaluator import Evaluator
 from cutplane.engine.gap import least_size
@@ -332,6 +331,8 @@ class Certificate:
         without regularizer, slopes computed again differ from recorded ones. The mean over the cuts in use of
         the derivatives of the losses is a point of the dual all the same, and at least as good as the cuts.
         """
+        from cutplane.engine.dual import DualFunction
+
         risk: Any = problem.risk
         slopes_at = ability(risk, Capability.EXAMPLE_SLOPES)
         used = np.flatnonzero(self.multipliers > 0.0)
@@ -362,13 +363,16 @@ class Certificate:
     def _lower(self, problem: Declaration, again: Recomputed, upper: float, problems: list[str]) -> float:
         if self.lower_bound == -np.inf:
             return -np.inf
+        from cutplane.engine.dual import DualFunction
+
         dual = DualFunction(problem)
         reach = 0.0 if self.x is None else REACH * float(np.abs(self.x).max())
         given = again.offsets, self.blocks, self.multipliers, upper
         found = dual(again.slopes(), *given, reach=reach)
         recorded = dual(again.slopes(recorded=True), *given, reach=reach)
         excess = self.lower_bound - max(found.value, recorded.value)
-        if excess > RECOMPUTED * abs(found.value) + 2.0 * (found.error + dual.doubt):
+        error = 2.0 * (found.error + dual.doubt) + ROUNDING * found.magnitude
+        if excess > RECOMPUTED * abs(found.value) + error:
             problems.append(
                 f"the multipliers give the lower bound {found.value:.10g}, not {self.lower_bound:.10g}"
             )

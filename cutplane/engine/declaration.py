@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,13 +14,15 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
-from cutplane.proof.bound import SeparableInBox
 from cutplane.regularizers.base import Regularizer, separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.composite import CompositeObjective
 from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.whole import WholeSpace
+
+if TYPE_CHECKING:
+    from cutplane.proof.bound import SeparableInBox
 
 Answer = TypeVar("Answer")
 
@@ -172,6 +174,8 @@ def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declarati
 @remembered
 def separable_in_box(problem: Declaration) -> SeparableInBox | None:
     """Return regularizer and simple set as a sum over the coordinates; None if they are none."""
+    from cutplane.proof.bound import SeparableInBox
+
     form = separable_form_of(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
     return None if form is None or bounds is None else SeparableInBox(form, *bounds)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from cutplane.engine.bundle import AGGREGATE
 from cutplane.engine.certificate import Certificate
 from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
@@ -22,7 +23,6 @@ from cutplane.methods.base import Method, Step, checked
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import lower_bound
 from cutplane.result import Result
 from cutplane.risks.oracle import OracleRisk
 from cutplane.status import Status
@@ -182,13 +182,11 @@ class MethodProcess:
         return gap if gap > run.tolerance(run.upper) else 0.0
 
     def _true_lower(self, rows: Rows) -> float:
-        """Return the lower bound, or the one that its cuts prove in exact arithmetic if that is lower."""
+        """Return the lower bound, or, if aggregates are in use, the one that the cuts in them prove."""
         run = self.run
-        if run._simple is None:
+        if not (run.bundle.queries == AGGREGATE).any():
             return run.lower
-        found = lower_bound(
-            run._simple, rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run._budget()
-        )
+        found = run.dual(rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run.upper).value
         return run.lower if found == -math.inf else min(run.lower, found)
 
     def _certificate(self) -> Certificate:

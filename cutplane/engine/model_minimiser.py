@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.engine.balance import pins
 from cutplane.engine.half_spaces import infeasible_end, into_half_spaces
-from cutplane.engine.pinned import pins
 from cutplane.masters.base import MasterSolution, MasterStatus, Prox, Stabilization
 from cutplane.pieces.validation import Array
 from cutplane.status import Status
@@ -106,7 +106,7 @@ class ModelMinimiser:
         return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
     def _is_pinned(self) -> bool:
-        free = self._run._safe.dual.free
+        free = self._run.dual.free
         if free.size and not self._pinned:
             self._pinned = pins(self._run.bundle.slopes, self._run.bundle.blocks, free)
         return not free.size or self._pinned

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import norm
 
-from cutplane.engine.bound import combine
 from cutplane.engine.oracle_checks import show
 from cutplane.engine.tolerances import FEASIBLE, INSIDE, ORACLE, RECOMPUTED, ROUNDING
 from cutplane.exceptions import OracleError
@@ -62,12 +61,12 @@ class _Probe:
         self.g: Any = run.problem.active_regularizer
         self.X0 = run.problem.simple_set
         self.project = ability(self.X0, Capability.PROJECTION)
-        self.dual = run._safe.dual
+        self.dual = run.dual
         self.names = " and ".join(dict.fromkeys(repr(piece) for piece in users))
         self.best = x
         self.rng = np.random.default_rng(0)
         rows, _ = run.proof.rows(run.bundle)
-        self.v = combine(rows.multipliers, rows.slopes)
+        self.v = np.asarray(rows.multipliers @ rows.slopes)
         queries = [run.bundle.points[query] for query in list(run.bundle.points)[-_FEW:]]
         self.known = [x, *(point for point in queries if self._is_inside(point, FEASIBLE))]
         self.reach = (

@@ -166,7 +166,10 @@ class _Known:
         points = self.points.copy()
         points |= {count + k: point.x for k, point in enumerate(self.new)}
         own = np.concatenate([slopes for slopes, _ in found]) if found else np.empty((0, self.centre.size))
-        heights, sizes = np.zeros((self.cuts.size + len(own), len(points))), 0.0
+        heights, sizes = (
+            np.zeros((self.cuts.size + len(own), len(points))),
+            np.zeros(self.cuts.size + len(own)),
+        )
         for begin in range(0, self.centre.size, _WIDTH):
             end = begin + _WIDTH
             some: Any = bundle.slopes[self.cuts, begin:end]

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import norm
 
-from cutplane.engine.bound import DualValue
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import TRIVIAL, Bundle
 from cutplane.engine.certificate import Certificate
-from cutplane.engine.declaration import separable_in_box
+from cutplane.engine.dual import DualFunction, DualValue
 from cutplane.engine.evaluator import Evaluator, Point, largest
 from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import pull_back
@@ -23,7 +22,6 @@ from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
 from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
-from cutplane.engine.safe import SafeDual
 from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.state import Mark
 from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
@@ -32,7 +30,6 @@ from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilizati
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import bound_of, combine
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces, scale_of
 from cutplane.status import Status
@@ -72,9 +69,7 @@ class Run(Bounds):
             problem.dim, problem.risk.n_blocks, problem.active_regularizer, problem.simple_set
         )
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
-        self._safe = SafeDual(problem)
-        self._simple = None if self._safe.dual.free.size else separable_in_box(problem)
-        self._infimum = float(problem.risk.infima.sum())
+        self.dual = DualFunction(problem)
         self.first: Point
         self.size = 0.0  # of the risk where the run began
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
@@ -100,7 +95,7 @@ class Run(Bounds):
         if self.method.needs_infima(problem):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
-        self.offer_known(self._safe.dual.at_infima(), Proof.of(rows))
+        self.offer_known(self.dual.at_infima(), Proof.of(rows))
 
     def _cancelled(self) -> float:
         return self.terms() if self.best is None else self.terms(self.best)
@@ -156,39 +151,12 @@ class Run(Bounds):
 
         `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
         """
-        if self._simple is not None and (dual := self._proven(multipliers)) is not None:
-            return dual
-        reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
-        given = self.bundle, multipliers, self.upper, held, reach, known
-        evaluate = self._safe.evaluate
-        dual = self.timed(evaluate, *given, master=True) if self._safe.calls_solver else evaluate(*given)
-        return self._take(dual)
-
-    def _proven(self, multipliers: Array) -> DualValue | None:
-        """Return L(multipliers), proven in exact arithmetic; None if it is not finite."""
-        bundle, simple = self.bundle, self._simple
-        assert simple is not None
-        found = combine(bundle.slopes, bundle.offsets, bundle.blocks, multipliers, self.problem.risk.n_blocks)
-        if found is None:
-            return None
-        x = np.empty(self.problem.dim)
-        least = simple.least(found.slope, found.error, self._budget() if simple.is_open else math.inf, x)
-        value = bound_of(found, least)
-        if value == -math.inf:
-            return None
-        return self._take(DualValue(value, found.multipliers, found.size + abs(least), x, 0.0, found.slope))
-
-    def _budget(self) -> float:
-        """Return an upper bound of the regularizer at every point that is better than the best one."""
-        infimum = self._infimum
-        if infimum == -math.inf or self.best is None:
-            return math.inf
-        return max(self.upper - infimum, 0.0) + ROUNDING * (
-            abs(self.upper) + abs(infimum) + self._cancelled()
-        )
-
-    def _take(self, dual: DualValue) -> DualValue:
-        """Take a bound, if it is better than the present one."""
+        reach = 0.0
+        if self.dual.simple is None and hasattr(self, "first"):
+            reach = REACH * max(self.anchor.extent, self.models.extent)
+        rows = self.bundle, multipliers, self.upper, held, reach, known
+        evaluate = self.dual.evaluate
+        dual = self.timed(evaluate, *rows, master=True) if self.dual.calls_solver else evaluate(*rows)
         self.bundle.weigh(dual.multipliers)
         proof = Proof(self.bundle.ids.copy(), dual.multipliers)
         self.moved |= self.offer_bound(dual.value, dual.magnitude, proof)
@@ -343,13 +311,13 @@ class Run(Bounds):
         if self.best is not None:
             check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
         self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
-        free = self._safe.dual.free
+        free = self.dual.free
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
         if (mine := self.bundle.places(slopes, offsets)) is None:
             return self.lower
-        self._safe.dual.known = least
+        self.dual.known = least
         return self.certify(mine).value
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cutplane.engine.bound import DualFunction
 from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.path import Results
 from cutplane.pieces.validation import Array
@@ -248,6 +247,8 @@ def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
     slopes, offsets = mkl.risk.dual_cut(a)
     if not np.isfinite(offsets).all():
         return -math.inf
+    from cutplane.engine.dual import DualFunction
+
     return DualFunction(mkl.problem)(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper).value
 
 

@@ -67,6 +67,13 @@ def combine(
     return Combination(weights, slope, size, constant - gamma(2 * used + 8) * terms, terms)
 
 
+def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
+    """Return multipliers, clipped at zero, whose sum over each block is 1; None if one has none > 0."""
+    weights = np.empty(multipliers.size)
+    used = _normalise(multipliers, blocks, np.zeros(n_blocks), weights)
+    return None if used < 0 else weights
+
+
 @routine
 def _normalise(multipliers, blocks, sums, weights):
     """Write the weights; return how many are positive, -1 if a block has none.
@@ -84,7 +91,7 @@ def _normalise(multipliers, blocks, sums, weights):
     for i in range(weights.size):
         a = multipliers[i]
         kept = a < np.inf and a >= _NEGLIGIBLE * (free if blocks[i] < 0 else largest) and a > 0.0
-        weights[i] = a if kept else 0.0
+        weights[i] = a / max(largest, 1.0) if kept else 0.0
         if blocks[i] >= 0:
             sums[blocks[i]] += weights[i]
     mean = 0.0

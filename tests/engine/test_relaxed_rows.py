@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.engine.relaxed_rows import RelaxedRows
+import cutplane as cut
+from cutplane.engine.dual import DualFunction
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum
 from cutplane.masters.lp.highs import HighsMaster
@@ -35,7 +36,8 @@ REGULARIZERS = {
 
 
 def relaxed(regularizer, region):
-    return RelaxedRows(regularizer, region.linear_form(DIM))
+    problem = cut.Problem(cut.LinearObjective(np.ones(DIM)), regularizer, region)
+    return DualFunction(problem)._relaxed
 
 
 @pytest.mark.parametrize("region", REGIONS)

@@ -181,7 +181,7 @@ def test_compiling_is_said_and_counts_against_no_limit(total):
     last = result.history[-1]
     assert 0.05 < last.compiled <= wall - last.elapsed
     assert sum(record.oracle_seconds for record in result.history) <= last.elapsed
-    noticed = dataclasses.replace(last, compiled=2.123)
+    noticed = last._replace(compiled=2.123)
     said = dataclasses.replace(result, history=History([noticed]))
     assert "after 2.1 of compiling" in repr(said) and "of compiling" in said._repr_html_()
 

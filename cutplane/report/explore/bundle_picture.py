@@ -21,6 +21,8 @@ _ROLES = {
 }
 """How a mark of each kind is drawn, and what it is called; a method's own words are arrows."""
 _LEVELS = 14
+_FLAT = 1e-12
+"""A range below this share of the values is taken to be zero, because it is rounding."""
 _BELOW = 0.45
 """How far below the least value the picture of a function of one variable goes, relative to its range."""
 
@@ -43,7 +45,9 @@ def _panel(
         np.nanmin([last.lower_bound if np.isfinite(last.lower_bound) else np.nan, np.nanmin(values)])
     )
     top = float(np.nanmax(values))
-    height = (top - least) or max(abs(top), 1.0)
+    height = top - least
+    if height <= _FLAT * abs(top):
+        height = max(abs(top), 1.0)
     if view.k == 1:
         window = [view.window[0], (least - _BELOW * height, top + 0.05 * height)]
         labels = (*view.labels, "objective")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine import repair
-from cutplane.engine.repair import balance
+from cutplane.engine import balance as repair
+from cutplane.engine.balance import balance
 from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 
