@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from cutplane.engine.bound import DualFunction
 from cutplane.engine.bounds import Bounds
-from cutplane.engine.bundle import rounding_of_offsets
 from cutplane.engine.certificate import Certificate
 from cutplane.engine.driver import Driver, Standing, Turn
 from cutplane.engine.evaluator import Evaluator, Point
@@ -301,22 +299,21 @@ class _Followed:
 
     def _prove(self, x: Array, multipliers: Array) -> None:
         """Evaluate the objective at x, and the bound that the cut of the multipliers gives."""
+        from cutplane.engine.dual import DualFunction
+
         point = self.evaluator.point(x)
         if not self.problem.in_simple_set(x):
             return
         self._bounds.offer_point(point)
         slopes, offsets = self.evaluator.dual_cut(multipliers)
-        noise = rounding_of_offsets(slopes, offsets, None)
         blocks, ones = np.arange(offsets.size), np.ones(offsets.size)
         reach = REACH * point.extent
-        dual = DualFunction(self.problem)(
-            slopes, offsets, blocks, ones, self._bounds.upper, None, reach, None, noise
-        )
+        dual = DualFunction(self.problem)(slopes, offsets, blocks, ones, self._bounds.upper, None, reach)
         lower = self.lower
         self._bounds.offer_bound(dual.value, dual.magnitude, Proof())
         if self.lower > lower:
             self._proof = {
-                "slopes": slopes, "offsets": offsets, "blocks": blocks, "noise": noise,
+                "slopes": slopes, "offsets": offsets, "blocks": blocks,
                 "queries": np.zeros(offsets.size, dtype=np.int64), "multipliers": ones,
                 "duals": {0: multipliers},
             }  # fmt: skip

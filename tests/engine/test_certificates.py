@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cut
-from cutplane.engine.bound import DualFunction, normalise
+from cutplane.engine.balance import balance
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.repair import balance
+from cutplane.engine.dual import DualFunction
 from cutplane.masters.base import HALF_SPACE
+from cutplane.proof.bound import normalised
 
 CHEAP = [
     name
@@ -65,7 +66,7 @@ def test_balance_makes_the_residual_vanish(seed, n_free, n_blocks):
     rng = np.random.default_rng(seed)
     blocks = np.append(np.repeat(np.arange(n_blocks), 8), HALF_SPACE)
     slopes = rng.normal(size=(len(blocks), n_free))
-    weights = normalise(rng.exponential(size=len(blocks)), blocks, n_blocks)
+    weights = normalised(rng.exponential(size=len(blocks)), blocks, n_blocks)
     balanced, distance, _ = balance(weights, slopes, blocks, np.arange(n_free))
     assert (balanced >= 0).all()
     assert np.bincount(blocks[:-1], weights=balanced[:-1]) == pytest.approx(np.ones(n_blocks))

@@ -10,8 +10,8 @@ import pytest
 from covering import covering
 
 import cutplane as cut
-from cutplane.engine.bound import DualFunction
 from cutplane.engine.bounds import Bounds
+from cutplane.engine.dual import DualFunction
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
 from cutplane.engine.run import Run

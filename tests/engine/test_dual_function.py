@@ -9,7 +9,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.engine.dual import DualFunction
-from cutplane.engine.tolerances import CANCELLED, EPS
+from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 from cutplane.proof.bound import normalised
 

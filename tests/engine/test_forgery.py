@@ -8,9 +8,9 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
-from cutplane.engine.bound import DualFunction
 
 import cutplane as cut
+from cutplane.engine.dual import DualFunction
 
 pytestmark = pytest.mark.every
 

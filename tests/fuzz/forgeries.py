@@ -111,7 +111,7 @@ def _half_space(rng: Rng, known: Known, certificate: Certificate) -> Certificate
 
 def _claim(forged: Certificate, known: Known, certificate: Certificate) -> float:
     """What the forged rows prove, if anything; the forged certificate claims no more than that."""
-    from cutplane.engine.bound import DualFunction
+    from cutplane.engine.dual import DualFunction
 
     lower, *_ = DualFunction(known.problem)(
         forged.slopes, forged.offsets, forged.blocks, forged.multipliers, certificate.upper_bound

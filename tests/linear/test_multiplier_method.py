@@ -36,10 +36,10 @@ class Probe:
     """What a run is to the Newton steps, with all cuts kept."""
 
     def __init__(self, problem):
+        from cutplane.engine.dual import DualFunction
         from cutplane.engine.evaluator import Evaluator
-        from cutplane.engine.safe import SafeDual
 
-        self.problem, self.evaluator, self.safe = problem, Evaluator(problem), SafeDual(problem)
+        self.problem, self.evaluator, self.safe = problem, Evaluator(problem), DualFunction(problem)
         self.lower, self.upper, self.closed, self.moved = -np.inf, np.inf, False, False
         self.cuts = []
 
@@ -62,7 +62,7 @@ class Probe:
 
     def add_dual_cut(self, u, cut):
         self.cuts.append((u, cut))
-        if not self.safe.dual.free.size:
+        if not self.safe.free.size:
             slopes, weights = cut[0][0], self.problem.regularizer.quadratic(self.problem.dim).weights
             self.lower = max(self.lower, float(cut[1][0] - 0.5 * slopes @ (slopes / weights)))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.bound import DualFunction
+from cutplane.engine.dual import DualFunction
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic import whole
