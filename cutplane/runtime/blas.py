@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ _lock = threading.Lock()
 _usual: list[int] | None = None
 
 
-def one_blas_thread() -> AbstractContextManager[None]:
+class one_blas_thread(ContextDecorator):
     """Keep BLAS on the calling thread; within another such context, of any thread, this does nothing.
 
     Examples
@@ -29,23 +29,26 @@ def one_blas_thread() -> AbstractContextManager[None]:
     >>> product.tolist()
     [[2.0, 2.0], [2.0, 2.0]]
     """
-    return _one_blas_thread() if _usual is None else nullcontext()
 
+    _own: list[int] | None = None
 
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    global _usual
-    with _lock:
-        usual = None
-        if _usual is None:
-            _usual = usual = [library.num_threads for library in _libraries()]
-            _set([1] * len(usual))
-    try:
-        yield
-    finally:
-        if usual is not None:
+    def _recreate_cm(self) -> one_blas_thread:
+        return one_blas_thread()
+
+    def __enter__(self) -> None:
+        global _usual
+        if _usual is not None:
+            return
+        with _lock:
+            if _usual is None:
+                _usual = self._own = [library.num_threads for library in _libraries()]
+                _set([1] * len(_usual))
+
+    def __exit__(self, *error: object) -> None:
+        global _usual
+        if self._own is not None:
             with _lock:
-                _set(usual)
+                _set(self._own)
                 _usual = None
 
 
