@@ -35,6 +35,7 @@ _EXACT = 1e-10  # a gap this small, relative to the terms of its sum, is not wor
 _CREDIBLE = 1e-8  # an answer with this gap, relative to the terms, is not a failure
 _ROUNDING = 1e-16  # the resolution of a gap, relative to the largest slope
 _FAR = 100.0  # how far to go along a ray, in units of lam
+_LONG = 1e3  # a step so long, where multipliers of cuts are at most 1, cancels digits of A'a
 _DRIFT = 1e-9  # a point this far from the simplices is corrected
 _SHARE = 0.01  # of the gap, to which a step is computed
 _IDLE = 1e-6  # the share of the mean mass below which a coordinate adds nothing to a curvature that only
@@ -238,6 +239,9 @@ class EntropyMaster:
             t, self._x = minimiser.search(self._v, dv, float(step @ offsets), slope, lam)
             self._a = np.maximum(self._a + t * step, 0.0)
             self._v = self._v + t * dv
+            if not np.abs(step).max() <= _LONG:
+                self._v = _combine(self._a, slopes)
+                self._x = minimiser(self._v, lam)
             self._heights = slopes @ self._x + offsets
         return gap
 

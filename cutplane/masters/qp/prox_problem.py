@@ -246,6 +246,8 @@ class BoundedProblem(ProxProblem):
         answer = self._newton(rows, middle, t, accuracy, _ROUNDS)
         if answer.status is not MasterStatus.FAILED:
             return answer
+        self.dual.restart()
+        self._piece = None
         for stiffness in _PATH:
             self._newton(rows, middle, t / stiffness, accuracy, _ROUNDS)
         return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
@@ -271,6 +273,7 @@ class BoundedProblem(ProxProblem):
                 if answer.ray is None:
                     return answer
                 if guess is not None:
+                    dual.restart()
                     continue
                 step, dv = answer.ray, combined(answer.ray, slopes, np.flatnonzero(answer.ray))
                 used = np.flatnonzero(step)
@@ -279,7 +282,8 @@ class BoundedProblem(ProxProblem):
                 new = dual.combination(slopes) if answer.v is None else answer.v
                 reached = np.where(free, answer.x + middle - target, middle - scale * new)
                 x, new_piece = self._minimiser(reached, shift)
-                if np.array_equal(piece, new_piece) or self._is_solution(rows, x, accuracy, _ROUNDING):
+                settled = np.array_equal(piece, new_piece) and not self.outside(rows, x, _CREDIBLE_IN_BOX)
+                if settled or self._is_solution(rows, x, accuracy, _ROUNDING):
                     return Answer(MasterStatus.SOLVED, x)
                 if guess is not None:
                     a, v = dual.multipliers, new
