@@ -16,7 +16,7 @@ from cutplane.masters.select import Backend, first_candidate
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import Combination, bound_of, combine
+from cutplane.proof.bound import Combination, bound_of, combination, combine
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.sets.base import size_of
 from cutplane.sets.box import Box
@@ -129,9 +129,8 @@ class DualFunction:
         v = found.slope
         if free.size:
             balanced = balance(found.multipliers, slopes, blocks, free)
-            again = combine(slopes, offsets, blocks, balanced.weights, self.problem.risk.n_blocks)
-            assert again is not None
-            found, v, charge = again, again.slope, balanced.left * reach
+            found = combination(slopes, offsets, balanced.weights)
+            v, charge = found.slope, balanced.left * reach
             if balanced.distance is not None:
                 v[free] = 0.0
         extent = reach / REACH
@@ -147,9 +146,9 @@ class DualFunction:
                 rows = np.flatnonzero(balanced.distance)
                 sizes = np.abs(offsets[rows]) + abs(slopes[rows]) @ x
                 error += float(balanced.distance[rows] @ sizes)
-        if error > ROUNDING * abs(value):
-            value -= error
-        return DualValue(value, found.multipliers, magnitude, minimum.x, error)
+        if self.problem.risk.linear and error <= ROUNDING * abs(value):
+            error = 0.0  # because the least value over X0 is both bounds, with the same rounding error
+        return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
 
     def evaluate(
         self,

@@ -147,10 +147,10 @@ class MethodProcess:
         certificate = self._certificate()
         if users_parts(self.run.method, Method):
             found = certificate.verify()
+            lower = min(certificate.lower_bound, found.lower_bound)
+            certificate = replace(certificate, lower_bound=lower)
             if not found.valid:
-                certificate = replace(
-                    certificate, lower_bound=found.lower_bound, upper_bound=found.upper_bound
-                )
+                certificate = replace(certificate, upper_bound=found.upper_bound)
                 reason = (
                     f"the bounds of {self.run.method.name} are not confirmed: {'; '.join(found.problems)}"
                 )

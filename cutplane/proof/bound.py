@@ -51,18 +51,19 @@ def combine(
     Only the rows with positive multipliers are read. With K of them, each product of a weight, rounded by the
     sum and by the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
     """
-    weights = np.empty(offsets.size)
-    used = _normalise(multipliers, blocks, np.zeros(n_blocks), weights)
-    if used < 0:
-        return None
+    weights = normalised(multipliers, blocks, n_blocks)
+    return None if weights is None else combination(slopes, offsets, weights)
+
+
+def combination(slopes: Any, offsets: Array, weights: Array) -> Combination:
+    """Return the combination by weights >= 0 whose sum over each block is 1, up to rounding."""
     if sparse.issparse(slopes):
         slope, size = np.asarray(weights @ slopes), np.asarray(weights @ abs(slopes))
         products = weights * offsets
-        constant, terms = float(products.sum()), float(np.abs(products).sum())
-        used = offsets.size
+        constant, terms, used = float(products.sum()), float(np.abs(products).sum()), offsets.size
     else:
         slope, size = np.zeros((2, slopes.shape[1]))
-        constant, terms = _combine(slopes, offsets, weights, slope, size)
+        constant, terms, used = _combine(slopes, offsets, weights, slope, size)
     size *= gamma(2 * used + 8)
     return Combination(weights, slope, size, constant - gamma(2 * used + 8) * terms, terms)
 
@@ -70,13 +71,12 @@ def combine(
 def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
     """Return multipliers, clipped at zero, whose sum over each block is 1; None if one has none > 0."""
     weights = np.empty(multipliers.size)
-    used = _normalise(multipliers, blocks, np.zeros(n_blocks), weights)
-    return None if used < 0 else weights
+    return weights if _normalise(multipliers, blocks, np.zeros(n_blocks), weights) else None
 
 
 @routine
 def _normalise(multipliers, blocks, sums, weights):
-    """Write the weights; return how many are positive, -1 if a block has none.
+    """Write the weights; tell whether each block has a positive one.
 
     If the blocks sum to a common factor, as with a level constraint, half-spaces are divided by it too.
     """
@@ -97,30 +97,29 @@ def _normalise(multipliers, blocks, sums, weights):
     mean = 0.0
     for k in range(sums.size):
         if not sums[k] > 0.0:
-            return -1
+            return False
         mean += sums[k] / sums.size
-    used = 0
     for i in range(weights.size):
-        if weights[i] > 0.0:
-            weights[i] /= mean if blocks[i] < 0 else sums[blocks[i]]
-            used += 1
-    return used
+        weights[i] /= mean if blocks[i] < 0 else sums[blocks[i]]
+    return True
 
 
 @routine(fastmath=SUMS)
 def _combine(slopes, offsets, weights, slope, size):
-    """Add the rows times their weights, and their absolute values; return the same sums of the offsets."""
+    """Add rows times weights, and their absolute values; return the sums of the offsets, and the count."""
     constant = terms = 0.0
+    used = 0
     for i in range(offsets.size):
         w = weights[i]
         if w > 0.0:
             constant += w * offsets[i]
             terms += w * abs(offsets[i])
+            used += 1
             row = slopes[i]
             for j in range(slope.size):
                 slope[j] += w * row[j]
                 size[j] += w * abs(row[j])
-    return constant, terms
+    return constant, terms, used
 
 
 @dataclass(frozen=True)

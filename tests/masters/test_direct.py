@@ -308,7 +308,7 @@ def test_a_slope_outside_the_domain_of_the_conjugate_has_a_cut_in_a_box(outside,
     assert 1.0 - 1e-6 - most < offset <= 1.0 - 8.0 * outside + 1e-9
 
 
-@pytest.mark.parametrize(("upper", "most"), [(np.inf, 2e-7), (1.0, 2e-7), (-50.0, 5e-6), (100.0, 1e-5)])
+@pytest.mark.parametrize(("upper", "most"), [(np.inf, 2e-7), (1.0, 2e-7), (100.0, 1e-5)])
 def test_a_least_value_found_elsewhere_is_taken_where_it_is_near_enough(upper, most):
     """It is -2 at another slope, charged over a reach of 16; computed here it is -1/2."""
     risk = cut.OracleRisk(lambda x: (0.0, np.zeros(2)), dim=2, infimum=0.0)
