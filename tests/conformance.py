@@ -20,7 +20,7 @@ EXTENDED = np.longdouble
 LINEAR = ["nothing, box", "L1", "L1, box", "nothing, simplex", "nothing, capped simplex"]
 NAMES = [
     *("L2", "diagonal", "bias", "nothing", "elastic net", "L2, half a box", "diagonal, box"),
-    *("elastic net, box", "L2, simplex", "L2, capped simplex", "L2, equation"),
+    *("sum", "sum, box", "elastic net, box", "L2, simplex", "L2, capped simplex", "L2, equation"),
     *("entropy, capped simplex", "entropy, positive box"),
     *LINEAR,
 ]
@@ -41,12 +41,14 @@ class Pieces:
     side: float = 0.0
     reference: np.ndarray | None = None
     lam: float = 0.0
+    constant: float = 0.0
 
     def value(self, x):
         if self.reference is not None:
             logs = np.log(np.maximum(x, np.finfo(EXTENDED).tiny)) - np.log(self.reference)
             return self.lam * (x * logs).sum()
-        return (self.weights * (x - self.centre) ** 2).sum() / 2 + (self.costs * np.abs(x)).sum()
+        quadratic = (self.weights * (x - self.centre) ** 2).sum() / 2
+        return quadratic + (self.costs * np.abs(x)).sum() + self.constant
 
 
 def pieces(name, rng, dim, scale):
@@ -65,6 +67,10 @@ def pieces(name, rng, dim, scale):
         "nothing": (NoRegularizer(), zero, zero, zero),
         "L1": (L1(lam), zero, zero, lam * one),
         "elastic net": (ElasticNet(lam, 0.5), 0.5 * lam * one, zero, 0.5 * lam * one),
+        "sum": (
+            L1(0.2 * lam) + L2(lam, centre=centre) + L2(0.5 * lam),
+            *(1.5 * lam * one, centre / 1.5, 0.2 * lam * one),
+        ),
         "entropy": (RelativeEntropy(q, lam), zero, zero, zero),
     }[kind]
     simple_set, *domain = {
@@ -77,7 +83,8 @@ def pieces(name, rng, dim, scale):
         "equation": (Polyhedron(A_eq=q[None], b_eq=[0.5]), -np.inf * one, np.inf * one, q, 0.5),
     }[inside]
     entropy = {"reference": q, "lam": lam} if kind == "entropy" else {}
-    return Pieces(regularizer, simple_set, *quadratic, *domain, **entropy)
+    constant = lam * float(centre @ centre) / 6.0 if kind == "sum" else 0.0
+    return Pieces(regularizer, simple_set, *quadratic, *domain, **entropy, constant=constant)
 
 
 def cut_pool(rng, p, dim, n_blocks, scale, half_spaces):
@@ -124,7 +131,7 @@ def least(p, v, share, quadratic, reach):
     lower, upper = np.maximum(p.lower, -reach), np.minimum(p.upper, reach)
     w, k = share * p.weights + weight, share * p.costs
     pull = share * p.weights * p.centre + weight * point
-    constant = (share * p.weights * p.centre**2 + weight * point**2).sum() / 2
+    constant = (share * p.weights * p.centre**2 + weight * point**2).sum() / 2 + share * p.constant
 
     def at(theta):
         u = v if p.row is None else v - theta * p.row

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import cvxpy as cp
 import numpy as np
 import pytest
-from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,70 +109,6 @@ def value(reduced, rows, x):
     return tops + reduced.regularizer.value(x)
 
 
-@pytest.mark.parametrize(("name", "size", "lam"), covering(SETS, [(6, 4, 1), (4, 15, 3)], [0.1, 0.5, 5.0]))
-def test_the_value_is_that_of_cvxpy(name, size, lam):
-    m, count, n_blocks = size
-    rng = np.random.default_rng(count)
-    reference = rng.uniform(0.1, 2.0, m)
-    rows = make_rows(rng.normal(size=(count, m)), rng.normal(size=count), np.arange(count) % n_blocks)
-    for regularizer in (NegativeEntropy(lam), RelativeEntropy(reference, lam)):
-        reduced = ReducedProblem(m, n_blocks, regularizer, SETS[name](m))
-        solution = EntropyMaster(reduced).solve(rows)
-        best, x = by_cvxpy(reduced, rows)
-        assert value(reduced, rows, solution.x) == pytest.approx(best, rel=1e-7, abs=1e-7)
-        np.testing.assert_allclose(solution.x, x, rtol=1e-3, atol=1e-3)
-        assert_optimal(reduced, rows, solution, 1e-10)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    name=st.sampled_from(list(SETS)),
-    m=st.integers(1, 12),
-    count=st.integers(1, 25),
-    n_blocks=st.integers(1, 3),
-    exponent=st.floats(-6, 3),
-    seed=st.integers(0, 2**32),
-    kind=st.sampled_from(["normal", "signs", "twice", "equal", "zero", "large"]),
-    accuracy=st.sampled_from([0.0, 1e-6, 1e-2]),
-)
-def test_the_gap_is_certified(name, m, count, n_blocks, exponent, seed, kind, accuracy):
-    """0 <= the true gap <= the gap that the master claims <= what was asked for."""
-    rng = np.random.default_rng(seed)
-    count = max(count, n_blocks)
-    slopes = rng.choice([-1.0, 1.0], (count, m)) if kind == "signs" else rng.normal(size=(count, m))
-    if kind == "twice":
-        slopes[count // 2 :] = slopes[: count - count // 2]
-    slopes = {"equal": 0.0 * slopes + slopes[0], "zero": 0.0 * slopes, "large": 1e3 * slopes}.get(
-        kind, slopes
-    )
-    offsets = rng.normal(size=count) * rng.integers(0, 2)
-    rows = make_rows(slopes, offsets, np.arange(count) % n_blocks)
-    regularizer = RelativeEntropy(rng.uniform(0.1, 2.0, m), 10.0**exponent)
-    if name == "whole space":  # where x(a) overflows if lam is small
-        regularizer = regularizer.with_lam(max(regularizer.lam, 0.1 * np.abs(slopes).max()))
-    reduced = ReducedProblem(m, n_blocks, regularizer, SETS[name](m))
-    master = EntropyMaster(reduced)
-    solution = master.solve(rows, accuracy=accuracy)
-    assert_optimal(reduced, rows, solution, np.inf)
-    gap, size = true_gap(reduced, rows, solution)
-    assert gap <= master.gap + 1e-12 * size
-    assert master.gap <= max(accuracy, 1e-8 * size)
-
-
-def test_rows_come_and_go():
-    rng = np.random.default_rng(5)
-    m, n_blocks = 40, 2
-    everything = make_rows(rng.normal(size=(200, m)), rng.normal(size=200), np.arange(200) % n_blocks)
-    reduced = ReducedProblem(m, n_blocks, NegativeEntropy(0.05), CappedSimplex(0.1, dim=m))
-    living = EntropyMaster(reduced)
-    ids = np.arange(10)
-    for _ in range(30):
-        rows = take(everything, ids)
-        assert_optimal(reduced, rows, living.solve(rows))
-        stay = np.sort(rng.choice(ids, rng.integers(2, ids.size), replace=False))
-        ids = np.concatenate([stay, ids[-1] + 1 + np.arange(rng.integers(2, 5))])
-
-
 def test_a_new_row_starts_from_the_last_multipliers(monkeypatch):
     rng = np.random.default_rng(0)
     m, count = 300, 40
@@ -213,26 +148,6 @@ def test_the_limits_of_lam():
     assert (slopes @ solution.x).max() == pytest.approx(problem.solve(solver="HIGHS"), abs=1e-7)
     solution = EntropyMaster(ReducedProblem(m, 1, NegativeEntropy(1e9), capped)).solve(rows)
     np.testing.assert_allclose(solution.x, 1.0 / m, rtol=1e-7)
-
-
-@pytest.mark.parametrize("name", ["simplex", "capped", "different caps"])
-def test_half_spaces(name):
-    rng = np.random.default_rng(8)
-    m = 8
-    slopes, offsets = rng.normal(size=(12, m)), rng.normal(size=12)
-    blocks = np.where(np.arange(12) % 3 == 2, HALF_SPACE, 0)
-    inside = SETS[name](m).minimise_entropy(np.zeros(m), np.zeros(m))
-    outside = blocks == HALF_SPACE
-    offsets[outside] = -slopes[outside] @ inside - 0.02
-    rows = make_rows(slopes, offsets, blocks)
-    reduced = ReducedProblem(m, 1, NegativeEntropy(0.1), SETS[name](m))
-    solution = EntropyMaster(reduced).solve(rows)
-    assert solution.status is MasterStatus.SOLVED, solution.message
-    best, x = by_cvxpy(reduced, rows)
-    assert (slopes @ solution.x + offsets)[outside].max() <= 1e-8
-    assert solution.multipliers[outside].max() > 0.01
-    assert value(reduced, rows, solution.x) == pytest.approx(best, abs=1e-7)
-    np.testing.assert_allclose(solution.x, x, atol=1e-4)
 
 
 def test_half_spaces_that_exclude_the_set():

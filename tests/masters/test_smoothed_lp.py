@@ -4,13 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from covering import covering
 
 import cutplane as cut
 from cutplane.boosting import DecisionStumps, LPBoost, MLPBoost, SoftMargin
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.entropy import SmoothedLP
-from cutplane.masters.lp.highs import HighsMaster
 from cutplane.regularizers import L2, NoRegularizer
 from cutplane.sets import Box, CappedSimplex, Simplex
 
@@ -29,33 +27,6 @@ def cuts(count, seed=0, offsets=True):
 
 def reduced(nu=300.0, regularizer=None, simple_set=None):
     return ReducedProblem(DIM, 1, regularizer or NoRegularizer(), simple_set or CappedSimplex(1.0 / nu, DIM))
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "nu", "count"), covering([1e-3, 1e-4, 1e-5, 1e-9, 0.0], [1.0, 30.0, 1500.0], [1, 2, 40])
-)
-def test_it_is_as_exact_as_it_is_asked_to_be(accuracy, nu, count):
-    problem, rows = reduced(nu), cuts(count)
-    exact = HighsMaster(problem).solve(rows)
-    optimum = (rows.slopes @ exact.x + rows.offsets).max()
-    solution = SmoothedLP(problem).solve(rows, None, accuracy)
-    weights = solution.multipliers / solution.multipliers.sum()
-    v = weights @ rows.slopes
-    lower = weights @ rows.offsets + v @ problem.simple_set.minimise_linear(v)
-    assert problem.simple_set.violation(solution.x) <= 1e-9
-    assert lower <= optimum + 1e-9
-    assert (rows.slopes @ solution.x + rows.offsets).max() - lower <= 11.0 * accuracy + 1e-8
-
-
-def test_one_master_follows_growing_rows_and_shrinking_accuracies():
-    problem, rows = reduced(), cuts(60)
-    master = SmoothedLP(problem)
-    for count, accuracy in ((5, 1e-3), (20, 3e-4), (20, 1e-12), (60, 1e-4)):
-        part = SimpleNamespace(**{name: value[:count] for name, value in vars(rows).items()})
-        solution = master.solve(part, None, accuracy)
-        exact = HighsMaster(problem).solve(part)
-        value, optimum = ((part.slopes @ s.x + part.offsets).max() for s in (solution, exact))
-        assert optimum - 1e-9 <= value <= optimum + 11.0 * accuracy + 1e-8
 
 
 @pytest.mark.parametrize(
