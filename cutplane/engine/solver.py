@@ -15,11 +15,11 @@ from scipy import sparse
 from cutplane.engine.bundle import Bundle
 from cutplane.exceptions import BackendError
 from cutplane.masters.base import (
+    Kind,
     Level,
     Master,
     MasterSolution,
     MasterStatus,
-    Prox,
     ReducedProblem,
     Rows,
     Stabilization,
@@ -33,7 +33,6 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import is_whole_space, scale_of, size_of
 
-Kind = type[Prox] | type[Level] | None
 Complaint = Callable[[MasterSolution], str | None]
 
 _CHANCES = 3

@@ -11,7 +11,7 @@ from cutplane.masters.base import (
     ReducedProblem,
     Rows,
 )
-from cutplane.masters.registry import Backend
+from cutplane.masters.select import Backend
 
 __all__ = [
     "HALF_SPACE",

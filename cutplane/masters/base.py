@@ -42,6 +42,7 @@ class Level:
 
 
 Stabilization = Prox | Level | None
+Kind = type[Prox] | type[Level] | None
 
 
 class Rows(Protocol):

@@ -9,10 +9,9 @@ import numpy as np
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
-    Level,
+    Kind,
     MasterSolution,
     MasterStatus,
-    Prox,
     ReducedProblem,
     Rows,
     Stabilization,
@@ -113,7 +112,7 @@ class EntropyMaster:
         self._forget()
 
     @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+    def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term beside an entropy has no closed form"
@@ -451,7 +450,7 @@ class SmoothedLP:
         self._exact: HighsMaster | None = None
 
     @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+    def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         reason = HighsMaster.refusal(reduced, stabilization)
         if reason is not None:

@@ -1,20 +1,131 @@
-"""Which masters may solve a reduced problem, the best first."""
+"""The masters there are, by name, and which of them may solve a reduced problem, the best first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
-from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import Level, Master, Prox, ReducedProblem
-from cutplane.masters.registry import Backend, as_backend, is_exact
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.masters.base import Kind, Master, MasterKind, ReducedProblem
 from cutplane.pieces.capabilities import Capability, offers
 
-__all__ = ["Backend", "Candidate", "as_backend", "candidates", "first_candidate", "refusal_of"]
-
+_OWN = {
+    "interior_point": "cutplane.masters.qp.interior.InteriorPoint",
+    "simplex_qp": "cutplane.masters.qp.simplex_qp.SimplexQP",
+    "smoothed_lp": "cutplane.masters.entropy.SmoothedLP",
+    "highs": "cutplane.masters.lp.highs.HighsMaster",
+    "entropy_dual": "cutplane.masters.entropy.EntropyMaster",
+}
+"""Where the classes are, which are imported when they are asked for, in the order of preference."""
 _FALLBACKS = ("clarabel", "osqp", "scs")
+"""What cvxpy is asked for where they fail."""
+
+
+@cache
+def own_kinds() -> tuple[MasterKind, ...]:
+    """Return our own masters, the best first; which accept a problem they say themselves."""
+    places = [place.rpartition(".") for place in _OWN.values()]
+    return tuple(getattr(import_module(module), name) for module, _, name in places)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Who solves the reduced problem, with options.
+
+    Parameters
+    ----------
+    name : str, default "auto"
+        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer, with or without an l1
+        norm, or a prox term), ``"interior_point"`` (own method for the same, without, over many blocks),
+        ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
+        ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
+        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), or any of
+        ``cvxpy.installed_solvers()``, in any case, through cvxpy.
+    options : dict, optional
+        Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
+
+    Examples
+    --------
+    >>> from cutplane import Backend
+    >>> Backend("osqp", {"eps_abs": 1e-6})
+    Backend(name='osqp', options={'eps_abs': 1e-06})
+    """
+
+    name: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInputError(f"Backend.name must be a string, got {self.name!r}.")
+        object.__setattr__(self, "name", self.name.lower())
+        if self.options and (self.name == "auto" or self.name in _OWN):
+            raise InvalidInputError(f"The backend {self.name!r} takes no options, got {dict(self.options)}.")
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The masters to choose from that are not cvxpy's, the chosen one first."""
+        return sorted(own_kinds(), key=lambda kind: kind.name != self.name)
+
+    @property
+    def solver(self) -> str | None:
+        """The cvxpy solver that was chosen; HiGHS is one too, for what our own master of it refuses."""
+        return None if self.name == "auto" or (self.name in _OWN and self.name != "highs") else self.name
+
+
+@dataclass(frozen=True)
+class OwnMaster(Backend):
+    """A user's master, which is asked first; the others take over where it refuses or fails."""
+
+    kind: Any = None
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The user's master, then ours."""
+        return [self.kind, *own_kinds()]
+
+    @property
+    def solver(self) -> None:
+        """None."""
+        return
+
+
+def as_backend(backend: Any) -> Backend:
+    """Return a `Backend` from a name, checking that it is installed, or from a user's master."""
+    if isinstance(backend, str):
+        backend = Backend(backend)
+    if not isinstance(backend, Backend):
+        return OwnMaster(_name_of(backend), kind=backend)
+    if isinstance(backend, OwnMaster) or backend.name == "auto" or backend.name in _OWN:
+        return backend
+    import cvxpy
+
+    installed = [name.lower() for name in cvxpy.installed_solvers()]
+    if backend.name not in installed:
+        raise InvalidInputError(
+            f"The backend {backend.name!r} is not installed; choose one of "
+            f"{sorted({'auto', *_OWN, *installed})}, or pass a master of your own."
+        )
+    return backend
+
+
+def _name_of(kind: Any) -> str:
+    """Return the name of a user's master, or raise `InvalidInputError` if it is none."""
+    missing = [name for name in ("name", "refusal") if not hasattr(kind, name)]
+    if not callable(kind):
+        missing.append("__call__")
+    if isinstance(kind, type) and not hasattr(kind, "solve"):
+        missing.append("solve")
+    if missing:
+        raise InvalidInputError(
+            f"backend must be a name, a Backend, or a class of masters, but {kind!r} has no "
+            f"{', '.join(missing)}: see cutplane.masters.MasterKind."
+        )
+    if not isinstance(kind.name, str) or kind.name == "auto" or kind.name in _OWN:
+        raise InvalidInputError(f"The name of the master {kind!r} is {kind.name!r}; give it one of its own.")
+    return kind.name
 
 
 @dataclass(frozen=True)
@@ -34,9 +145,7 @@ class Candidate:
     exact: bool = False
 
 
-def candidates(
-    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
-) -> Iterator[Candidate]:
+def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Iterator[Candidate]:
     """Yield the masters that accept the problem, the chosen one first, the others as fallbacks.
 
     Raises
@@ -57,38 +166,28 @@ def candidates(
     own = next((kind for kind in backend.kinds if kind.name == chosen), None)
     found = False
     if chosen and takes_cvxpy and (own is None or own.refusal(reduced, stabilization) is not None):
-        if not _is_unsafe(chosen, reduced, stabilization):
+        linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
+        if linear or chosen != "highs":  # in quadratic programmes HiGHS may cycle or corrupt memory
             found = True
             yield through_cvxpy(chosen, backend.options)
     for kind in backend.kinds:
         if kind.refusal(reduced, stabilization) is None:
             found = True
-            yield Candidate(kind.name, partial(kind, reduced), is_exact(kind))
+            yield Candidate(kind.name, partial(kind, reduced), getattr(kind, "exact", False))
     if takes_cvxpy:
         yield from (through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name)
     elif not found:
-        raise MissingCapabilityError(
-            f"No master accepts this problem with {_describe(stabilization)}: "
-            f"{_reasons(reduced, stabilization, backend)}"
-        )
+        term = "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
+        reasons = _reasons(reduced, stabilization, backend)
+        raise MissingCapabilityError(f"No master accepts this problem with {term}: {reasons}")
 
 
-def first_candidate(
-    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
-) -> Candidate:
+def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Candidate:
     """Return the first of the candidates, without asking the others."""
     return next(candidates(reduced, stabilization, backend))
 
 
-def _is_unsafe(solver: str, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> bool:
-    """Tell whether HiGHS would be given a quadratic programme, in which it may cycle or corrupt memory."""
-    linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
-    return solver == "highs" and not linear
-
-
-def refusal_of(
-    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
-) -> str | None:
+def refusal_of(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> str | None:
     """Return why `backend` itself (not a fallback) cannot solve this kind of problem, or None if it can."""
     first = first_candidate(reduced, stabilization, backend)
     if backend.name in ("auto", first.name):
@@ -104,13 +203,7 @@ def _cvxpy_refusal(reduced: ReducedProblem) -> str | None:
     return None
 
 
-def _describe(stabilization: type[Prox] | type[Level] | None) -> str:
-    return "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
-
-
-def _reasons(
-    reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None, backend: Backend
-) -> str:
+def _reasons(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> str:
     refusals = {kind.name: kind.refusal(reduced, stabilization) for kind in backend.kinds}
     refusals["cvxpy"] = _cvxpy_refusal(reduced)
     return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."

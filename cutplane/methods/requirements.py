@@ -8,8 +8,7 @@ import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Prox, ReducedProblem
-from cutplane.masters.registry import own_kinds
-from cutplane.masters.select import Backend, first_candidate
+from cutplane.masters.select import Backend, first_candidate, own_kinds
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import (
     HALF_SPACE,
+    Kind,
     Level,
     MasterSolution,
     MasterStatus,
@@ -83,7 +84,7 @@ class CvxpyMaster:
             require(piece, Capability.CVXPY, "CvxpyMaster", "Give it a method cvxpy_form(x).")
         self.reduced = reduced
         self.name = installed[0].lower()
-        self.problems: dict[type[Prox] | type[Level] | None, StabilisedProblem] = {}
+        self.problems: dict[Kind, StabilisedProblem] = {}
         self._backend, self._options = installed[0], dict(options or {})
         self._unit = 1.0
         self._pool: Pool | None = None
@@ -212,7 +213,7 @@ class StabilisedProblem:
     nonnegative one, cvxpy needs time and memory in proportion to size * dim^2.
     """
 
-    def __init__(self, reduced: ReducedProblem, pool: Pool, kind: type[Prox] | type[Level] | None):
+    def __init__(self, reduced: ReducedProblem, pool: Pool, kind: Kind):
         self._unit, self._scale = pool.unit, pool.scale
         self.u = cp.Variable(reduced.dim)
         self._weight = cp.Parameter(nonneg=True)

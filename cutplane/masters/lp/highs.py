@@ -12,10 +12,9 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
-    Level,
+    Kind,
     MasterSolution,
     MasterStatus,
-    Prox,
     ReducedProblem,
     Rows,
     Stabilization,
@@ -94,7 +93,7 @@ class HighsMaster:
         self._settled = False
 
     @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+    def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the reduced problem is a linear programme, else why not."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"

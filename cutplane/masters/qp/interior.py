@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from cutplane.masters.base import (
     HALF_SPACE,
+    Kind,
     Level,
     MasterSolution,
     MasterStatus,
@@ -73,7 +74,7 @@ class InteriorPoint:
         self._sides = np.concatenate([side for _, side in kept])
 
     @classmethod
-    def refusal(cls, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+    def refusal(cls, reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         if reduced.n_blocks < max(cls.least_blocks, cls.blocks_per_coordinate * reduced.dim):
             return "the risk has few blocks"

@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.masters.base import (
     HALF_SPACE,
+    Kind,
     Level,
     MasterSolution,
     MasterStatus,
@@ -86,7 +87,7 @@ class SimplexQP:
         self._levels = LevelSearch(self._problem)
 
     @staticmethod
-    def refusal(reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
+    def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         separable = separable_form_of(reduced.regularizer, reduced.dim)
         if separable is None:
