@@ -17,11 +17,18 @@ from cutplane.status import Status
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.engine.evaluator import Point
+    from cutplane.engine.model_minimiser import Reduced
     from cutplane.engine.run import Run
+    from cutplane.sets.base import HalfSpaces
 
-_PULLS = 40
-_CLOSE = 1e-3
-"""A point found by bisection is this close to the boundary, relative to its distance from the inner end."""
+_TRIES = 3
+"""The most oracle calls for a point on a segment, because the half-spaces that they add converge to the place
+where it leaves X as Newton's method does."""
+_BACK = 1e-3
+"""Part of the way back to the inner end that is taken, because half-spaces bound a round set from outside."""
+_NEARLY = 0.9
+"""Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
 
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
@@ -41,22 +48,35 @@ def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
     return problem.into_simple_set(restore_by_rows(form, x))
 
 
-def pull_back(run: Run, outside: Array, inside: Array) -> Array:
-    """Return a feasible point near the boundary on the segment; keep the deepest half-spaces met."""
-    low, high, deepest = 0.0, 1.0, None
-    for _ in range(_PULLS):
-        if high - low <= max(_CLOSE * (1.0 - low), 1e-12):
-            break
-        t = 0.5 * (low + high)
-        x = inside + t * (outside - inside)
-        found = run.evaluator.separate(x)
-        if len(found):
-            high, deepest = t, (x, found)
-        else:
-            low = t
-    if deepest is not None:
-        run.add_half_spaces(*deepest)
-    return inside + low * (outside - inside)
+def pull_back(run: Run, outside: Array, inside: Array, found: HalfSpaces) -> Array:
+    """Return a point of X on the segment, near the place where it leaves the half-spaces found."""
+    x = outside
+    for _ in range(_TRIES):
+        x = inside + (1.0 - _BACK) * _share_inside(found, inside, x) * (x - inside)
+        found = run.cut_off(x)
+        if not found:
+            return x
+    return inside
+
+
+def point_towards(run: Run, reduced: Reduced, inner: Point, found: HalfSpaces) -> Array | None:
+    """Return the point of the segment from `inner` to a minimiser that is worth an oracle call; or None.
+
+    It is the innermost one that closes the gap, or else that halves it, if it lies in the half-spaces found.
+    The objective is convex: on the segment it is at most as large as the mean of both ends.
+    """
+    height = inner.objective - reduced.objective
+    least = _share_inside(found, inner.x, reduced.x)
+    for loss in (_NEARLY * run.tolerance(run.upper), 0.5 * (run.upper - reduced.objective)):
+        if 0.0 <= (share := 1.0 - loss / height) <= least:
+            return inner.x + share * (reduced.x - inner.x)
+    return None
+
+
+def _share_inside(found: HalfSpaces, inside: Array, outside: Array) -> float:
+    """Return how much of a segment lies in half-spaces that its end violates."""
+    slack, excess = -found.violations(inside), found.violations(outside)
+    return float((np.maximum(slack, 0.0) / (np.maximum(slack, 0.0) + excess)).min(initial=1.0))
 
 
 def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:

@@ -16,7 +16,7 @@ from cutplane.engine.certificate import Certificate
 from cutplane.engine.dual import DualFunction, DualValue
 from cutplane.engine.evaluator import Evaluator, Point, largest
 from cutplane.engine.gap import least_size
-from cutplane.engine.half_spaces import pull_back
+from cutplane.engine.half_spaces import point_towards, pull_back
 from cutplane.engine.jitter import compare
 from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
 from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
@@ -71,6 +71,7 @@ class Run(Bounds):
         self.solver = ReducedSolver(reduced, backend, method.stabilizations)
         self.dual = DualFunction(problem)
         self.first: Point
+        self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
         self.size = 0.0  # of the risk where the run began
         self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
@@ -186,13 +187,16 @@ class Run(Bounds):
         Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
         `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
         """
-        if self.problem.separators and self.cut_off(x):
+        if self.problem.separators and (found := self.cut_off(x)):
             nearby = self.evaluator.nearby(x)
             if nearby is None and self.best is None:
                 return replace(self._finite(x, accuracy), feasible=False)
             if nearby is None and self.evaluator.knows_nearby:
                 return self.anchor
-            x = pull_back(self, x, self.anchor.x) if nearby is None else nearby
+            x = pull_back(self, x, self.anchor.x, found) if nearby is None else nearby
+        return self._evaluated(x, accuracy)
+
+    def _evaluated(self, x: Array, accuracy: float = math.inf) -> Point:
         point = self._finite(x, accuracy)
         last = self.models.last
         if last is not None and point.x is last.x and (last.models > point.values).any():
@@ -203,12 +207,28 @@ class Run(Bounds):
         self._offer(point := point if inside else replace(point, feasible=False))
         return point
 
-    def cut_off(self, x: Array) -> bool:
-        """Ask the separation oracles about x, and add what they return; tell whether that cuts x off."""
+    def cut_off(self, x: Array) -> HalfSpaces:
+        """Ask the separation oracles about x, and add what they return: nothing if x is inside."""
         half_spaces = self.evaluator.separate(x)
-        if len(half_spaces):
+        if half_spaces:
             self.add_half_spaces(x, half_spaces)
-        return len(half_spaces) > 0
+        return half_spaces
+
+    def evaluate_relaxed(self, reduced: Reduced) -> Point | None:
+        """Evaluate the minimiser of a relaxation; None if it is cut off, and then perhaps a point near it.
+
+        Such a point gives an upper bound. One that no oracle proposes lies on the segment to the first
+        feasible point. It is asked for where the half-spaces found allow one that closes or halves the gap.
+        """
+        if not (found := self.cut_off(reduced.x)):
+            return self._evaluated(reduced.x)
+        x = self.evaluator.nearby(reduced.x)
+        if x is None and self.inner is not None and not self.evaluator.knows_nearby:
+            x = point_towards(self, reduced, self.inner, found)
+            x = None if x is None or self.cut_off(x) else x
+        if x is not None:
+            self._evaluated(x)
+        return None
 
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
         """Evaluate at x, a point of X, even if the objective is inf there."""
@@ -246,11 +266,6 @@ class Run(Bounds):
             self._offer(point)
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
-
-    @property
-    def knows_nearby(self) -> bool:
-        """Whether a separation oracle proposes points of its set."""
-        return self.evaluator.knows_nearby
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
         """Return the minimiser of the risk plus a quadratic, from a risk with `minimise_with`, or None."""
@@ -383,6 +398,8 @@ class Run(Bounds):
 
     def _offer(self, point: Point) -> None:
         self._farthest = max(self._farthest, point.extent)
+        if self.inner is None and point.feasible:
+            self.inner = point
         self.moved |= self.offer_point(point)
         if self.upper < 0.0 and self._has_diverged():
             raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
-_FIRST_LOOK = 8
-"""The first round that looks for an upper bound: about ten questions, where most programmes have ended."""
-
 
 @dataclass(frozen=True, repr=False)
 class Kelley(Method):
@@ -24,9 +21,8 @@ class Kelley(Method):
 
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
     from X, are added. Needs a reduced problem that is bounded below. Certifies the lower bound of the reduced
-    problem's multipliers. Of a linear f there is nothing to learn but half-spaces: points of X near an x_t
-    outside, which give upper bounds on the way, are looked for in rounds 8, 16, 32, ... alone, unless a
-    separation oracle proposes them.
+    problem's multipliers. Of a linear f there is nothing to learn but half-spaces: points of X, which give
+    upper bounds, are looked for only where they may halve the gap, unless a separation oracle proposes them.
 
     Parameters
     ----------
@@ -72,15 +68,11 @@ class Kelley(Method):
         """Tell whether the model may be unbounded without; such a row has too many minimisers."""
         return problem.simple_set.bounded is not True
 
-    def start(self, run: Run) -> int:
-        """Return the number of rounds."""
-        return 0
-
-    def step(self, run: Run, state: int) -> Step:
+    def step(self, run: Run, state: None) -> Step:
         """Minimise the model, query its minimiser."""
-        x, rounds = run.reduced(max_age=self.max_age).x, state + 1
-        looks = run.knows_nearby or (rounds >= _FIRST_LOOK and rounds.bit_count() == 1)
-        if run.problem.risk.linear and run.problem.separators and not looks and run.cut_off(x):
-            return Step("separation", rounds)
-        run.query(x)
-        return Step("cut", rounds)
+        reduced = run.reduced(max_age=self.max_age)
+        point = run.evaluate_relaxed(reduced) if run.problem.risk.linear else run.evaluate(reduced.x)
+        if point is None:
+            return Step("separation")
+        run.add_cut(point)
+        return Step("cut")

@@ -28,8 +28,8 @@ class SeparationOracle(AnyDimension):
         Dimension; by default that of the set it is intersected with.
     nearby : callable, optional
         ``nearby(x)`` returns a point of the set close to x, or None: a rounding heuristic, say. Upper bounds
-        then come from there; without, from the segment between x and the best point, which takes a dozen
-        calls of ``function`` per iteration.
+        then come from there; without, from the segment between x and a point inside, which takes one to three
+        calls of ``function``.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, pull_back
+from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_towards, pull_back
 from cutplane.masters.base import HALF_SPACE
 from cutplane.sets import HalfSpaces
 
@@ -64,47 +64,53 @@ def test_the_simple_set_is_obeyed_as_well():
 
 
 class Run:
-    """Separates at x_0 = `edge`, and counts."""
+    """Separates in the interval around zero of this radius, or in a disc, and counts."""
 
-    def __init__(self, edge):
-        self.edge, self.asked, self.added = edge, [], []
-        self.evaluator = SimpleNamespace(separate=self.separate)
+    upper = 0.0
 
-    def separate(self, x):
-        self.asked.append(float(x[0]))
-        if x[0] <= self.edge:
-            return HalfSpaces(np.empty((0, 1)), np.empty(0))
-        return HalfSpaces(np.ones((1, 1)), np.array([self.edge]))
+    def __init__(self, radius):
+        self.radius, self.asked = radius, []
 
-    def add_half_spaces(self, x, found):
-        self.added.append((float(x[0]), found.offsets.tolist()))
+    def cut_off(self, x):
+        self.asked.append(x)
+        distance = np.linalg.norm(x)
+        inside = distance <= self.radius
+        return HalfSpaces(*(np.empty((0, x.size)), []) if inside else ([x / distance], [self.radius]))
 
-
-@pytest.mark.parametrize("edge", [0.3, 0.75, 0.999])
-def test_the_point_pulled_back_is_feasible_and_close_to_the_boundary(edge):
-    run = Run(edge)
-    found = pull_back(run, np.array([1.0]), np.array([0.0]))
-    assert edge - 1e-3 <= found[0] <= edge
-    assert run.asked[0] == 0.5
-    outside = min(asked for asked in run.asked if asked > edge)
-    assert run.added == [(outside, [edge])]
-    assert 0.5e-3 * (1.0 - found[0]) < outside - found[0] <= 1e-3 * (1.0 - found[0])
+    def tolerance(self, objective):
+        return 1e-3
 
 
-def test_a_segment_that_is_feasible_is_followed_to_its_end():
-    run = Run(5.0)
-    found = pull_back(run, np.array([3.0]), np.array([1.0]))
-    assert run.added == []
-    assert 3.0 - 1e-8 < found[0] < 3.0
-    assert len(run.asked) == 40
+@pytest.mark.parametrize("radius", [0.3, 0.75, 0.999])
+def test_the_point_pulled_back_is_feasible_and_close_to_the_boundary(radius):
+    run, outside = Run(radius), np.array([1.0])
+    found = pull_back(run, outside, np.array([0.0]), run.cut_off(outside))
+    assert radius - 1e-3 <= found[0] < radius
+    assert len(run.asked) == 2
+
+
+def test_a_round_set_is_approached_by_the_half_spaces_found_on_the_way():
+    run, outside, inside = Run(1.0), np.array([3.0, 1.0]), np.array([0.0, -0.9])
+    found = pull_back(run, outside, inside, run.cut_off(outside))
+    assert 0.99 < np.linalg.norm(found) <= 1.0
+    assert 2 < len(run.asked) <= 4
 
 
 def test_where_only_the_inner_end_is_feasible_it_is_kept():
+    run, outside = Run(1.0), np.array([3.0])
+    assert pull_back(run, outside, np.array([1.0]), run.cut_off(outside))[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(1.0 + 1e-6, 1.0 - 9e-4 + 1e-6), (1.8, 0.9), (2.5, None), (1.0 - 1e-6, 1.0 - 9e-4 - 1e-6)],
+)
+def test_a_point_towards_a_minimiser_closes_the_gap_or_halves_it(end, expected):
     run = Run(1.0)
-    found = pull_back(run, np.array([3.0]), np.array([1.0]))
-    assert found[0] == 1.0
-    assert len(run.asked) == 10
-    assert run.added == [(1.0 + 2.0 / 2**10, [1.0])]
+    inner = SimpleNamespace(x=np.zeros(1), objective=0.0)  # of the objective -x
+    reduced = SimpleNamespace(x=np.array([end]), objective=-end)
+    found = point_towards(run, reduced, inner, run.cut_off(reduced.x))
+    assert found == (None if expected is None else pytest.approx([expected]))
 
 
 APART = ([1.0, 0.0], 1.0), ([-1.0, 0.0], 1.0)

@@ -140,9 +140,9 @@ class HighsMaster:
         )
 
     def _single_cuts(self, rows: Rows) -> Array:
-        """Return the ids of the cuts if every block has exactly one, else nothing."""
+        """Return the ids of the cuts if every block has one and there are half-spaces or rows, or nothing."""
         cuts = rows.blocks != HALF_SPACE
-        if self.orientation == "columns" or cuts.sum() != self.reduced.n_blocks:
+        if (self.orientation == "columns" and cuts.all()) or cuts.sum() != self.reduced.n_blocks:
             return np.empty(0, dtype=np.int64)
         each = np.unique(rows.blocks[cuts]).size == self.reduced.n_blocks
         return rows.ids[cuts] if each else np.empty(0, dtype=np.int64)

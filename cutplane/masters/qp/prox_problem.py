@@ -155,13 +155,12 @@ class ProxProblem:
 
     def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
         """Tell whether x violates a half-space or an equation, relative to the terms it is the sum of."""
-        chosen = self.dual.constraints
-        if not chosen.size:
+        if not self.dual.constraints.size:
             return False
-        slopes, offsets = rows.slopes[chosen], rows.offsets[chosen]
-        sizes = sizes_at(slopes, x) + np.abs(offsets)
-        heights = products(slopes, x) + offsets
-        return bool(np.any(violations(rows.blocks[chosen], heights) > tolerance * sizes))
+        excess = violations(rows.blocks, products(rows.slopes, x) + rows.offsets)
+        violated = np.flatnonzero(excess > 0.0)
+        sizes = sizes_at(rows.slopes[violated], x) + np.abs(rows.offsets[violated])
+        return bool(np.any(excess[violated] > tolerance * sizes))
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
         """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
