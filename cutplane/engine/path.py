@@ -203,7 +203,7 @@ class _Lead:
         process = _Followed(problem, self.follower, self._values, *self._gap, self._method)
         result = Driver(process, self._rules).run(**self._shown)
         self._values = process.values
-        return None if result.status is Status.STALLED else result
+        return None if result.status in (Status.STALLED, Status.INVALID_ORACLE) else result
 
 
 class _Followed:

@@ -143,10 +143,15 @@ class Portfolio(Method):
         return Step(state.step(run).kind, state)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return coordinate descent that goes from weight to weight, if it takes the problem's form."""
+        """Return what goes from weight to weight: coordinate descent, or the simplex method."""
         from cutplane.linear.follower import LinearFollower, can_follow
+        from cutplane.linear.vertices import VertexFollower, can_walk
 
-        return LinearFollower(problem, x0) if self.moves is None and can_follow(problem) else None
+        if self.moves is not None:
+            return None
+        if can_follow(problem):
+            return LinearFollower(problem, x0)
+        return VertexFollower(problem) if can_walk(problem) else None
 
     def describe(self, state: Schedule | None) -> str:
         """Return which moves ran, and how often."""

@@ -98,9 +98,9 @@ class Relay(Method):
         return Step(step.kind, state, None if state.waiting else "; ".join(state.reasons))
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return the follower of the first method, if it has one."""
-        first = self.methods[0]
-        return first.follower(problem, x0) if isinstance(first, Leads) else None
+        """Return the follower of the first method that has one."""
+        found = (method.follower(problem, x0) for method in self.methods if isinstance(method, Leads))
+        return next((follower for follower in found if follower is not None), None)
 
     def finish(self, run: Run, state: Schedule) -> None:
         """Take the bounds that the methods that ran know."""
