@@ -194,14 +194,17 @@ def check(p, rows, n_blocks, stabilization, solution, tolerance, accuracy=0.0):
     primal = height(p, rows, n_blocks, x)
     if level:
         excess = primal - stabilization.level
-        assert excess <= 10 * tolerance * (terms[cuts].max() + abs(stabilization.level) + abs(p.value(x)))
+        size = terms[cuts].max() + abs(stabilization.level) + abs(p.value(x))
+        assert excess <= 10 * tolerance * size + accuracy
+        accuracy *= float(share)
         constant -= share * stabilization.level
         weight, point, primal = EXTENDED(1.0), stabilization.centre, 0.0
     elif stabilization is not None:
         weight, point = EXTENDED(stabilization.weight), stabilization.centre
     primal += weight * ((x - point) ** 2).sum() / 2
-    dual = constant + least(p, m @ rows.slopes, share, (weight, point), 10 * size)
+    reach = 10 * max(1.0, np.abs(solution.x).max())
+    dual = constant + least(p, m @ rows.slopes, share, (weight, point), reach)
     scale = abs(primal) + m @ terms + weight * ((x * x).sum() + (point * point).sum())
     scale += share * (abs(p.value(x)) + (p.weights * p.centre**2).sum()) + (0.0 if level else terms.max())
-    assert primal - dual >= -100 * tolerance * scale
+    assert primal - dual >= -100 * tolerance * scale - (accuracy if level else 0.0)
     assert primal - dual <= max(2 * accuracy, 10 * tolerance * scale), float((primal - dual) / scale)

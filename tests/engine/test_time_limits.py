@@ -165,7 +165,7 @@ INTERRUPTED = """
     MANY, LINEAR = cut.Problem(risk, cut.L2(1e-6)), cut.Problem(risk, feasible_set=cut.Box(-1, 1))
 
     def later():
-        time.sleep(0.5)
+        time.sleep(0.1)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -100,7 +100,7 @@ def life(label, name, kind, seed):
             low, top = (float(height(p, rows, n_blocks, z)) for z in (x, centre))
             stabilization = Level(centre, low + rng.choice([0.1, 0.5]) * abs(top - low))
         rows.slopes = laid_out(slopes, turn, getattr(master, "sparse", False))
-        inexact = turn % 2 and kind is not Level and label != "interior_point"  # its x is moved into the set
+        inexact = turn % 2 and label != "interior_point"  # whose x may be outside by as much
         accuracy = 1e-5 * scale if inexact else 0.0
         given = [part.copy() for part in (rows.slopes, rows.offsets, rows.blocks)]
         solution = master.solve(rows, stabilization, accuracy)

@@ -108,7 +108,7 @@ class SimplexQP:
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `accuracy` is the absolute error of the optimal value that may remain.
 
-        Half-spaces and a level are met up to rounding whatever the accuracy.
+        Half-spaces are met up to rounding whatever the accuracy, and a level up to the accuracy.
         """
         problem, dual = self._problem, self._problem.dual
         factor, own = 1.0, 0
@@ -124,7 +124,7 @@ class SimplexQP:
             if not dual.finite:
                 return MasterSolution(None, None, MasterStatus.FAILED, "the square of a slope is not finite")
             if isinstance(stabilization, Level):
-                answer, factor = self._levels.solve(rows, stabilization.centre, stabilization.level)
+                answer, factor = self._levels.solve(rows, stabilization.centre, stabilization.level, accuracy)
             elif stabilization is not None and stabilization.weight > 0.0:
                 answer = problem.solve(rows, stabilization.centre, stabilization.weight, accuracy)
             elif self._free is not None:
@@ -153,8 +153,11 @@ class LevelSearch:
         self._problem = problem
         self._tau = 0.0
 
-    def solve(self, rows: Rows, centre: Array, level: float) -> tuple[Answer, float]:
-        """Return the answer, and the factor from the dual's multipliers to those of the level constraint."""
+    def solve(self, rows: Rows, centre: Array, level: float, accuracy: float) -> tuple[Answer, float]:
+        """Return the answer, and the factor from the dual's multipliers to those of the level constraint.
+
+        It is exact for a level that differs from the given one by at most the accuracy.
+        """
         problem, dual = self._problem, self._problem.dual
         values = problem.values(rows, centre)
         largest = float(np.abs(values).max())
@@ -176,7 +179,7 @@ class LevelSearch:
             distance = math.sqrt(float(step @ step))
             moved = products(rows.slopes, step)
             excess = dual.model(values + moved) + problem.regularizer(answer.x) - level
-            if abs(excess) <= tolerance or high <= low * (1.0 + _BRACKET):
+            if abs(excess) <= max(tolerance, accuracy) or high <= low * (1.0 + _BRACKET):
                 break
             free = problem.free_part(step)
             uphill = (moved if free is step else products(rows.slopes, free))[dual.support]
