@@ -282,7 +282,7 @@ class BoundedProblem(ProxProblem):
                 reached = np.where(free, answer.x + middle - target, middle - scale * new)
                 x, new_piece = self._minimiser(reached, shift)
                 settled = np.array_equal(piece, new_piece) and not self.outside(rows, x, _CREDIBLE_IN_BOX)
-                if settled or self._is_solution(rows, x, accuracy, _ROUNDING):
+                if settled or self._is_solution(rows, x, accuracy, False):
                     return Answer(MasterStatus.SOLVED, x)
                 if guess is not None:
                     a, v = dual.multipliers, new
@@ -300,7 +300,7 @@ class BoundedProblem(ProxProblem):
                 continue
             a, v = a + length * step, v + length * dv
             dual.move_to(a)
-        if x is not None and self._is_solution(rows, x, accuracy, _CREDIBLE_IN_BOX):
+        if x is not None and self._is_solution(rows, x, accuracy, True):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
@@ -327,15 +327,19 @@ class BoundedProblem(ProxProblem):
         self.dual.set_metric(np.where(free, self._pattern, 0.0), rows.slopes)
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
-    def _is_solution(self, rows: Rows, x: Array, accuracy: float, tolerance: float) -> bool:
-        """Tell whether x satisfies the constraints, with a duality gap within the accuracy or rounding."""
-        a, heights = self.dual.multipliers, products(rows.slopes, x) + rows.offsets
-        gap = abs(self.dual.model(heights) - float(a @ heights))
-        size = float(np.abs(a) @ (np.abs(heights) + np.abs(rows.offsets)))
-        if tolerance == _CREDIBLE_IN_BOX:
-            size = float(np.abs(a) @ (sizes_at(rows.slopes, x) + np.abs(rows.offsets)))
-            return gap <= tolerance * size and not self.outside(rows, x, tolerance)
-        return gap <= max(accuracy, _EXACT * size) and not self.outside(rows, x, tolerance)
+    def _is_solution(self, rows: Rows, x: Array, accuracy: float, at_the_end: bool) -> bool:
+        """Tell whether x satisfies the constraints with a duality gap within the accuracy or rounding.
+
+        At the end, where no step is left, more rounding is forgiven.
+        """
+        a, offsets = np.abs(self.dual.multipliers), np.abs(rows.offsets)
+        heights = products(rows.slopes, x) + rows.offsets
+        gap = abs(self.dual.model(heights) - float(self.dual.multipliers @ heights))
+        if at_the_end:
+            allowed = _CREDIBLE_IN_BOX * float(a @ (sizes_at(rows.slopes, x) + offsets))
+        else:
+            allowed = max(accuracy, _EXACT * float(a @ (np.abs(heights) + offsets)))
+        return gap <= allowed and not self.outside(rows, x, _CREDIBLE_IN_BOX if at_the_end else _ROUNDING)
 
 
 @routine(fastmath=SUMS)
