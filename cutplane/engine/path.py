@@ -18,7 +18,7 @@ from cutplane.engine.gap import least_size, relative_gap
 from cutplane.engine.history import History
 from cutplane.engine.knots import FollowsPath
 from cutplane.engine.proof import Proof
-from cutplane.engine.standard import standardized
+from cutplane.engine.standard import Change, standardized
 from cutplane.engine.tolerances import EPS, REACH
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
 from cutplane.methods.base import Follower, Leads
@@ -174,8 +174,8 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
 class _Lead:
     """A follower, and the options with which each weight is proven."""
 
-    def __init__(self, follower: Follower, method: Method, options: dict[str, Any]):
-        self.follower = follower
+    def __init__(self, follower: Follower, change: Change | None, method: Method, options: dict[str, Any]):
+        self.follower, self._change = follower, change
         self._method = f"{method!r}, along the path"
         self._shown = {name: options[name] for name in _SHOWN & options.keys()}
         rules = {name: options[name] for name in _RULES & options.keys()}
@@ -192,16 +192,24 @@ class _Lead:
         )
         if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
             return None
-        if standardized(problem) is not None:
-            return None
-        x0 = options.get("x0")
-        follower = method.follower(problem, None if x0 is None else as_vector("x0", x0, problem.dim))
-        return None if follower is None else cls(follower, method, options)
+        x0 = None if options.get("x0") is None else as_vector("x0", options["x0"], problem.dim)
+        standard, stated = standardized(problem), problem
+        if standard is not None:
+            stated, x0 = standard.problem, None if x0 is None else standard.change.inward(x0)
+        follower = method.follower(stated, x0)
+        return None if follower is None else cls(follower, standard and standard.change, method, options)
 
     def solve(self, problem: Problem) -> Result | None:
         """Return the result of a weight; None without a proof."""
-        process = _Followed(problem, self.follower, self._values, *self._gap, self._method)
-        result = Driver(process, self._rules).run(**self._shown)
+        from cutplane.engine.users_units import InUsersUnits
+
+        standard = standardized(problem)
+        if (standard and standard.change) is not self._change:
+            return None
+        stated = problem if standard is None else standard.problem
+        process: Any = _Followed(stated, self.follower, self._values, *self._gap, self._method)
+        shown = process if standard is None else InUsersUnits(process, problem, standard.change)
+        result = Driver(shown, self._rules).run(**self._shown)
         self._values = process.values
         return None if result.status in (Status.STALLED, Status.INVALID_ORACLE) else result
 

@@ -111,3 +111,13 @@ def test_options_of_a_path_with_a_follower():
     check(problem, followed=False, backend="clarabel")
     with pytest.raises(TypeError, match="no option 'eps'"):
         problem.path([0.1, 0.01], eps=1.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Hinge()], ids=repr)
+def test_columns_that_are_centred_and_scaled_inside(loss):
+    given = risk(loss, m=80, intercept=True)
+    X = given.X * 10.0 ** np.arange(-4.0, 4.0) + np.where(np.arange(8) % 2, 2000.0, 0.0)
+    far = cut.LinearRisk(X, given.y, loss, intercept=True)
+    penalized = cut.L1(1.0, np.append(10.0 ** np.arange(-4.0, 4.0), 0.0))
+    path = check(cut.Problem(far, penalized), [0.3, 0.1, 0.03], followed=not isinstance(loss, Hinge))
+    assert all(result.certificate.standard is not None for result in path)
