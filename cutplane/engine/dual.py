@@ -120,9 +120,13 @@ class DualFunction:
         if self.simple is not None:
             x = np.empty(self.problem.dim)
             least = self.simple.least(found.slope, found.error, self._budget(upper, found.size), x)
-            value = bound_of(found, least)
+            value, size = bound_of(found, least), found.size + abs(least)
+            if self.problem.risk.linear and value > -math.inf:  # whose bounds share an error
+                there = float(found.multipliers @ offsets) + float(found.slope @ x)
+                there += self.problem.regularizer.value(x)
+                value = there if abs(there - value) <= ROUNDING * size else value
             if value > -math.inf or self._open is None:
-                return DualValue(value, found.multipliers, found.size + abs(least), x)
+                return DualValue(value, found.multipliers, size, x)
         free, charge = self.free, 0.0
         if self._open is not None:
             free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
