@@ -214,8 +214,8 @@ class Evaluator:
             return self._at_zero
         products = slopes @ point.x
         terms = np.abs(slopes) @ np.abs(point.x)
-        off = gamma(point.x.size + 6) * (np.abs(values) + terms) + CANCELLED * (cancelled + self.hidden)
-        return values - products - off
+        off = (CANCELLED + gamma(point.x.size + 6)) * (np.abs(values) + terms)
+        return values - products - off - CANCELLED * (cancelled + self.hidden)
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""

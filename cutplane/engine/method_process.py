@@ -184,7 +184,7 @@ class MethodProcess:
     def _true_lower(self, rows: Rows) -> float:
         """Return the lower bound, or, if aggregates are in use, the one that the cuts in them prove."""
         run = self.run
-        if not (run.bundle.queries == AGGREGATE).any():
+        if run.dual.simple is None or not (run.bundle.queries == AGGREGATE).any():
             return run.lower
         found = run.dual(rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run.upper).value
         return run.lower if found == -math.inf else min(run.lower, found)

@@ -202,9 +202,9 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
             y = min(max(y, low), high)
             product = 0.0 if y == 0.0 else slope * y
             value = product - off * abs(product)
-            if q > 0.0:
+            if q > 0.0 and not y == c:
                 value += 0.5 * q * (y - c) ** 2 - off * q * (abs(y) + abs(c)) ** 2
-                if low < y < high:
+                if low < y < high and slope != 0.0:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
             if np.isnan(value):
                 value = -np.inf

@@ -11,7 +11,7 @@ from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.tolerances import CANCELLED
 
 OPTIMUM = -15.0 / 32.0
-PROVEN = -0.4687500000000044
+PROVEN = -0.46875000000000505
 """The optimum, rounded down as the offsets of the recomputed cuts are."""
 INF = np.inf
 
