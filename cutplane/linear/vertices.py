@@ -46,7 +46,7 @@ class VertexFollower:
     References
     ----------
     .. [1] I. Barrodale, F. D. K. Roberts, "An improved algorithm for discrete l1 linear approximation",
-       SIAM J. Numer. Anal. 10, 1973, doi:10.1137/0710069.
+       SIAM Journal on Numerical Analysis 10, 1973, doi:10.1137/0710069.
     """
 
     def __init__(self, problem: Declaration):
