@@ -111,8 +111,9 @@ class Penalty:
         return net if mask.all() else Partial(net, mask)
 
     def _sum(self, l1: Any, other: Any) -> CvxpyRegularizer:
-        x = cp.Variable(self._stack.dim, name="x")
-        return CvxpyRegularizer(l1.cvxpy_form(x) + other.cvxpy_form(x), x)
+        x = self._stack.variable  # the one of the other pieces
+        flat = x if x.ndim == 1 else cp.reshape(x, (self._stack.dim,), order="F")
+        return CvxpyRegularizer(l1.cvxpy_form(flat) + other.cvxpy_form(flat), x)
 
 
 def _l1(costs: Array) -> L1:

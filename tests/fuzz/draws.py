@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 Array = np.ndarray
@@ -47,3 +50,11 @@ def power(rng: Rng, largest: int) -> float:
 def turn(rng: Rng, n: int) -> Array:
     """A random orthonormal matrix, which is not dyadic."""
     return np.linalg.qr(rng.normal(size=(n, n)))[0]
+
+
+@cache
+def variable(n: int) -> Any:
+    """The cvxpy variable of this size, because the pieces of one problem have the same."""
+    import cvxpy as cp
+
+    return cp.Variable(n)

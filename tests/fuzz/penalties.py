@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cutplane as cut
-from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, power
+from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, power, variable
 
 
 class Penalty(NamedTuple):
@@ -157,7 +157,7 @@ def through_cvxpy(rng: Rng, x: Array, sx: float, sf: float) -> Penalty:
     import cvxpy as cp
 
     n, lam = len(x), power(rng, 2)
-    z = cp.Variable(n)
+    z = variable(n)
     if chance(rng, 0.5):
         regularizer = cut.CvxpyRegularizer(cp.sum_squares(z) * (sf / sx**2), z, lam=lam)
         return Penalty(regularizer, 2.0 * lam * x, lambda v: lam * float(v @ v), True, "cvxpy squares")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cutplane as cut
-from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, shares
+from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, shares, variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def _sum(rng: Rng, blocks: list[Block]) -> cut.Risk:
 def _cvxpy(blocks: list[Block]) -> cut.Risk:
     import cvxpy as cp
 
-    x = cp.Variable(blocks[0].A.shape[1])
+    x = variable(blocks[0].A.shape[1])
     parts = [cp.max(p.A @ (x - p.base) + p.b) + 0.5 * cp.sum_squares(p.B @ x - p.d) for p in blocks]
     return cut.CvxpyRisk(sum(parts), x)
 

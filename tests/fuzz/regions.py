@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import cutplane as cut
-from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, shares
+from fuzz.draws import Array, Rng, chance, dyadic, pick, positive, shares, variable
 
 
 class Region(NamedTuple):
@@ -233,19 +233,17 @@ def polyhedron(rng: Rng, x: Array, sx: float) -> Region:
 
 
 def cvxpy_set(rng: Rng, x: Array, sx: float) -> Region:
-    import cvxpy as cp
-
-    variable = cp.Variable(len(x))
+    common = variable(len(x))
     if chance(rng, 0.5):
         ball = l2_ball(rng, x, sx)
         inner = ball.feasible_set
-        constraints = inner.cvxpy_form(variable)
+        constraints = inner.cvxpy_form(common)
         return ball._replace(
-            feasible_set=cut.CvxpySet(constraints, variable), tolerance=1e-7, name="cvxpy ball"
+            feasible_set=cut.CvxpySet(constraints, common), tolerance=1e-7, name="cvxpy ball"
         )
     rows = polyhedron(rng, x, sx)
-    constraints = rows.feasible_set.cvxpy_form(variable)
-    return rows._replace(feasible_set=cut.CvxpySet(constraints, variable), name="cvxpy rows")
+    constraints = rows.feasible_set.cvxpy_form(common)
+    return rows._replace(feasible_set=cut.CvxpySet(constraints, common), name="cvxpy rows")
 
 
 def disc(rng: Rng, x: Array, sx: float) -> Region:

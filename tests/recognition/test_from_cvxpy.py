@@ -290,3 +290,19 @@ def test_a_constraint_that_an_infinite_side_makes_impossible_is_refused(rows):
     v = cp.Variable(3)
     with pytest.raises(cut.InvalidInputError, match="holds nowhere, because one side is"):
         cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum_squares(v)), rows(v)))
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1), "two variables"])
+def test_a_quadratic_form_beside_a_norm_and_a_ball_is_solved(shape):
+    """Regularizer and set, both expressions, are of the same variable."""
+    rng = np.random.default_rng(0)
+    X, goal = rng.standard_normal((12, 4)), rng.standard_normal(12)
+    w = cp.Variable(4 if isinstance(shape, str) else shape)
+    b = cp.Variable()
+    scores = (X @ w + b if isinstance(shape, str) else X @ w).flatten(order="F")
+    form = cp.quad_form(w, np.eye(4) + np.ones((4, 4)))
+    sides = [cp.norm(w) <= 0.25] + [cp.abs(b) <= 4.0] * isinstance(shape, str)
+    model = cp.Problem(cp.Minimize(cp.norm1(scores - goal) + 4.0 * form + cp.norm1(w)), sides)
+    result = cut.from_cvxpy(model).solve(tol=1e-7)
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(model.solve("CLARABEL"), rel=1e-5)
