@@ -120,13 +120,9 @@ class DualFunction:
         if self.simple is not None:
             x = np.empty(self.problem.dim)
             least = self.simple.least(found.slope, found.error, self._budget(upper, found.size), x)
-            value, size = bound_of(found, least), found.size + abs(least)
-            if self.problem.risk.linear and value > -math.inf:  # whose bounds share an error
-                there = float(found.multipliers @ offsets) + float(found.slope @ x)
-                there += self.problem.regularizer.value(x)
-                value = there if abs(there - value) <= ROUNDING * size else value
+            value = bound_of(found, least)
             if value > -math.inf or self._open is None:
-                return DualValue(value, found.multipliers, size, x)
+                return DualValue(value, found.multipliers, found.size + abs(least), x)
         free, charge = self.free, 0.0
         if self._open is not None:
             free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
@@ -163,7 +159,7 @@ class DualFunction:
         reach: float = 0.0,
         lower: float = -math.inf,
     ) -> DualValue:
-        """Return L(multipliers), or L of a mixture if that is -inf; the parameters are those of a call.
+        """Return L(multipliers), or L of a mixture if that is -inf; see `__call__` for the parameters.
 
         For a regularizer that grows linearly (a norm), L is finite only for multipliers in a polar set, whose
         boundary is where the solutions lie. Multipliers of the reduced problem with half the weight of the
@@ -196,7 +192,10 @@ class DualFunction:
 
     def least(self, v: Array) -> Minimum:
         """Return the inner minimum min over x in X0 of g(x) + <v, x>, as every bound uses it."""
-        return self._minimum(v, math.inf, None, 0.0)
+        if self.simple is None:
+            return self._minimum(v, math.inf, None, 0.0)
+        x = np.empty(v.size)
+        return Minimum(self.simple.least(v, np.zeros(v.size), x=x), x)
 
     def _budget(self, upper: float, terms: float) -> float:
         """Return an upper bound of g at every point with an objective of at most `upper`."""
@@ -347,9 +346,9 @@ def _free_coordinates(problem: Declaration) -> Array:
 
 
 def _open_sides(problem: Declaration, free: Array) -> tuple[Array, Array] | None:
-    """Return where a box that no regularizer helps is open below, and above, but for `free` coordinates.
+    """Return the coordinates, except `free` ones, without a lower bound, and those without an upper bound.
 
-    None if it is nowhere, and for other problems.
+    None if there are none, or if a regularizer or another set than a box bounds the problem.
     """
     bounds = problem.simple_set.bounds(problem.dim)
     if problem.active_regularizer.lam > 0.0 or bounds is None or np.isfinite(bounds).all():
@@ -360,10 +359,9 @@ def _open_sides(problem: Declaration, free: Array) -> tuple[Array, Array] | None
 
 
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
-    """Return the coordinates of an aggregate slope that would be 0 but for the tolerance of a solver.
+    """Return where a slope falls towards an open side, but by no more than the tolerance of a solver.
 
-    They are those that fall towards an open side, and with them all that are almost 0, unless one falls by
-    more than a solver leaves: then there is no finite bound.
+    With them come all that are almost 0. If one falls by more there is no finite bound, and none is returned.
     """
     v = found.slope
     falls = ((v > 0.0) & below) | ((v < 0.0) & above)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 
+_LARGEST = np.finfo(np.float64).max
+
+
 @dataclass(eq=False)
 class Point:
     """An evaluated point.
@@ -131,9 +134,10 @@ class Evaluator:
 
     @cached_property
     def _at_zero(self) -> Array:
-        """The values at zero."""
+        """The values at zero, rounded down."""
         zero = np.zeros(self.problem.dim)
-        return self._values(self._call(self.risk.oracle, zero)[0], zero)
+        values = self._values(self._call(self.risk.oracle, zero)[0], zero)
+        return values - CANCELLED * np.abs(values)
 
     def _estimated(self, risk: Any, x: Array, accuracy: float) -> Point:
         self.calls += 1
@@ -206,16 +210,18 @@ class Evaluator:
         return slopes, self._offsets(point, slopes, values, cancelled), blocks.tolist()
 
     def _offsets(self, point: Point, slopes: Array, values: Array, cancelled: Any) -> Array:
-        """Return values - <slopes, x>, less a bound of their rounding errors and those of the values.
+        """Return values - <slopes, x>, rounded down by the errors of the values and of this difference.
 
         The only cut of a linear risk is the risk itself: the value at zero has no error of a difference.
+        Terms that overflow give the least float, because nothing is known of their difference.
         """
         if self.risk.linear:
             return self._at_zero
-        products = slopes @ point.x
-        terms = np.abs(slopes) @ np.abs(point.x)
-        off = (CANCELLED + gamma(point.x.size + 6)) * (np.abs(values) + terms)
-        return values - products - off - CANCELLED * (cancelled + self.hidden)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.abs(values) + np.abs(slopes) @ np.abs(point.x)
+            off = (CANCELLED + gamma(point.x.size + 6)) * terms + CANCELLED * (cancelled + self.hidden)
+            offsets = values - slopes @ point.x - off
+        return offsets if _is_finite(offsets) else np.where(np.isfinite(offsets), offsets, -_LARGEST)
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""

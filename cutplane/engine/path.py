@@ -153,8 +153,8 @@ def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, opti
 def followed(problem: Problem, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
     """Yield the result for each weight.
 
-    Where the method has a follower, it solves, and what it finds is proven here; else, and where that ends
-    without a proof, each weight is a solve that begins with the cuts of the last.
+    If the method has a follower, the follower proposes points and multipliers, and this function proves their
+    bounds. If there is none, or a bound misses the tolerance, the weight is solved from the cuts of the last.
     """
     from cutplane.problem import Problem
 

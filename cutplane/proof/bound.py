@@ -19,6 +19,8 @@ _OPERATIONS = 12
 """Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are zero, because a solver leaves as much."""
+_ABOVE = 1.0 + 1e-9
+"""Factor of a budget, because it is the difference of two rounded values."""
 
 
 class Combination(NamedTuple):
@@ -56,7 +58,10 @@ def combine(
 
 
 def combination(slopes: Any, offsets: Array, weights: Array) -> Combination:
-    """Return the combination by weights >= 0 whose sum over each block is 1, up to rounding."""
+    """Return the combination by weights >= 0 whose sum over each block is 1, up to rounding.
+
+    A single row of weight 1 is itself, without an error.
+    """
     if sparse.issparse(slopes):
         slope, size = np.asarray(weights @ slopes), np.asarray(weights @ abs(slopes))
         products = weights * offsets
@@ -64,8 +69,9 @@ def combination(slopes: Any, offsets: Array, weights: Array) -> Combination:
     else:
         slope, size = np.zeros((2, slopes.shape[1]))
         constant, terms, used = _combine(slopes, offsets, weights, slope, size)
-    size *= gamma(2 * used + 8)
-    return Combination(weights, slope, size, constant - gamma(2 * used + 8) * terms, terms)
+    off = 0.0 if used == 1 and weights.max() == 1.0 else gamma(2 * used + 8)
+    size *= off
+    return Combination(weights, slope, size, constant - off * terms, terms)
 
 
 def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
@@ -150,7 +156,7 @@ class SeparableInBox:
         written to `x`.
         """
         quadratic = self.form.quadratic
-        total, size, excess = _least(
+        total, size, excess, exact = _least(
             v,
             error,
             quadratic.weights,
@@ -160,15 +166,13 @@ class SeparableInBox:
             self.upper,
             np.empty(v.size) if x is None else x,
         )
+        constant = quadratic.constant
+        if exact and excess == constant == 0.0:
+            return total
         if excess > 0.0:
             total -= excess * budget * _ABOVE
             size += excess * budget
-        constant = quadratic.constant
         return total + constant - gamma(v.size + _OPERATIONS) * (size + constant)
-
-
-_ABOVE = 1.0 + 1e-9
-"""Factor of a budget, because it is the difference of two rounded values."""
 
 
 @routine
@@ -176,13 +180,16 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
     """Return the sum of the least values of the coordinates, each rounded down, and of their absolute values.
 
     The worst u makes <u, x> = <v, x> - <error, |x|>, so that each side of zero of each coordinate is a
-    quadratic on an interval. The third number is the largest excess of a slope over a cost, relative to it.
+    quadratic on an interval. The third number is the largest excess of a slope over a cost, relative to it;
+    the fourth tells whether no product and no sum was rounded, as for integers.
     """
     off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
     total = size = excess = 0.0
+    exact = True
     for j in range(v.size):
         q, cost = weights[j], costs[j]
-        slack = off * (abs(v[j]) + cost + error[j])
+        plain = cost == error[j] == 0.0
+        slack = 0.0 if plain else off * (abs(v[j]) + cost + error[j])
         best = np.inf
         for sign in (1.0, -1.0):
             c = sign * centre[j]
@@ -200,46 +207,35 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
                     y = low
                     slope = 0.0
             y = min(max(y, low), high)
-            product = 0.0 if y == 0.0 else slope * y
-            value = product - off * abs(product)
+            value = 0.0 if y == 0.0 else slope * y
+            if not (plain and q == 0.0 and _is_exact(slope, y)):
+                value -= off * abs(value)
+                exact = exact and value == 0.0
             if q > 0.0 and not y == c:
                 value += 0.5 * q * (y - c) ** 2 - off * q * (abs(y) + abs(c)) ** 2
-                if low < y < high and slope != 0.0:
+                if low < y < high:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
+                exact = False
             if np.isnan(value):
                 value = -np.inf
             if value < best:
                 best = value
                 x[j] = sign * y
+        before = total
         total += best
+        exact = exact and total - before == best and total - best == before
         size += abs(best)
-    return total, size, excess
+    return total, size, excess, exact
 
 
-def lower_bound(
-    simple: SeparableInBox,
-    slopes: Any,
-    offsets: Array,
-    blocks: Array,
-    weights: Array,
-    budget: float = math.inf,
-) -> float:
-    """Return a lower bound of the optimum of max over cuts + g, from true cuts and any weights >= 0.
-
-    Parameters
-    ----------
-    simple : SeparableInBox
-    slopes : ndarray or csr_array of shape (K, dim)
-    offsets, blocks, weights : ndarray of shape (K,)
-        Block -1 is that of half-spaces, whose weights need not have the sum 1.
-    budget : float, optional
-        No better point than the best one has a larger g.
-    """
-    found = combine(slopes, offsets, blocks, weights, int(blocks.max(initial=-1)) + 1)
-    return -math.inf if found is None else bound_of(found, simple.least(found.slope, found.error, budget))
+@routine
+def _is_exact(a, b):
+    """Tell whether a product has no rounding error, because both factors have 24 bits, as floats of 32."""
+    return a == np.float64(np.float32(a)) and b == np.float64(np.float32(b))
 
 
 def bound_of(found: Combination, least: float) -> float:
     """Return the bound of a combination and the least value of the simple part, rounded down."""
     value = found.constant + least
-    return value - 2.0 * UNIT * abs(value) if math.isfinite(value) else value
+    exact = value - least == found.constant and value - found.constant == least
+    return value if exact or not math.isfinite(value) else value - 2.0 * UNIT * abs(value)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -313,3 +316,19 @@ def test_results_of_cvxpy_pieces_fit_another_process(tmp_path):
 
     file = declared().solve(tol=1e-3, time_limit=5).save(tmp_path / "run")
     assert cut.load(file, declared()).certificate.verify().valid
+
+
+def test_the_file_is_as_the_guide_says(tmp_path):
+    """The table of arrays in the guide names those of a file, and the number of the format."""
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "certificates.rst").read_text(encoding="utf-8")
+    table = page[page.index("The file of a result") : page.index(".. _probes:")]
+    rows = re.findall(r"^   \* - (``.*)$", table, re.MULTILINE)
+    told = {name for row in rows for name in re.findall("``([a-z_]+)``", row)} - {
+        "solutions_k",
+        "solution_keys_k",
+    }
+    problem = cut.Problem(cut.LinearObjective([1.0, -2.0]), feasible_set=cut.Box(0, 1))
+    path = problem.solve(cut.Kelley()).save(tmp_path / "run.npz")
+    with np.load(path) as file:
+        assert set(file.files) == told
+        assert f"``format`` ({json.loads(str(file['header']))['format']})" in table

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cutplane as cut
 from cutplane.pieces.forms import DiagonalQuadratic, SeparableForm
-from cutplane.proof.bound import SeparableInBox, lower_bound
+from cutplane.proof.bound import SeparableInBox, bound_of, combine
 
 METHODS = "kelley", "proximal", "level", "bmrm"
 
@@ -115,7 +115,10 @@ def test_liars_prove_nothing_false(seed):
         weights /= weights.sum()
     form = SeparableForm(DiagonalQuadratic(rng.choice([0.0, 1.0, 1e-3], n), np.zeros(n)), rng.random(n))
     simple = SeparableInBox(form, -np.ones(n), np.ones(n))
-    found = lower_bound(simple, slopes, offsets, np.zeros(k, dtype=int), weights)
+    combined = combine(slopes, offsets, np.zeros(k, dtype=int), weights, 1)
+    found = -np.inf
+    if combined is not None:
+        found = bound_of(combined, simple.least(combined.slope, combined.error))
     q, costs = ([Fraction(float(a)) for a in array] for array in (form.quadratic.weights, form.costs))
     for x in [np.zeros(n), *rng.uniform(-1.0, 1.0, (5, n)), *np.sign(rng.standard_normal((5, n)))]:
         x = [Fraction(float(a)) for a in x]
@@ -125,3 +128,48 @@ def test_liars_prove_nothing_false(seed):
         ]
         g = sum(w * z * z / 2 + a * abs(z) for w, a, z in zip(q, costs, x, strict=True))
         assert found == -np.inf or Fraction(found) <= max(cuts) + g
+
+
+def least_over_box(cost, low, high):
+    """Return the least value of <cost, x> over a box, exactly."""
+    sides = zip(*(map(Fraction, map(float, array)) for array in (cost, low, high)), strict=True)
+    value = sum(min(c * a, c * b) for c, a, b in sides)
+    return value
+
+
+digits = st.integers(-9, 9)
+
+
+@given(st.lists(st.tuples(digits, digits, st.integers(0, 9)), min_size=1, max_size=6))
+def test_bounds_of_integers_have_no_error(rows):
+    cost, low, width = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    problem = cut.Problem(cut.LinearObjective(cost), feasible_set=cut.Box(low, low + width))
+    assert problem.solve(cut.Kelley(), tol=1e-12).lower_bound == least_over_box(cost, low, low + width)
+
+
+@given(st.lists(st.tuples(numbers, numbers, sizes), min_size=1, max_size=6))
+def test_bounds_of_linear_risks_are_not_above_the_optimum(rows):
+    cost, low, width = map(np.array, zip(*rows, strict=True))
+    problem = cut.Problem(cut.LinearObjective(cost), feasible_set=cut.Box(low, low + width))
+    found = problem.solve(cut.Kelley(), tol=1e-12).lower_bound
+    assert Fraction(found) <= least_over_box(cost, low, low + width)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 1.0, 0.1]), numbers), min_size=1, max_size=4),
+    st.floats(0.0, 1e3),
+)
+def test_a_budget_bounds_the_decrease_where_a_cost_is_exceeded(rows, radius):
+    """Points with g(x) <= budget: on the axes, where sum_j costs_j |x_j| = budget, <u, x> is least."""
+    cost, v = map(np.array, zip(*rows, strict=True))
+    cost = cost + 0.5
+    simple = SeparableInBox(
+        SeparableForm(DiagonalQuadratic(np.zeros(cost.size), np.zeros(cost.size)), cost),
+        np.full(cost.size, -np.inf),
+        np.full(cost.size, np.inf),
+    )
+    found = simple.least(v, np.zeros(cost.size), radius)
+    pairs = zip(map(Fraction, map(float, cost)), map(Fraction, map(float, v)), strict=True)
+    exact = min(Fraction(0), *(Fraction(radius) * (1 - abs(u) / c) for c, u in pairs))
+    assert Fraction(found) <= exact
+    assert found >= float(exact) * (1.0 + 1e-6) - 1e-9
