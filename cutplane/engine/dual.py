@@ -184,6 +184,10 @@ class DualFunction:
     def at_infima(self) -> float:
         """Return L of the known infima, or -inf where that takes a solve."""
         zeros = np.zeros(self.problem.dim)
+        if self.simple is not None:
+            infima = self.problem.risk.infima
+            blocks, ones = np.arange(infima.size), np.ones(infima.size)
+            return self(np.zeros((infima.size, zeros.size)), infima, blocks, ones, math.inf).value
         self.known = Least(zeros, -math.inf if self.problem.regularizer.lam > 0.0 else 0.0, 0.0)
         least = self._minimum(zeros, math.inf, None, 0.0).value
         error = CANCELLED * (abs(self._infimum) + abs(least))

@@ -66,6 +66,8 @@ def point_towards(run: Run, reduced: Reduced, inner: Point, found: HalfSpaces) -
     The objective is convex: on the segment it is at most as large as the mean of both ends.
     """
     height = inner.objective - reduced.objective
+    if not height > 0.0:
+        return None
     least = _share_inside(found, inner.x, reduced.x)
     for loss in (_NEARLY * run.tolerance(run.upper), 0.5 * (run.upper - reduced.objective)):
         if 0.0 <= (share := 1.0 - loss / height) <= least:
@@ -75,8 +77,9 @@ def point_towards(run: Run, reduced: Reduced, inner: Point, found: HalfSpaces) -
 
 def _share_inside(found: HalfSpaces, inside: Array, outside: Array) -> float:
     """Return how much of a segment lies in half-spaces that its end violates."""
-    slack, excess = -found.violations(inside), found.violations(outside)
-    return float((np.maximum(slack, 0.0) / (np.maximum(slack, 0.0) + excess)).min(initial=1.0))
+    slack, excess = np.maximum(-found.violations(inside), 0.0), found.violations(outside)
+    shares = np.divide(slack, slack + excess, out=np.ones_like(slack), where=excess > 0.0)
+    return float(shares.min(initial=1.0))
 
 
 def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:

@@ -212,7 +212,8 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
                 value -= off * abs(value)
                 exact = exact and value == 0.0
             if q > 0.0 and not y == c:
-                value += 0.5 * q * (y - c) ** 2 - off * q * (abs(y) + abs(c)) ** 2
+                square = 0.5 * q * (y - c) ** 2  # of two floats, whose difference has a relative error
+                value += square - off * square
                 if low < y < high:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
                 exact = False

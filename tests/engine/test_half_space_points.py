@@ -8,7 +8,13 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_towards, pull_back
+from cutplane.engine.half_spaces import (
+    _share_inside,
+    infeasible_end,
+    into_half_spaces,
+    point_towards,
+    pull_back,
+)
 from cutplane.masters.base import HALF_SPACE
 from cutplane.sets import HalfSpaces
 
@@ -136,3 +142,8 @@ def test_what_cannot_be_certified_is_a_stall(rows, best, stabilized):
     assert status is cut.Status.STALLED
     assert message.startswith("a backend calls the reduced problem infeasible, which could not be certified")
     assert ("the level may be below the rounding error of the bounds" in message) == stabilized
+
+
+def test_a_half_space_that_both_ends_touch_does_not_shorten_the_segment():
+    found = HalfSpaces(np.eye(2), np.ones(2))
+    assert _share_inside(found, np.array([1.0, 0.0]), np.array([1.0, 3.0])) == pytest.approx(1.0 / 3.0)
