@@ -213,7 +213,7 @@ class LPCorrection:
         self._hull = hull
         self._distributions = CappedSimplex(1.0 / nu, hull.dim)
         reduced = ReducedProblem(hull.dim, 1, NoRegularizer(), self._distributions)
-        self._master = first_candidate(reduced, None, Backend()).build()
+        self._master = first_candidate(reduced, None, Backend()).build(reduced)
         self._accuracy = accuracy
         self._order: list[int] = []
         self._solved = 0

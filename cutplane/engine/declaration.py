@@ -11,6 +11,7 @@ import numpy as np
 
 from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
+from cutplane.masters.base import ReducedProblem
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
@@ -18,7 +19,7 @@ from cutplane.regularizers.base import Regularizer, separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.composite import CompositeObjective
-from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
+from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.whole import WholeSpace
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class Declaration:
         """The regularizer, or `NoRegularizer` if its weight is zero."""
         return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
 
+    @cached_property
+    def reduced(self) -> ReducedProblem:
+        """The part of a reduced problem that is the same whatever its cuts are."""
+        return ReducedProblem(self.dim, self.risk.n_blocks, self.active_regularizer, self.simple_set)
+
     @property
     def order(self) -> str:
         """The order in which x holds the entries of matrix variables of cvxpy, in words; "" without any.
@@ -103,7 +109,7 @@ class Declaration:
     @cached_property
     def is_unconstrained(self) -> bool:
         """Whether X is the whole space."""
-        return not self.separators and is_whole_space(self.simple_set, self.dim)
+        return not self.separators and self.reduced.unconstrained
 
     def objective(self, x: Any) -> float:
         """Return f(x) + g(x), without looking at the feasible set."""

@@ -325,7 +325,9 @@ class DualFunction:
         proxes = [Prox(np.zeros(problem.dim), weight * bundle.steepest) for weight in weights]
         for prox in proxes or [None]:
             try:
-                solution = first_candidate(reduced, prox and Prox, Backend()).build().solve(bundle, prox)
+                solution = (
+                    first_candidate(reduced, prox and Prox, Backend()).build(reduced).solve(bundle, prox)
+                )
             except Exception:
                 break
             if solution.status is MasterStatus.SOLVED and solution.multipliers is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 
 _LARGEST = np.finfo(np.float64).max
+_SHORT = 2e-4
+"""Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing their number twice
+takes 8 microseconds, and products that end so soon gain nothing from threads."""
 
 
 @dataclass(eq=False)
@@ -100,7 +102,8 @@ class Evaluator:
         self._has_cancelled = type(problem.risk).cancelled is not Risk.cancelled
         self._pieces = ability(problem.risk, Capability.PIECES)
         users = problem.risk.black_box or problem.separators
-        self._blas_threads: Any = usual_blas_threads if users else nullcontext
+        self._is_users = bool(users)
+        self._took = math.inf  # seconds of the last call of an oracle
 
     def point(self, x: Array, accuracy: float = 0.0) -> Point:
         """Evaluate the objective at x: one pass over the data, or one call of the oracle.
@@ -324,7 +327,9 @@ class Evaluator:
     def _call(self, function: Any, *arguments: Any) -> Any:
         start = clock()
         try:
-            with self._blas_threads():
+            if not self._is_users or self._took < _SHORT:
+                return function(*arguments)
+            with usual_blas_threads():
                 return function(*arguments)
         except (OracleError, InfeasibleError, MemoryError):
             raise
@@ -333,7 +338,8 @@ class Evaluator:
                 f"{name_of(getattr(function, '__self__', function))} raised {type(error).__name__}: {error}"
             ) from error
         finally:
-            self.seconds += clock() - start
+            self._took = clock() - start
+            self.seconds += self._took
 
     def _values(self, values: Any, x: Array) -> Array:
         """Return the values; inf for those that are so large that subgradients and sums overflow."""

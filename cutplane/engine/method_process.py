@@ -15,7 +15,6 @@ from cutplane.engine.evaluator import Point
 from cutplane.engine.history import History
 from cutplane.engine.piece_probes import probe_pieces
 from cutplane.engine.probes import probe
-from cutplane.engine.proof import Rows
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
@@ -178,14 +177,15 @@ class MethodProcess:
     def _open_gap(self) -> float:
         """Return the gap in exact arithmetic if it is above the tolerance, else 0."""
         run = self.run
-        gap = run.upper - self._true_lower(run.proof.rows(run.bundle)[0])
+        gap = run.upper - self._true_lower()
         return gap if gap > run.tolerance(run.upper) else 0.0
 
-    def _true_lower(self, rows: Rows) -> float:
+    def _true_lower(self) -> float:
         """Return the lower bound, or, if aggregates are in use, the one that the cuts in them prove."""
         run = self.run
         if run.dual.simple is None or not (run.bundle.queries == AGGREGATE).any():
             return run.lower
+        rows, _ = run.proof.rows(run.bundle)
         found = run.dual(rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run.upper).value
         return run.lower if found == -math.inf else min(run.lower, found)
 
@@ -197,7 +197,7 @@ class MethodProcess:
             **rows._asdict(),
             **origins._asdict(),
             x=run.best.x if run.best is not None else None,
-            lower_bound=self._true_lower(rows),
+            lower_bound=self._true_lower(),
             upper_bound=run.upper,
             risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
             scale=run.scale,

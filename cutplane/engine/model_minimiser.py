@@ -16,6 +16,7 @@ from cutplane.status import Status
 from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
+    from cutplane.engine.bundle import Bundle
     from cutplane.engine.run import Run
 
 
@@ -43,11 +44,7 @@ class Reduced:
 
 
 class ModelMinimiser:
-    """Solves the reduced problems of a run.
-
-    Parameters
-    ----------
-    run : Run
+    """Solves the reduced problems of a run, which it does not keep, because a cycle of objects lives on.
 
     Attributes
     ----------
@@ -57,8 +54,7 @@ class ModelMinimiser:
         Those of the simple set's rows that came with it, if the master has them.
     """
 
-    def __init__(self, run: Run):
-        self._run = run
+    def __init__(self) -> None:
         self.last: Reduced | None = None
         self.set_multipliers: Array | None = None
         self._multipliers = np.empty(0)
@@ -70,16 +66,19 @@ class ModelMinimiser:
         """The largest absolute entry of the last minimiser, where the next best point may lie."""
         return 0.0 if self.last is None else float(np.abs(self.last.x).max())
 
-    def minimise(self, stabilization: Stabilization) -> Reduced:
+    def minimise(self, run: Run, stabilization: Stabilization) -> Reduced:
         """Solve the reduced problem, and take the lower bound; see `Run.reduced`."""
-        run = self._run
         if not run.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
-        status = self._solve(stabilization) if stabilization or self._is_pinned() else MasterStatus.UNBOUNDED
+        status = (
+            self._solve(run, stabilization)
+            if stabilization or self._is_pinned(run)
+            else MasterStatus.UNBOUNDED
+        )
         if status is MasterStatus.UNBOUNDED and stabilization is None:
             self._guard = 0.5 * self._guard if self._guard else run.natural_weight(run.anchor)
             stabilization = Prox(run.anchor.x, self._guard)
-            status = self._solve(stabilization)
+            status = self._solve(run, stabilization)
         if status is MasterStatus.INFEASIBLE:
             raise Ended(*infeasible_end(run, stabilization is not None))
         if status is MasterStatus.UNBOUNDED:
@@ -96,23 +95,21 @@ class ModelMinimiser:
             run.mark("model", self.last.x)
         return self.last
 
-    def is_raised_by(self, new: slice) -> bool:
+    def is_raised_by(self, bundle: Bundle, new: slice) -> bool:
         """Tell whether rows of the bundle lie above the last model at its minimiser, if there was one."""
         if self.last is None:
             return True
-        bundle = self._run.bundle
         products, offsets = bundle.slopes[new] @ self.last.x, bundle.offsets[new]
         rise = products + offsets - np.append(self.last.models, 0.0)[bundle.blocks[new]]
         return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
-    def _is_pinned(self) -> bool:
-        free = self._run.dual.free
+    def _is_pinned(self, run: Run) -> bool:
+        free = run.dual.free
         if free.size and not self._pinned:
-            self._pinned = pins(self._run.bundle.slopes, self._run.bundle.blocks, free)
+            self._pinned = pins(run.bundle.slopes, run.bundle.blocks, free)
         return not free.size or self._pinned
 
-    def _solve(self, stabilization: Stabilization) -> MasterStatus:
-        run = self._run
+    def _solve(self, run: Run, stabilization: Stabilization) -> MasterStatus:
         gap = run.upper - run.lower
         accuracy = 1e-6 * gap if math.isfinite(gap) and not run.exact else 0.0
 

@@ -26,12 +26,12 @@ from cutplane.engine.solver import ReducedSolver
 from cutplane.engine.state import Mark
 from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE, Least, ReducedProblem, Stabilization, Whole
+from cutplane.masters.base import HALF_SPACE, Least, Stabilization, Whole
 from cutplane.masters.select import Backend
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
-from cutplane.sets.base import HalfSpaces, scale_of
+from cutplane.sets.base import HalfSpaces
 from cutplane.status import Status
 from cutplane.stopping import Ended
 
@@ -65,15 +65,12 @@ class Run(Bounds):
         self.tol, self.tol_abs = tol, tol_abs
         self.evaluator = Evaluator(problem)
         self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
-        reduced = ReducedProblem(
-            problem.dim, problem.risk.n_blocks, problem.active_regularizer, problem.simple_set
-        )
-        self.solver = ReducedSolver(reduced, backend, method.stabilizations)
+        self.solver = ReducedSolver(problem.reduced, backend, method.stabilizations)
         self.dual = DualFunction(problem)
         self.first: Point
         self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
         self.size = 0.0  # of the risk where the run began
-        self._farthest = scale_of(problem.simple_set, problem.dim, 0.0)
+        self._farthest = problem.reduced.scale
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
         self.carried: Certificate | None = None  # where the run was warm-started from
@@ -83,7 +80,7 @@ class Run(Bounds):
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
         self.exact = False  # whether to solve reduced problems as exactly as can be
         self.marks: list[Mark] = []  # of the present iteration
-        self.models = ModelMinimiser(self)
+        self.models = ModelMinimiser()
         self._take_infima()
 
     def _take_infima(self) -> None:
@@ -128,7 +125,7 @@ class Run(Bounds):
         A point at zero has the size of 1, or that of the simple set if it is smaller.
         """
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
-        return steepness / max(float(norm(point.x)), min(1.0, self.solver.largest or 1.0))
+        return steepness / max(float(norm(point.x)), min(1.0, self.problem.reduced.largest or 1.0))
 
     # The reduced problem
 
@@ -138,7 +135,7 @@ class Run(Bounds):
         One that is unbounded below, or bounded by the known infimum alone, is solved with a weak prox term.
         Half-spaces idle for more than `max_age` solves are dropped.
         """
-        found = self.models.minimise(stabilization)
+        found = self.models.minimise(self, stabilization)
         if max_age is not None:
             self._forget(max_age)
         return found
@@ -172,7 +169,11 @@ class Run(Bounds):
 
     def begin_at(self, point: Point) -> None:
         """Take an evaluated point as the first one; its value and slope tell the size of the risk."""
-        slope = 0.0 if point.slopes is None else min(1.0, self.solver.widest) * np.abs(point.slopes).sum()
+        slope = (
+            0.0
+            if point.slopes is None
+            else min(1.0, self.problem.reduced.widest) * np.abs(point.slopes).sum()
+        )
         self.first, self.size = point, float(np.abs(point.values).sum() + slope)
 
     def query(self, x: Array) -> Point:
@@ -339,7 +340,7 @@ class Run(Bounds):
         """Add half-spaces that a separation oracle returned at x."""
         self.extent = max(self.extent, float(np.abs(x).max()))
         if self.best is not None:
-            check_separation(half_spaces, x, self.best.x, self.extent, self.solver.scale)
+            check_separation(half_spaces, x, self.best.x, self.extent, self.problem.reduced.scale)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def _forget(self, age: int) -> None:
@@ -354,7 +355,7 @@ class Run(Bounds):
 
         Of constants as large as slopes are worth over the set and the way so far, last bits count.
         """
-        reach = min(1.0, self.solver.widest) + CANCELLED / ROUNDING * self._farthest
+        reach = min(1.0, self.problem.reduced.widest) + CANCELLED / ROUNDING * self._farthest
         total, steepest = self.size + self.evaluator.hidden, self.bundle.steepest
         for point in points:
             total += largest(self.evaluator.cancelled(point)) + steepest * point.extent
@@ -394,7 +395,7 @@ class Run(Bounds):
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
         if not self.moved and len(self.bundle) > before:
-            self.moved = self.models.is_raised_by(slice(before, len(self.bundle)))
+            self.moved = self.models.is_raised_by(self.bundle, slice(before, len(self.bundle)))
 
     def _offer(self, point: Point) -> None:
         self._farthest = max(self._farthest, point.extent)

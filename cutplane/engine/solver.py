@@ -26,12 +26,11 @@ from cutplane.masters.base import (
     Whole,
 )
 from cutplane.masters.programme import solve_programme
-from cutplane.masters.select import Backend, Candidate, candidates
+from cutplane.masters.select import Backend, Candidate, candidates, first_candidate
 from cutplane.masters.units import StatedRows, Unit, unit_of
 from cutplane.pieces.capabilities import SparseReader
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
-from cutplane.sets.base import is_whole_space, scale_of, size_of
 
 Complaint = Callable[[MasterSolution], str | None]
 
@@ -67,8 +66,8 @@ class ReducedSolver:
         self._unit, self._stated = Unit(), reduced
         self._rows = StatedRows(self._unit)
         self._refused: set[Unit] = set()
-        self._more = {kind: candidates(reduced, kind, backend) for kind in kinds}
-        self._queues = {kind: [next(more)] for kind, more in self._more.items()}
+        self._queues = {kind: [first_candidate(reduced, kind, backend)] for kind in kinds}
+        self._complete: set[Kind] = set()
         self._masters: dict[str, Master] = {}
         self._failures: Counter[tuple[Kind, str]] = Counter()
         self._passed_over: set[tuple[Kind, str]] = set()
@@ -82,7 +81,8 @@ class ReducedSolver:
         """Build the masters anew if solutions of this size, or cuts as steep, are far from their units."""
         if self._has_no_unit:
             return
-        size = min(max(size, min(1.0, self.scale or 1.0)), self.largest or 1.0)
+        reduced = self.reduced
+        size = min(max(size, min(1.0, reduced.scale or 1.0)), reduced.largest or 1.0)
         height = size * steepest
         if self._unit.fits(size, height):
             return
@@ -112,26 +112,11 @@ class ReducedSolver:
         return True
 
     @cached_property
-    def widest(self) -> float:
-        """The largest bound, if the simple set is a box; else inf."""
-        bounds = self.reduced.simple_set.bounds(self.reduced.dim)
-        return math.inf if bounds is None else float(np.abs(bounds).max())
-
-    @cached_property
-    def largest(self) -> float:
-        """The size of the simple set; inf if it is not known."""
-        return size_of(self.reduced.simple_set, self.reduced.dim)
-
-    @cached_property
     def _has_no_unit(self) -> bool:
         """Whether the first masters compare slopes with slopes alone: quadratic programmes without a set."""
-        whole = is_whole_space(self.reduced.simple_set, self.reduced.dim)
-        return whole and all(queue[0].name == "simplex_qp" for queue in self._queues.values())
-
-    @cached_property
-    def scale(self) -> float:
-        """The size of the numbers of the simple set; 0 if they are not known."""
-        return scale_of(self.reduced.simple_set, self.reduced.dim, 0.0)
+        return self.reduced.unconstrained and all(
+            queue[0].name == "simplex_qp" for queue in self._queues.values()
+        )
 
     # ------------------------------------------------------------------- solve
 
@@ -187,9 +172,9 @@ class ReducedSolver:
 
     def _queue(self, kind: Kind) -> list[Candidate]:
         """Return all the candidates, the next one first."""
-        if kind not in self._queues:
+        if kind not in self._complete:
+            self._complete.add(kind)
             self._queues[kind] = list(candidates(self._stated, kind, self.backend))
-        self._queues[kind].extend(self._more.pop(kind, ()))
         return self._queues[kind]
 
     def _to_the_end(self, kind: Kind, candidate: Candidate) -> None:
@@ -214,7 +199,7 @@ class ReducedSolver:
         try:
             master = self._masters.get(candidate.name)
             if master is None:
-                master = self._masters[candidate.name] = candidate.build()
+                master = self._masters[candidate.name] = candidate.build(self._stated)
             rows: Rows = bundle
             if sparse.issparse(bundle.slopes) and not (isinstance(master, SparseReader) and master.sparse):
                 dense: Any = bundle.slopes.toarray()

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cutplane.pieces.validation import Array
+from cutplane.sets.base import is_whole_space, scale_of, size_of
 
 if TYPE_CHECKING:
     from cutplane.regularizers.base import Regularizer
@@ -88,6 +90,32 @@ class ReducedProblem:
     n_blocks: int
     regularizer: Regularizer
     simple_set: FeasibleSet
+
+    @cached_property
+    def widest(self) -> float:
+        """The largest bound, if the simple set is a box; else inf."""
+        bounds = self.simple_set.bounds(self.dim)
+        return math.inf if bounds is None else float(np.abs(bounds).max())
+
+    @cached_property
+    def largest(self) -> float:
+        """The size of the simple set; inf if it is not known."""
+        return size_of(self.simple_set, self.dim)
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of the numbers of the simple set; 0 if they are not known."""
+        return scale_of(self.simple_set, self.dim, 0.0)
+
+    @cached_property
+    def unconstrained(self) -> bool:
+        """Whether the simple set is the whole space."""
+        return is_whole_space(self.simple_set, self.dim)
+
+    @cached_property
+    def first_masters(self) -> dict[Any, Any]:
+        """The first candidate of each kind of stabilisation and backend that was needed so far."""
+        return {}
 
 
 class MasterStatus(Enum):

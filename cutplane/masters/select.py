@@ -64,6 +64,9 @@ class Backend:
         if self.options and (self.name == "auto" or self.name in _OWN):
             raise InvalidInputError(f"The backend {self.name!r} takes no options, got {dict(self.options)}.")
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def kinds(self) -> list[MasterKind]:
         """The masters to choose from that are not cvxpy's, the chosen one first."""
@@ -80,6 +83,8 @@ class OwnMaster(Backend):
     """A user's master, which is asked first; the others take over where it refuses or fails."""
 
     kind: Any = None
+
+    __hash__ = Backend.__hash__
 
     @property
     def kinds(self) -> list[MasterKind]:
@@ -141,7 +146,7 @@ class Candidate:
     """
 
     name: str
-    build: Callable[[], Master]
+    build: Callable[[ReducedProblem], Master]
     exact: bool = False
 
 
@@ -153,15 +158,6 @@ def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
     MissingCapabilityError
         If there is none.
     """
-
-    def through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
-        def build() -> Master:
-            from cutplane.masters.conic.cvxpy import CvxpyMaster
-
-            return CvxpyMaster(reduced, name, dict(options))
-
-        return Candidate(name, build)
-
     takes_cvxpy, chosen = _cvxpy_refusal(reduced) is None, backend.solver
     own = next((kind for kind in backend.kinds if kind.name == chosen), None)
     found = False
@@ -169,22 +165,38 @@ def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
         linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
         if linear or chosen != "highs":  # in quadratic programmes HiGHS may cycle or corrupt memory
             found = True
-            yield through_cvxpy(chosen, backend.options)
+            yield _through_cvxpy(chosen, backend.options)
     for kind in backend.kinds:
         if kind.refusal(reduced, stabilization) is None:
             found = True
-            yield Candidate(kind.name, partial(kind, reduced), getattr(kind, "exact", False))
+            yield Candidate(kind.name, kind, getattr(kind, "exact", False))
     if takes_cvxpy:
-        yield from (through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name)
+        yield from (_through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name)
     elif not found:
         term = "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
         reasons = _reasons(reduced, stabilization, backend)
         raise MissingCapabilityError(f"No master accepts this problem with {term}: {reasons}")
 
 
+def _through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
+    return Candidate(name, partial(_cvxpy_master, name, options))
+
+
+def _cvxpy_master(name: str, options: Mapping[str, Any], reduced: ReducedProblem) -> Master:
+    from cutplane.masters.conic.cvxpy import CvxpyMaster
+
+    return CvxpyMaster(reduced, name, dict(options))
+
+
 def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Candidate:
-    """Return the first of the candidates, without asking the others."""
-    return next(candidates(reduced, stabilization, backend))
+    """Return the first of the candidates, without trying the others; it is found once."""
+    try:
+        return reduced.first_masters[stabilization, backend]
+    except KeyError:
+        first = reduced.first_masters[stabilization, backend] = next(
+            candidates(reduced, stabilization, backend)
+        )
+        return first
 
 
 def refusal_of(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import Level, Prox, ReducedProblem
+from cutplane.masters.base import Level, Prox
 from cutplane.masters.select import Backend, first_candidate, own_kinds
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
@@ -44,11 +44,9 @@ def _passes(method: Method, problem: Declaration) -> bool:
 
 def has_masters(method: Method, problem: Declaration) -> bool:
     """Tell whether the reduced problems of a method have masters."""
-    pieces = problem.active_regularizer, problem.simple_set
-    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, *pieces)
     try:
         for kind in method.stabilizations:
-            first_candidate(reduced, kind, Backend())
+            first_candidate(problem.reduced, kind, Backend())
     except MissingCapabilityError:
         return False
     return True
@@ -56,9 +54,7 @@ def has_masters(method: Method, problem: Declaration) -> bool:
 
 def has_own_master(problem: Declaration, kind: type[Prox] | type[Level] | None) -> bool:
     """Tell whether a master of ours, which is not a conic programme, accepts the reduced problems."""
-    pieces = problem.active_regularizer, problem.simple_set
-    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, *pieces)
-    return any(master.refusal(reduced, kind) is None for master in own_kinds())
+    return any(master.refusal(problem.reduced, kind) is None for master in own_kinds())
 
 
 def require_bounded_model(problem: Declaration, method: str) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutplane.masters.base import ReducedProblem
 from cutplane.masters.select import Backend, as_backend, refusal_of
 from cutplane.methods.auto import as_method
 from cutplane.methods.base import Method
@@ -305,8 +304,7 @@ def _used(description: str) -> str:
 
 def _refusals(problem: Problem, method: Method, backend: Backend) -> list[str | None]:
     """Return why the backend cannot solve each kind of reduced problem of the method; None where it can."""
-    reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, problem.regularizer, problem.simple_set)
-    return [refusal_of(reduced, kind, backend) for kind in method.stabilizations]
+    return [refusal_of(problem.reduced, kind, backend) for kind in method.stabilizations]
 
 
 def _table(trials: list[_Trial], tol: float) -> Comparison:

@@ -82,7 +82,7 @@ def master_that(lies, seed):
         def solve(self, rows, stabilization=None, accuracy=0.0):
             kind = None if stabilization is None else type(stabilization)
             if kind not in self.masters:
-                self.masters[kind] = first_candidate(self.reduced, kind, Backend()).build()
+                self.masters[kind] = first_candidate(self.reduced, kind, Backend()).build(self.reduced)
             answer = self.masters[kind].solve(rows, stabilization, accuracy)
             if answer.status is not MasterStatus.SOLVED or self.rng.random() < 0.5:
                 return answer

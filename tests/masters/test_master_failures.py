@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import cutplane as cut
 from cutplane.engine import solver as engine
+from cutplane.masters import select
 from cutplane.masters.base import Level, MasterSolution, MasterStatus, Prox
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.select import Candidate
@@ -41,14 +42,14 @@ def classification(regularizer=None, feasible_set=None):
 
 def with_stub(monkeypatch, answer, built=None):
     """Put a master in front of the others: ``answer(solution, stabilization)``, given the right one."""
-    right = engine.candidates
+    right = select.candidates
 
     class Stub:
         sparse = True
 
         def __init__(self, reduced, backend):
             self.inner = {}
-            self.build = lambda kind: next(right(reduced, kind, backend)).build()
+            self.build = lambda kind: next(right(reduced, kind, backend)).build(reduced)
             if built is not None:
                 built.append(self)
 
@@ -58,9 +59,10 @@ def with_stub(monkeypatch, answer, built=None):
             return answer(inner.solve(rows, stabilization, accuracy), stabilization)
 
     def candidates(reduced, kind, backend):
-        yield Candidate("stub", lambda: Stub(reduced, backend))
+        yield Candidate("stub", lambda stated: Stub(stated, backend))
         yield from right(reduced, kind, backend)
 
+    monkeypatch.setattr(select, "candidates", candidates)
     monkeypatch.setattr(engine, "candidates", candidates)
 
 
