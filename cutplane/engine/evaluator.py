@@ -17,7 +17,7 @@ from cutplane.exceptions import InfeasibleError, OracleError
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import gamma
+from cutplane.proof.rounding import gamma, offsets_down
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.runtime.blas import usual_blas_threads
 from cutplane.runtime.clock import clock
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 
-_LARGEST = np.finfo(np.float64).max
 _SHORT = 2e-4
 """Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing their number twice
 takes 8 microseconds, and products that end so soon gain nothing from threads."""
@@ -216,15 +215,14 @@ class Evaluator:
         """Return values - <slopes, x>, rounded down by the errors of the values and of this difference.
 
         The only cut of a linear risk is the risk itself: the value at zero has no error of a difference.
-        Terms that overflow give the least float, because nothing is known of their difference.
         """
         if self.risk.linear:
             return self._at_zero
-        with np.errstate(over="ignore", invalid="ignore"):
-            terms = np.abs(values) + np.abs(slopes) @ np.abs(point.x)
-            off = (CANCELLED + gamma(point.x.size + 6)) * terms + CANCELLED * (cancelled + self.hidden)
-            offsets = values - slopes @ point.x - off
-        return offsets if _is_finite(offsets) else np.where(np.isfinite(offsets), offsets, -_LARGEST)
+        share, beside = CANCELLED + gamma(point.x.size + 6), np.empty(values.size)
+        beside[:] = CANCELLED * (cancelled + self.hidden)
+        offsets = np.empty(values.size)
+        offsets_down(*map(np.ascontiguousarray, (values, slopes, point.x)), beside, share, offsets)
+        return offsets
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""

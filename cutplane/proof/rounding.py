@@ -12,14 +12,35 @@ from typing import Any
 import numpy as np
 
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
 
 UNIT = 2.0**-53
 """The relative error of one operation."""
 
 
+LARGEST = float(np.finfo(np.float64).max)
+"""The largest float."""
+
+
 def gamma(n: int) -> float:
     """Return a bound of the relative error of a sum of n products, or of n operations in a row."""
     return n * UNIT / (1.0 - n * UNIT)
+
+
+@routine(fastmath=SUMS)
+def offsets_down(values, slopes, x, beside, share, offsets):
+    """Write values - <slopes, x>, less the errors: a share of the terms, and `beside`.
+
+    Terms that overflow give the least float, because nothing is known of their difference.
+    """
+    for k in range(values.size):
+        product = terms = 0.0
+        row = slopes[k]
+        for j in range(x.size):
+            product += row[j] * x[j]
+            terms += abs(row[j] * x[j])
+        offset = values[k] - product - (share * (abs(values[k]) + terms) + beside[k])
+        offsets[k] = offset if abs(offset) < np.inf else -LARGEST
 
 
 def sum_down(terms: Array) -> float:
