@@ -31,9 +31,12 @@ import pytest
 from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINE = "bound bounds repair safe proof oracle_checks recomputed pinned warm_start bundle evaluator"
+ENGINE = "bounds proof checks dual warm_start bundle evaluator"
 FILES = (
-    "engine/certificate",
+    "proof/certificate",
+    "proof/audit",
+    "proof/dual",
+    "proof/evidence",
     *(f"engine/{name}" for name in ENGINE.split()),
     *(
         f"masters/{name}"

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutplane.engine.certificate import Certificate, Verification
-from cutplane.engine.gap import relative_gap
 from cutplane.engine.history import History
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.html import table
 from cutplane.pieces.validation import Array
-from cutplane.status import Status
+from cutplane.proof.certificate import Certificate, Verification
+from cutplane.status import Status, relative_gap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

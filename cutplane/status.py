@@ -1,8 +1,13 @@
-"""How a solve ended, and what to do about it."""
+"""How a solve ended, and what to do about it; the one definition of the gap."""
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
+
+LEAST = 1e-12
+"""An objective below this share of the largest one that was seen counts as zero in a relative gap, because it
+is what a few thousand roundings of its terms add up to."""
 
 
 class Status(StrEnum):
@@ -43,3 +48,20 @@ class Status(StrEnum):
 
     def __repr__(self) -> str:
         return self.name
+
+
+def relative_gap(lower: float, upper: float, scale: float = 1.0) -> float:
+    """(upper - lower) / max(1e-12 min(1, scale), |upper|), inf if either bound is missing.
+
+    `scale` is the size of the objective, the largest one seen.
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        return math.inf
+    gap = max(0.0, upper - lower)
+    size = max(least_size(scale), abs(upper))
+    return gap / size if size > 0.0 else (0.0 if gap == 0.0 else math.inf)
+
+
+def least_size(scale: float) -> float:
+    """Return the least size of the objective that a relative gap refers to."""
+    return LEAST * min(1.0, scale)

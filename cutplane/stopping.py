@@ -13,7 +13,7 @@ from cutplane.pieces.validation import as_count, as_nonnegative, as_scalar
 from cutplane.status import Status
 
 if TYPE_CHECKING:
-    from cutplane.engine.state import State
+    from cutplane.engine.history import State
 
 
 class Stop(NamedTuple):

@@ -107,7 +107,7 @@ _METHODS = {
     "ProximalBundle": r"x_t = \arg\min_{x \in X} \; f_t(x) + g(x) + \frac{u_t}{2} \|x - \hat x\|^2",
     "FrankWolfe": r"s_t = \arg\min_{s \in X} \langle \nabla f(x_t), s\rangle, \qquad x_{t+1} = x_t + \gamma_t (s_t - x_t)",
     "Direct": r"\min_{x, u} \; f(u) + g(x) \quad \text{subject to} \quad u = x, \; x \in X",
-    "engine.certificate.Certificate": r"L(\alpha, \mu) = \langle b, \alpha\rangle - \langle d, \mu\rangle + \min_{x \in X_0} \left( g(x) + \langle A\alpha + C\mu, x\rangle \right) \;\le\; \min_{x \in X} f(x) + g(x)",
+    "proof.certificate.Certificate": r"L(\alpha, \mu) = \langle b, \alpha\rangle - \langle d, \mu\rangle + \min_{x \in X_0} \left( g(x) + \langle A\alpha + C\mu, x\rangle \right) \;\le\; \min_{x \in X} f(x) + g(x)",
     "stopping.RelativeGap": r"\frac{u - l}{\max(10^{-12} \min(1, s), |u|)} \le \text{tol}",
     "stopping.AbsoluteGap": r"u - l \le \text{tol}_{\text{abs}}",
     "boosting.SoftMargin": _SOFT_MARGIN,

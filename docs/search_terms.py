@@ -45,7 +45,7 @@ _TERMS = {
     "cutplane.RankingRisk": "ranksvm, learning to rank",
     "cutplane.Simplex": "probability simplex, portfolio",
     "cutplane.ValueFunction": "benders, l-shaped method, recourse, stochastic programming, two-stage",
-    "cutplane.engine.certificate.Certificate": "dual value, dual values, multipliers, proof, verify",
+    "cutplane.proof.certificate.Certificate": "dual value, dual values, multipliers, proof, verify",
     "cutplane.from_cvxpy": "cvxpy, cvxpy model, modelling language",
     "cutplane.maximum": "minimax, fairness, worst case, robust optimization, robust optimisation",
     "cutplane.risk": "subgradient, custom loss",

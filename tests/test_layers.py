@@ -68,10 +68,17 @@ def test_formulation_knows_neither_algorithm_nor_solver():
     assert offenders(FORMULATION, (*ALGORITHM, *MASTERS, *PROOF, "problem", "result")) == []
 
 
-def test_proof_knows_no_search_and_no_pass():
-    passes = ("risks.passes", "risks.weighted_loss", "losses.passes", "losses.compiling")
-    above = (*ALGORITHM, *MASTERS, *SPECIAL, *FACES, "recognition", "problem", "result")
-    assert offenders(PROOF, (*above, *passes)) == []
+def test_proof_knows_what_a_problem_is_and_nothing_else():
+    """It imports what all layers share, and the protocols of the pieces: no pass, no search, no solver."""
+    known = ("pieces", "runtime", "exceptions", "status", "risks.base", "regularizers.base", "sets.base")
+    readable = tuple(f"cutplane.{part}" for part in (*PROOF, *known))
+    assert [
+        f"{name} imports {target}"
+        for name in FILES
+        if within(name, PROOF)
+        for target in sorted(imports(name))
+        if within(target, ("cutplane",)) and not within(target, readable)
+    ] == []
 
 
 def test_masters_know_neither_engine_nor_methods():

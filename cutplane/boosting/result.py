@@ -10,9 +10,9 @@ import numpy as np
 
 from cutplane.boosting.ensemble import Ensemble, as_columns
 from cutplane.boosting.weak_learner import margins_of
-from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Verification
 from cutplane.report.plotting import as_axes
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.sets.simplex import CappedSimplex

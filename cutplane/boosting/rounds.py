@@ -10,8 +10,7 @@ import numpy as np
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.result import BoostingResult, soft_margin
 from cutplane.engine.driver import Standing, Turn
-from cutplane.engine.history import History
-from cutplane.engine.state import State
+from cutplane.engine.history import History, State
 from cutplane.pieces.validation import Array
 from cutplane.status import Status
 from cutplane.stopping import Stop, StoppingRule

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.oracle_checks import show
 from cutplane.engine.proof import Proof
-from cutplane.engine.tolerances import ORACLE, ROUNDING
 from cutplane.exceptions import OracleError
+from cutplane.pieces.answers import show
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import ORACLE, ROUNDING
 
 _NOISE = 1e-13
 """Changes of a bound below this share of it may be rounding, and are no progress."""

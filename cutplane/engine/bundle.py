@@ -8,16 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.points import Points, memory_of
-from cutplane.engine.slopes import DenseSlopes, Slopes, SparseSlopes, deepest, largest_entry, rows_of
+from cutplane.engine.slopes import (
+    DenseSlopes,
+    Points,
+    Slopes,
+    SparseSlopes,
+    deepest,
+    largest_entry,
+    rows_of,
+)
 from cutplane.masters.base import HALF_SPACE
-from cutplane.masters.rows import products, row_sizes
+from cutplane.masters.rows import products
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import TRIVIAL, memory_of, row_sizes
 
 AGGREGATE = -1
 """The query number of a row that is a convex combination of dropped rows."""
-TRIVIAL = -2
-"""The query number of a cut that states a known infimum: slope 0."""
 
 
 class Retired(NamedTuple):

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cutplane.engine.state import State
+from cutplane.engine.history import State
 from cutplane.pieces.validation import as_count
 from cutplane.runtime.extras import require_extra
 

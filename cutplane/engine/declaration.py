@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cutplane.engine.tolerances import FEASIBLE, NEAR
 from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import ReducedProblem
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.proof.rounding import FEASIBLE, NEAR
 from cutplane.regularizers.base import Regularizer, separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
@@ -23,6 +23,9 @@ from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.whole import WholeSpace
 
 if TYPE_CHECKING:
+    from cutplane.engine.standard import Standard
+    from cutplane.masters.conic.whole import Conjugate
+    from cutplane.masters.least import SolvedMinimum
     from cutplane.proof.bound import SeparableInBox
 
 Answer = TypeVar("Answer")
@@ -35,6 +38,8 @@ class Declaration:
     ----------
     risk : Risk
     regularizer : Regularizer
+    active_regularizer : Regularizer
+        The regularizer, or `NoRegularizer` if its weight is zero.
     feasible_set : FeasibleSet
     dim : int
     simple_set : FeasibleSet
@@ -69,6 +74,7 @@ class Declaration:
         self.dim = as_count(f"{type(risk).__name__}.dim", dim)
         self.risk = risk.resolve(self.dim)
         self.regularizer = regularizer.resolve(self.dim)
+        self.active_regularizer = self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
         self.feasible_set = feasible_set
         domain = self.risk.domain
         simple, separators = (feasible_set if domain is None else feasible_set & domain).parts
@@ -77,10 +83,37 @@ class Declaration:
         self.simple_set: FeasibleSet = simple.resolve(self.dim)
         self.separators: tuple[Separator, ...] = separators
 
+    @property
+    def separable(self) -> SeparableInBox | None:
+        """Regularizer and simple set as a sum over the coordinates; None if they are none."""
+        return self._separable
+
     @cached_property
-    def active_regularizer(self) -> Regularizer:
-        """The regularizer, or `NoRegularizer` if its weight is zero."""
-        return self.regularizer if self.regularizer.lam > 0 else NoRegularizer()
+    def _separable(self) -> SeparableInBox | None:
+        from cutplane.proof.bound import SeparableInBox
+
+        form = separable_form_of(self.active_regularizer, self.dim)
+        bounds = self.simple_set.bounds(self.dim)
+        return None if form is None or bounds is None else SeparableInBox(form, *bounds)
+
+    @property
+    def standard(self) -> Standard | None:
+        """The problem in the variables of a solve, and the change of variables; None if these are its own."""
+        from cutplane.engine.standard import standardized
+
+        return standardized(self)
+
+    def conjugate(self) -> Conjugate:
+        """Return who finds the highest cut with a given slope."""
+        from cutplane.masters.conic.whole import Conjugate
+
+        return Conjugate(self.risk, self.simple_set, self.dim)
+
+    def solved_minimum(self) -> SolvedMinimum:
+        """Return who proves inner minima that have no closed form."""
+        from cutplane.masters.least import SolvedMinimum
+
+        return SolvedMinimum(self.active_regularizer, self.simple_set, self.dim)
 
     @cached_property
     def reduced(self) -> ReducedProblem:
@@ -175,16 +208,6 @@ def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declarati
         return known[problem]
 
     return ask
-
-
-@remembered
-def separable_in_box(problem: Declaration) -> SeparableInBox | None:
-    """Return regularizer and simple set as a sum over the coordinates; None if they are none."""
-    from cutplane.proof.bound import SeparableInBox
-
-    form = separable_form_of(problem.active_regularizer, problem.dim)
-    bounds = problem.simple_set.bounds(problem.dim)
-    return None if form is None or bounds is None else SeparableInBox(form, *bounds)
 
 
 def _check_kind(name: str, piece: Any, kind: type, remedy: str) -> None:

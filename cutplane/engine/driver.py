@@ -10,8 +10,7 @@ from time import perf_counter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cutplane.engine.callbacks import Callback, Log, progress_display
-from cutplane.engine.history import History, Record
-from cutplane.engine.state import Mark, State
+from cutplane.engine.history import History, Mark, Record, State
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, OracleError
 from cutplane.pieces.validation import Array
 from cutplane.runtime.blas import one_blas_thread

@@ -1,4 +1,4 @@
-"""Points near the half-spaces that a separation oracle returned."""
+"""Points near the half-spaces that a separation oracle returned, and a first one in all of them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.tolerances import CANCELLED, NEAR
+from cutplane.exceptions import BackendError, InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import CANCELLED, NEAR
+from cutplane.sets.base import HalfSpaces
+from cutplane.sets.polyhedron import Polyhedron
 from cutplane.sets.restoration import restore_by_rows
 from cutplane.status import Status
+from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.evaluator import Point
     from cutplane.engine.model_minimiser import Reduced
     from cutplane.engine.run import Run
-    from cutplane.sets.base import HalfSpaces
 
+_ROUNDS = 1000
+"""A domain that takes more half-spaces than this to be found is not given by a few of them."""
 _TRIES = 3
 """The most oracle calls for a point on a segment, because the half-spaces that they add converge to the place
 where it leaves X as Newton's method does."""
@@ -96,3 +101,29 @@ def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:
     if stabilized:
         reason += "; the level may be below the rounding error of the bounds"
     return Status.STALLED, reason
+
+
+def into_domain(run: Run, x: Array) -> Array:
+    """Return x, or the projections of it on the half-spaces found so far until none cuts off the last."""
+    problem = run.problem
+    domain = problem.risk.domain
+    separators = () if domain is None else domain.parts[1]
+    if not separators:
+        return x
+    from cutplane.masters.conic.certificates import ConicProjection
+
+    found, point = HalfSpaces.stack([], problem.dim), x
+    for _ in range(_ROUNDS):
+        new = run.evaluator.separate(point, separators)
+        if not len(new):
+            break
+        run.add_half_spaces(point, new)
+        found = HalfSpaces.stack([found, new], problem.dim)
+        region = problem.simple_set & Polyhedron(found.normals, found.offsets)
+        try:
+            point = ConicProjection(region, problem.dim)(x)
+        except (BackendError, InvalidInputError) as error:
+            raise Ended(*infeasible_end(run, stabilized=False)) from error
+    else:
+        raise OracleError(f"No point where {problem.risk!r} is finite was found; give one as x0.")
+    return point

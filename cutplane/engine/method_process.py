@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from cutplane.engine.bundle import AGGREGATE
-from cutplane.engine.certificate import Certificate
-from cutplane.engine.domain import into_domain
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
+from cutplane.engine.half_spaces import into_domain
 from cutplane.engine.history import History
-from cutplane.engine.piece_probes import probe_pieces
-from cutplane.engine.probes import probe
+from cutplane.engine.probes import probe, probe_pieces
 from cutplane.engine.run import Run
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
@@ -22,6 +20,7 @@ from cutplane.methods.base import Method, Step, checked
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Certificate
 from cutplane.result import Result
 from cutplane.risks.oracle import OracleRisk
 from cutplane.status import Status

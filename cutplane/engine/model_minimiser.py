@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.balance import pins
+from cutplane.engine.dual import pins
 from cutplane.engine.half_spaces import infeasible_end, into_half_spaces
 from cutplane.masters.base import MasterSolution, MasterStatus, Prox, Stabilization
 from cutplane.pieces.validation import Array

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from cutplane.engine.bounds import Bounds
-from cutplane.engine.certificate import Certificate
 from cutplane.engine.driver import Driver, Standing, Turn
 from cutplane.engine.evaluator import Evaluator, Point
-from cutplane.engine.gap import least_size, relative_gap
 from cutplane.engine.history import History
 from cutplane.engine.knots import FollowsPath
 from cutplane.engine.proof import Proof
 from cutplane.engine.standard import Change, standardized
-from cutplane.engine.tolerances import EPS, REACH
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
 from cutplane.methods.base import Follower, Leads
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
+from cutplane.proof.certificate import Certificate
+from cutplane.proof.rounding import EPS, REACH
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
@@ -32,7 +31,7 @@ from cutplane.result import Result
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.extras import require_extra
 from cutplane.sets.base import FeasibleSet
-from cutplane.status import Status
+from cutplane.status import Status, least_size, relative_gap
 from cutplane.stopping import Stop, stopping_rules
 
 if TYPE_CHECKING:
@@ -307,7 +306,7 @@ class _Followed:
 
     def _prove(self, x: Array, multipliers: Array) -> None:
         """Evaluate the objective at x, and the bound that the cut of the multipliers gives."""
-        from cutplane.engine.dual import DualFunction
+        from cutplane.proof.dual import DualFunction
 
         point = self.evaluator.point(x)
         if not self.problem.in_simple_set(x):

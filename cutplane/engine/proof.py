@@ -10,16 +10,7 @@ import numpy as np
 from cutplane.engine.bundle import AGGREGATE, Bundle
 from cutplane.engine.slopes import rows_to_matrix, stacked
 from cutplane.pieces.validation import Array
-
-
-class Rows(NamedTuple):
-    """A copy of some rows of a bundle."""
-
-    slopes: Any
-    offsets: Array
-    blocks: Array
-    queries: Array
-    multipliers: Array
+from cutplane.proof.evidence import Rows
 
 
 class Origins(NamedTuple):

@@ -11,28 +11,29 @@ import numpy as np
 from scipy.linalg import norm
 
 from cutplane.engine.bounds import Bounds
-from cutplane.engine.bundle import TRIVIAL, Bundle
-from cutplane.engine.certificate import Certificate
-from cutplane.engine.dual import DualFunction, DualValue
+from cutplane.engine.bundle import Bundle
+from cutplane.engine.checks import check_cut, check_model, check_separation, compare
+from cutplane.engine.dual import DualSearch
 from cutplane.engine.evaluator import Evaluator, Point, largest
-from cutplane.engine.gap import least_size
 from cutplane.engine.half_spaces import point_towards, pull_back
-from cutplane.engine.jitter import compare
+from cutplane.engine.history import Mark
 from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
-from cutplane.engine.oracle_checks import check_cut, check_model, check_separation, show
 from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.solver import ReducedSolver
-from cutplane.engine.state import Mark
-from cutplane.engine.tolerances import CANCELLED, DIVERGED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE, Least, Stabilization, Whole
 from cutplane.masters.select import Backend
+from cutplane.pieces.answers import show
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Certificate
+from cutplane.proof.dual import DualValue
+from cutplane.proof.evidence import TRIVIAL
+from cutplane.proof.rounding import CANCELLED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import HalfSpaces
-from cutplane.status import Status
+from cutplane.status import Status, least_size
 from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
+_DIVERGED = 1e15
+"""An objective this many times the size of the first one below zero has no lower bound, unless one is known:
+its digits are used up."""
 
 
 class Run(Bounds):
@@ -66,7 +70,7 @@ class Run(Bounds):
         self.evaluator = Evaluator(problem)
         self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
         self.solver = ReducedSolver(problem.reduced, backend, method.stabilizations)
-        self.dual = DualFunction(problem)
+        self.dual = DualSearch(problem)
         self.first: Point
         self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
         self.size = 0.0  # of the risk where the run began
@@ -410,4 +414,4 @@ class Run(Bounds):
         if math.isfinite(self.lower) or self.problem.simple_set.bounded or not hasattr(self, "first"):
             return False
         steepness = np.abs(self.evaluator.slopes(self.first)).sum() * max(1.0, self.first.extent)
-        return self.upper < -DIVERGED * max(abs(self.first.objective), float(steepness))
+        return self.upper < -_DIVERGED * max(abs(self.first.objective), float(steepness))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.declaration import Declaration, remembered
-from cutplane.engine.points import Points
+from cutplane.engine.slopes import Points
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import GroupedForm
 from cutplane.pieces.validation import Array

@@ -12,11 +12,11 @@ from uuid import uuid4
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.certificate import Certificate
 from cutplane.engine.history import History, Record
-from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.answers import name_of
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Certificate
 from cutplane.result import BaseResult, Result
 from cutplane.status import Status
 

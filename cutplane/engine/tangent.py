@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.evaluator import Point
-from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import CutplaneError, OracleError
+from cutplane.pieces.answers import name_of
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import TRIVIAL
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run

@@ -8,14 +8,13 @@ from typing import Any
 from cutplane.engine.declaration import Declaration
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
-from cutplane.engine.gap import relative_gap
 from cutplane.engine.history import History
 from cutplane.engine.method_process import MethodProcess
 from cutplane.engine.run import Run
 from cutplane.engine.standard import Change
 from cutplane.pieces.validation import Array
 from cutplane.result import Result
-from cutplane.status import Status
+from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.bundle import TRIVIAL
-from cutplane.engine.domain import into_domain
-from cutplane.engine.recomputed import Recomputed
+from cutplane.engine.half_spaces import into_domain
 from cutplane.engine.slopes import rows_of
-from cutplane.engine.tolerances import RECOMPUTED, ROUNDING
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.proof.audit import Recomputed
+from cutplane.proof.evidence import TRIVIAL
+from cutplane.proof.rounding import RECOMPUTED, ROUNDING
 
 if TYPE_CHECKING:
-    from cutplane.engine.certificate import Certificate
     from cutplane.engine.run import Run
+    from cutplane.proof.certificate import Certificate
     from cutplane.result import Result
 
 
@@ -79,11 +79,7 @@ def check_origin(run: Run, earlier: Certificate, rows: Array) -> None:
     """Ask the run's oracle again for these cuts; raise `InvalidInputError` if it gives others."""
     again = Recomputed(earlier, run.evaluator)
     for row in rows[earlier.blocks[rows] != HALF_SPACE].tolist():
-        try:
-            complaint = again.complaint(row)
-        except OracleError as error:
-            complaint = str(error).rstrip(".")
-        if complaint is not None:
+        if (complaint := again.complaint(row)) is not None:
             raise InvalidInputError(
                 f"warm_start comes from another risk: {complaint}. Cuts can be reused for another "
                 "regularizer or set, not for another risk or other data."

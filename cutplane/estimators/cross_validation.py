@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.engine.gap import relative_gap
 from cutplane.engine.path import ExactPath, followed
 from cutplane.estimators.base import CrossValidated, ascending, uninterrupted
 from cutplane.estimators.classification import AnyLossClassification
@@ -22,7 +21,7 @@ from cutplane.linear.tracking import PathTracking
 from cutplane.methods.auto import as_method
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
-from cutplane.status import Status
+from cutplane.status import Status, relative_gap
 
 _ALPHAS = np.logspace(0, -5, 11)[::-1]
 

@@ -24,7 +24,7 @@ from cutplane.stopping import MaxIter, RelativeGap, Stop, StoppingRule, TimeLimi
 
 if TYPE_CHECKING:
     from cutplane.engine.callbacks import Callback
-    from cutplane.engine.state import State
+    from cutplane.engine.history import State
 
 _SMALL = 5_000
 _FEW, _SOME = 30, 300

@@ -12,9 +12,9 @@ from cutplane.status import Status
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from cutplane.engine.certificate import Verification
     from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.sweeps.reparametrization import Reparametrization
+    from cutplane.proof.certificate import Verification
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.integrality import rounded_up
+from cutplane.proof.certificate import Verification
 from cutplane.status import Status
 
 if TYPE_CHECKING:
-    from cutplane.engine.state import State
+    from cutplane.engine.history import State
     from cutplane.graphical.factor_graph import FactorGraph
     from cutplane.graphical.result import MAPResult
 

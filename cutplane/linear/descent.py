@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.tolerances import CANCELLED, EPS, ROUNDING
 from cutplane.linear.columns import Columns
 from cutplane.linear.compressed import Compressed, cost_of_compression
 from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
@@ -20,6 +19,7 @@ from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import Terms, terms_of
 from cutplane.linear.working_set import ARMIJO, HALVINGS, Position, WorkingSet
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import CANCELLED, EPS, ROUNDING
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.engine.tolerances import EPS
 from cutplane.linear.terms import strongest
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import GroupedForm
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import EPS
 from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.engine.tolerances import CANCELLED
 from cutplane.linear.columns import Columns
 from cutplane.linear.examples import Examples
 from cutplane.linear.terms import Terms
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import CANCELLED
 from cutplane.runtime.deadline import check_time
 
 PER_PRODUCT, PER_CUBE, _CALLS = 0.15, 0.25, 1e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ class Quantile(ScalarLoss):
     def outline(self) -> Pieces:
         """Return max(-tau s, (1 - tau) s)."""
         return Pieces(knots=[0.0], slopes=[-self.tau, 1.0 - self.tau])
+
+    def exact_slopes(self) -> list[Fraction]:
+        """Return the slopes of the outline, of which the second is rounded there."""
+        return [-Fraction(self.tau), 1 - Fraction(self.tau)]
 
 
 @dataclass(frozen=True)

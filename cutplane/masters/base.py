@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import HALF_SPACE as HALF_SPACE
 from cutplane.sets.base import is_whole_space, scale_of, size_of
 
 if TYPE_CHECKING:
     from cutplane.regularizers.base import Regularizer
     from cutplane.sets.base import FeasibleSet
-
-HALF_SPACE = -1
-"""The block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk."""
 
 
 @dataclass(frozen=True)

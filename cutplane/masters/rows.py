@@ -12,6 +12,7 @@ from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, Rows
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import row_sizes
 
 _ROUNDING = 1e-14
 _LONG = 1000
@@ -136,13 +137,6 @@ def parts_of(where: Array, dim: int) -> Iterator[Any]:
     for begin in range(0, where.size, _PART):
         whole = where.size == dim
         yield slice(begin, begin + _PART) if whole else where[begin : begin + _PART]
-
-
-def row_sizes(slopes: Any) -> Array:
-    """Return the largest absolute entry of each row of a matrix, dense or sparse."""
-    if not sparse.issparse(slopes):
-        return np.abs(slopes).max(axis=1, initial=0.0)
-    return abs(slopes).max(axis=1).toarray() if slopes.nnz else np.zeros(slopes.shape[0])
 
 
 def scaled(slopes: Any, factors: Array) -> Any:

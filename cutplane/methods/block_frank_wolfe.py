@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cutplane.engine.oracle_checks import name_of
 from cutplane.exceptions import CutplaneError, MissingCapabilityError, OracleError
 from cutplane.methods.base import Method, Step
+from cutplane.pieces.answers import name_of
 from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.tolerances import LEFT
 from cutplane.exceptions import MissingCapabilityError, OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import LEFT
 from cutplane.regularizers.base import separable_form_of, unregularized_by
 
 if TYPE_CHECKING:

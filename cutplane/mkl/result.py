@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cutplane.engine.certificate import Certificate, Verification
 from cutplane.engine.path import Results
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Certificate, Verification
 from cutplane.report.plotting import as_axes
 from cutplane.result import BaseResult
 from cutplane.runtime.extras import require_extra
@@ -247,7 +247,7 @@ def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
     slopes, offsets = mkl.risk.dual_cut(a)
     if not np.isfinite(offsets).all():
         return -math.inf
-    from cutplane.engine.dual import DualFunction
+    from cutplane.proof.dual import DualFunction
 
     return DualFunction(mkl.problem)(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper).value
 

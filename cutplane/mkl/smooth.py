@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.history import History, Record
-from cutplane.engine.state import State
+from cutplane.engine.history import History, Record, State
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.solve import ENGINE_SHARE, as_result, estimate_of, train

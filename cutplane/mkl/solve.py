@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cutplane.engine.certificate import Certificate
-from cutplane.engine.gap import relative_gap
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.base import Method
 from cutplane.methods.level import LevelBundle
@@ -17,9 +15,10 @@ from cutplane.mkl.methods import ClosedFormWeights
 from cutplane.mkl.result import MKLPath, MKLResult
 from cutplane.mkl.risk import Machine, MKLRisk
 from cutplane.pieces.validation import Array, as_vector
+from cutplane.proof.certificate import Certificate
 from cutplane.result import Result
 from cutplane.risks.base import Estimate
-from cutplane.status import Status
+from cutplane.status import Status, relative_gap
 from cutplane.stopping import gap_reason
 
 if TYPE_CHECKING:

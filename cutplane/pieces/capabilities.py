@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 from cutplane.exceptions import MissingCapabilityError
@@ -52,6 +53,8 @@ class Capability(Enum):
     KERNEL_SIDES = "kernel_sides"
     KERNEL_NORM = "kernel_norm"
     SPLIT = "split"
+    EXACT = "declare"
+    EXACT_SLOPES = "exact_slopes"
 
 
 @runtime_checkable
@@ -59,6 +62,48 @@ class SparseReader(Protocol):
     """A master that says whether it reads sparse slopes; one that does not say is given dense ones."""
 
     sparse: bool
+
+
+class ExactTerms(Protocol):
+    """What a piece states itself to in `declare`, with a factor, for a check in rational arithmetic.
+
+    None stands for ones as weights, and for zero as a centre. A class states itself, and not for those that
+    inherit from it, because these may compute something else.
+    """
+
+    def add(self, piece: Any, factor: Fraction) -> None:
+        """Add another piece."""
+        ...
+
+    def losses(
+        self, loss: Any, X: Any, y: Any, weights: Any, normalize: bool, intercept: bool, factor: Fraction
+    ) -> None:
+        """Add sum_i c_i loss(<x_i, w> + b, y_i), with weights c that sum to 1 if they are normalized."""
+        ...
+
+    def linear(self, c: Any, factor: Fraction) -> None:
+        """Add <c, x>."""
+        ...
+
+    def quadratic(self, weights: Any, centre: Any, factor: Fraction) -> None:
+        """Add sum_j weights_j (x_j - centre_j)^2 / 2."""
+        ...
+
+    def costs(self, costs: Any, factor: Fraction) -> None:
+        """Add sum_j costs_j |x_j|."""
+        ...
+
+    def within(self, lower: Any, upper: Any) -> None:
+        """Bound x from both sides."""
+        ...
+
+    def rows(self, A: Any, b: Any, A_eq: Any, b_eq: Any) -> None:
+        """Add the rows A x <= b and A_eq x = b_eq; A_eq may be None."""
+        ...
+
+    def total(self, total: float) -> None:
+        """Fix the sum of all coordinates."""
+        ...
 
 
 def ability(piece: Any, capability: Capability) -> Callable[..., Any] | None:

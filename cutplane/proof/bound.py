@@ -15,12 +15,29 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import UNIT, gamma
 from cutplane.runtime.compiling import SUMS, routine
 
+_LARGEST = float(np.finfo(np.float64).max)
 _OPERATIONS = 12
 """Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are zero, because a solver leaves as much."""
 _ABOVE = 1.0 + 1e-9
 """Factor of a budget, because it is the difference of two rounded values."""
+
+
+@routine(fastmath=SUMS)
+def offsets_down(values, slopes, x, beside, share, offsets):
+    """Write values - <slopes, x>, less the errors: a share of the terms, and `beside`.
+
+    Terms that overflow give the least float, because nothing is known of their difference.
+    """
+    for k in range(values.size):
+        product = terms = 0.0
+        row = slopes[k]
+        for j in range(x.size):
+            product += row[j] * x[j]
+            terms += abs(row[j] * x[j])
+        offset = values[k] - product - (share * (abs(values[k]) + terms) + beside[k])
+        offsets[k] = offset if abs(offset) < np.inf else -_LARGEST
 
 
 class Combination(NamedTuple):

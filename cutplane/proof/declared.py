@@ -10,7 +10,7 @@ rational numbers, so that every operation is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,20 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.losses.regression import Quantile
-from cutplane.regularizers.combination import RegularizerSum
-from cutplane.regularizers.elastic_net import ElasticNet
-from cutplane.regularizers.l1 import L1
-from cutplane.regularizers.l2 import L2
-from cutplane.regularizers.none import NoRegularizer
-from cutplane.risks.combination import ImagedWeightedSum, WeightedSum
-from cutplane.risks.linear import LinearRisk
-from cutplane.risks.objective import LinearObjective
-from cutplane.sets.box import Box
-from cutplane.sets.intersection import Intersection
-from cutplane.sets.polyhedron import Polyhedron
-from cutplane.sets.simplex import CappedSimplex, Simplex
-from cutplane.sets.whole import WholeSpace
+from cutplane.pieces.capabilities import Capability, ask
 
 ZERO, ONE = Fraction(0), Fraction(1)
 Row = dict[int, Fraction]
@@ -56,14 +43,17 @@ def _rows(matrix: Any) -> list[Row]:
     return rows
 
 
+def _vector(numbers: Any, dim: int, default: Fraction) -> list[Fraction]:
+    return [default] * dim if numbers is None else fractions(np.broadcast_to(numbers, (dim,)))
+
+
 class Curve:
     """A function of one variable with the derivative slopes[j] + curvatures[j] s on piece j."""
 
     def __init__(self, loss: Any):
         phi = loss.outline()
         self.knots, self.slopes, self.curvatures = map(fractions, (phi.knots, phi.slopes, phi.curvatures))
-        if type(loss) is Quantile:  # because 1 - tau is rounded in the outline
-            self.slopes[1] = ONE + self.slopes[0]
+        self.slopes = ask(loss, Capability.EXACT_SLOPES) or self.slopes
         self.constants = [ZERO]
         for j, k in enumerate(self.knots):
             step = (self.slopes[j] - self.slopes[j + 1]) * k
@@ -134,22 +124,65 @@ class Declared:
 
     def add(self, piece: Any, factor: Fraction = ONE) -> None:
         """Add a piece, times a factor, or raise `MissingCapabilityError`."""
-        reader = READERS.get(type(piece))
-        if reader is None:
+        if Capability.EXACT.value not in vars(type(piece)):
             raise MissingCapabilityError(
                 f"{piece!r} has no exact check; call verify() without exact=True, which evaluates its oracle."
             )
-        reader(self, piece, factor)
+        piece.declare(self, factor)
 
-    def bound(self, lower: Iterable[Any], upper: Iterable[Any]) -> None:
+    def losses(
+        self, loss: Any, X: Any, y: Any, weights: Any, normalize: bool, intercept: bool, factor: Fraction
+    ) -> None:
+        """Add sum_i c_i loss(<x_i, w> + b, y_i); see `ExactTerms`."""
+        if loss.outline() is None:
+            raise MissingCapabilityError(
+                f"{loss!r} has no exact check, because it has no outline; call verify() without exact=True."
+            )
+        rows, curve, targets = _rows(X), Curve(loss), fractions(y)
+        weights = _vector(weights, len(rows), ONE)
+        total = sum(weights) if normalize else ONE
+        for row, target, weight in zip(rows, targets, weights, strict=True):
+            if intercept:
+                row[self.dim - 1] = ONE
+            scale, shift = (target, ZERO) if loss.variable == "margin" else (ONE, target)
+            self.examples.append(Example(factor * weight / total, row, curve, scale, shift))
+
+    def linear(self, c: Any, factor: Fraction) -> None:
+        """Add <c, x>."""
+        self.b = [b + factor * a for b, a in zip(self.b, fractions(c), strict=True)]
+
+    def quadratic(self, weights: Any, centre: Any, factor: Fraction) -> None:
+        """Add sum_j weights_j (x_j - centre_j)^2 / 2."""
+        pairs = zip(_vector(weights, self.dim, ONE), _vector(centre, self.dim, ZERO), strict=True)
+        for j, (w, z) in enumerate(pairs):
+            self.q[j] += factor * w
+            self.b[j] -= factor * w * z
+            self.constant += factor * w * z * z / 2
+
+    def costs(self, costs: Any, factor: Fraction) -> None:
+        """Add sum_j costs_j |x_j|."""
+        self.l = [a + factor * w for a, w in zip(self.l, _vector(costs, self.dim, ONE), strict=True)]
+
+    def within(self, lower: Any, upper: Any) -> None:
         """Intersect the box with another one of floats."""
-        for j, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        sides = (np.broadcast_to(side, (self.dim,)).tolist() for side in (lower, upper))
+        for j, (low, high) in enumerate(zip(*sides, strict=True)):
             if np.isfinite(low):
-                old, new = self.lower[j], Fraction(float(low))
+                old, new = self.lower[j], Fraction(low)
                 self.lower[j] = new if old is None else max(old, new)
             if np.isfinite(high):
-                old, new = self.upper[j], Fraction(float(high))
+                old, new = self.upper[j], Fraction(high)
                 self.upper[j] = new if old is None else min(old, new)
+
+    def rows(self, A: Any, b: Any, A_eq: Any, b_eq: Any) -> None:
+        """Add the rows A x <= b and A_eq x = b_eq; A_eq may be None."""
+        self.inequalities += zip(_rows(A), fractions(b), strict=True)
+        if A_eq is not None:
+            self.equations += zip(_rows(A_eq), fractions(b_eq), strict=True)
+
+    def total(self, total: float) -> None:
+        """Fix the sum of all coordinates."""
+        self.equations.append((dict.fromkeys(range(self.dim), ONE), Fraction(total)))
 
     def objective(self, x: Sequence[Fraction]) -> Fraction:
         """Return the objective at x."""
@@ -236,105 +269,6 @@ def solved(rows: Sequence[Row], right: Sequence[Fraction], room: Sequence[float]
     for j, row, s in reversed(pivots):
         x[j] = s - dot(row, x)
     return x
-
-
-def _linear_risk(found: Declared, risk: Any, factor: Fraction) -> None:
-    if risk.loss.outline() is None:
-        raise MissingCapabilityError(
-            f"{risk.loss!r} has no exact check, because it has no outline; call verify() without exact=True."
-        )
-    rows, curve, targets = _rows(risk.X), Curve(risk.loss), fractions(risk.y)
-    m = len(rows)
-    weights = [ONE] * m if risk.sample_weight is None else fractions(risk.sample_weight)
-    total = sum(weights) if risk.normalize else ONE
-    margin = risk.loss.variable == "margin"
-    for row, y, weight in zip(rows, targets, weights, strict=True):
-        if risk.intercept:
-            row[found.dim - 1] = ONE
-        scale, shift = (y, ZERO) if margin else (ONE, y)
-        found.examples.append(Example(factor * weight / total, row, curve, scale, shift))
-
-
-def _objective(found: Declared, risk: Any, factor: Fraction) -> None:
-    found.b = [b + factor * c for b, c in zip(found.b, fractions(risk.c), strict=True)]
-
-
-def _sum(found: Declared, risk: Any, factor: Fraction) -> None:
-    for c, term in risk.terms:
-        found.add(term, factor * Fraction(c))
-
-
-def _vector(numbers: Any, dim: int, default: Fraction) -> list[Fraction]:
-    return [default] * dim if numbers is None else fractions(np.broadcast_to(numbers, (dim,)))
-
-
-def _l2(found: Declared, piece: Any, factor: Fraction) -> None:
-    factor *= Fraction(piece.lam)
-    weights, centre = (
-        _vector(numbers, found.dim, default)
-        for numbers, default in ((piece.weights, ONE), (piece.centre, ZERO))
-    )
-    for j, (w, z) in enumerate(zip(weights, centre, strict=True)):
-        found.q[j] += factor * w
-        found.b[j] -= factor * w * z
-        found.constant += factor * w * z * z / 2
-
-
-def _l1(found: Declared, piece: Any, factor: Fraction) -> None:
-    costs = _vector(piece.weights, found.dim, ONE)
-    found.l = [a + factor * Fraction(piece.lam) * w for a, w in zip(found.l, costs, strict=True)]
-
-
-def _elastic_net(found: Declared, piece: Any, factor: Fraction) -> None:
-    factor, share = factor * Fraction(piece.lam), Fraction(piece.l1_ratio)
-    found.l = [a + factor * share for a in found.l]
-    found.q = [a + factor * (1 - share) for a in found.q]
-
-
-def _regularizers(found: Declared, piece: Any, factor: Fraction) -> None:
-    for term in piece.terms:
-        found.add(term, factor * Fraction(piece.lam))
-
-
-def _box(found: Declared, piece: Any, _: Fraction) -> None:
-    found.bound(*(np.broadcast_to(side, (found.dim,)) for side in (piece.lower, piece.upper)))
-
-
-def _simplex(found: Declared, piece: Any, _: Fraction) -> None:
-    total, cap = (piece.radius, piece.radius) if type(piece) is Simplex else (1.0, piece.cap)
-    found.bound(np.zeros(found.dim), np.broadcast_to(cap, (found.dim,)))
-    found.equations.append((dict.fromkeys(range(found.dim), ONE), Fraction(total)))
-
-
-def _polyhedron(found: Declared, piece: Any, _: Fraction) -> None:
-    found.inequalities += zip(_rows(piece.A), fractions(piece.b), strict=True)
-    if piece.A_eq is not None:
-        found.equations += zip(_rows(piece.A_eq), fractions(piece.b_eq), strict=True)
-
-
-def _intersection(found: Declared, piece: Any, factor: Fraction) -> None:
-    for member in piece.members:
-        found.add(member, factor)
-
-
-READERS: dict[type, Callable[[Declared, Any, Fraction], None]] = {
-    LinearRisk: _linear_risk,
-    LinearObjective: _objective,
-    WeightedSum: _sum,
-    ImagedWeightedSum: _sum,
-    NoRegularizer: lambda *_: None,
-    L2: _l2,
-    L1: _l1,
-    ElasticNet: _elastic_net,
-    RegularizerSum: _regularizers,
-    WholeSpace: lambda *_: None,
-    Box: _box,
-    Simplex: _simplex,
-    CappedSimplex: _simplex,
-    Polyhedron: _polyhedron,
-    Intersection: _intersection,
-}
-"""How each declared class is read; the class itself, because a subclass may compute something else."""
 
 
 def declared(problem: Any) -> Declared:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial, reduce
 from operator import add, and_
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from cutplane.regularizers.separable import minimise_separable
 from cutplane.sets.box import Box
 
 if TYPE_CHECKING:
+    from cutplane.pieces.capabilities import ExactTerms
     from cutplane.sets.base import FeasibleSet
 
 Closed = Callable[[Array, "FeasibleSet", float], Minimum | None]
@@ -212,6 +214,11 @@ class RegularizerSum(Combination):
     def summands(self) -> tuple[Regularizer, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The terms, multiplied by `lam`."""
         return self.terms if self.lam == 1.0 else tuple(self.lam * term for term in self.terms)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the terms; see `ExactTerms`."""
+        for term in self.terms:
+            found.add(term, factor * Fraction(self.lam))
 
     def resolve(self, dim: int) -> Regularizer:
         """Return the same sum of vectors of dimension `dim`, or raise `InvalidInputError`."""

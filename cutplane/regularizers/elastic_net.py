@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import as_scalar
@@ -11,6 +13,9 @@ from cutplane.regularizers.base import Regularizer, check_lam
 from cutplane.regularizers.combination import Combination
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
+
+if TYPE_CHECKING:
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,12 @@ class ElasticNet(Combination):
     def summands(self) -> tuple[Regularizer, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The two parts."""
         return L1(self.lam * self.l1_ratio), L2(self.lam * (1.0 - self.l1_ratio))
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State costs and quadratic; see `ExactTerms`."""
+        factor, share = factor * Fraction(self.lam), Fraction(self.l1_ratio)
+        found.costs(None, factor * share)
+        found.quadratic(None, None, factor * (1 - share))
 
     def in_unit(self, unit: float) -> ElasticNet:
         """Return u -> g(unit * u)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_l
 from cutplane.regularizers.separable import minimise_absolute
 
 if TYPE_CHECKING:
+    from cutplane.pieces.capabilities import ExactTerms
     from cutplane.sets.base import FeasibleSet
 
 
@@ -129,6 +131,10 @@ class L1(Regularizer):
             row_lower=np.concatenate([np.full(paid.size, -np.inf), np.zeros(paid.size)]),
             row_upper=np.concatenate([np.zeros(paid.size), np.full(paid.size, np.inf)]),
         )
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the costs; see `ExactTerms`."""
+        found.costs(self.weights, factor * Fraction(self.lam))
 
     def in_unit(self, unit: float) -> L1:
         """Return u -> g(unit * u)."""

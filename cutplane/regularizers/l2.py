@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer, check_fits, check_lam, minimise_quadratic
 
 if TYPE_CHECKING:
+    from cutplane.pieces.capabilities import ExactTerms
     from cutplane.sets.base import FeasibleSet
 
 
@@ -112,6 +114,10 @@ class L2(Regularizer):
             centre = np.zeros(dim) if self.centre is None else self.centre
             self._forms[dim] = DiagonalQuadratic(self._scaled(np.ones(dim)), centre)
         return self._forms[dim]
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the quadratic; see `ExactTerms`."""
+        found.quadratic(self.weights, self.centre, factor * Fraction(self.lam))
 
     def in_unit(self, unit: float) -> L2:
         """Return u -> g(unit * u)."""

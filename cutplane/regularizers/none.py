@@ -16,6 +16,9 @@ from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Minimum, Regularizer, check_lam, minimise_linear
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
     from cutplane.sets.base import FeasibleSet
 
 
@@ -73,6 +76,9 @@ class NoRegularizer(Regularizer):
     def linear_form(self, dim: int) -> LinearForm:
         """Return zero costs."""
         return bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf))
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State nothing; see `ExactTerms`."""
 
     def in_unit(self, unit: float) -> NoRegularizer:
         """Return u -> g(unit * u)."""

@@ -6,7 +6,7 @@ import math
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cutplane.engine.state import State
+from cutplane.engine.history import State
 from cutplane.runtime.extras import require_extra
 
 _DECADES = 12.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add, and_
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, answer_of
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
+
+if TYPE_CHECKING:
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,6 +248,11 @@ class WeightedSum(Risk):
 
         return of_sum(self.terms, self.dim)
 
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the terms; see `ExactTerms`."""
+        for c, term in self.terms:
+            found.add(term, factor * Fraction(c))
+
     def cvxpy_form(self, x: Any) -> Any:
         """Return the sum as a cvxpy expression in x, if every term offers one."""
         terms: Any = self.terms
@@ -266,6 +275,8 @@ class WeightedSum(Risk):
 
 class ImagedWeightedSum(WeightedSum, ImagedRisk):
     """A weighted sum of risks that have images; its image is the tuple of theirs."""
+
+    declare = WeightedSum.declare
 
     def image(self, x: Array) -> tuple[Any, ...]:
         """Return the image of x under each term."""

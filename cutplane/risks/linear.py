@@ -23,6 +23,9 @@ from cutplane.risks.examples import as_weights, bias_slopes, describe, split_row
 from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
     from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.running_sum import RunningSum
     from cutplane.risks.weighted_loss import WeightedLoss
@@ -239,6 +242,11 @@ class LinearRisk(ImagedRisk):
         if self.intercept:
             slopes = np.append(slopes, bias_slopes(weighted, edges)[:, np.newaxis], axis=1)
         return slopes, -weighted_conjugates(self.loss, u, self.y, self.weights, edges)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the weighted losses; see `ExactTerms`."""
+        weights = self.sample_weight, self.normalize
+        found.losses(self.loss, self.X, self.y, *weights, self.intercept, factor)
 
     def linear_predictor(self) -> LinearRisk:
         """Return the examples and their losses, for the moves of `cutplane.linear`."""

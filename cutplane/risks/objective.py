@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.risks.base import ImagedRisk
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +77,10 @@ class LinearObjective(ImagedRisk):
     def line(self, z0: float, z1: float) -> Line:
         """Return t -> z0 + t (z1 - z0)."""
         return quadratic_line(z0, z1 - z0, 0.0)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the costs; see `ExactTerms`."""
+        found.linear(self.c, factor)
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return <c, x> as a cvxpy expression."""

@@ -10,7 +10,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.answers import describe
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import as_matrix, set_fields
@@ -71,12 +72,20 @@ class HalfSpaces(Sequence[HalfSpace]):
         set_fields(self, normals=normals, offsets=offsets)
 
     @classmethod
-    def of(cls, half_spaces: Sequence[HalfSpace], dim: int) -> HalfSpaces:
-        """Collect half-spaces of this dimension."""
-        if isinstance(half_spaces, HalfSpaces):
-            return half_spaces
-        normals = np.array([half_space.normal for half_space in half_spaces]).reshape(-1, dim)
-        return cls(normals, np.array([half_space.offset for half_space in half_spaces]))
+    def of(cls, answer: Sequence[HalfSpace], dim: int, name: str = "The oracle") -> HalfSpaces:
+        """Return a copy of what an oracle of this name answered, or raise `OracleError`."""
+        if isinstance(answer, HalfSpaces):
+            return cls(answer.normals.copy(), np.array(answer.offsets, dtype=np.float64))
+        for half_space in answer:
+            if not isinstance(half_space, HalfSpace):
+                raise OracleError(f"{name} must return HalfSpace objects, got {describe(half_space)}.")
+            if half_space.normal.shape != (dim,):
+                raise OracleError(
+                    f"{name} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
+                    f"the problem has dimension {dim}."
+                )
+        normals = np.array([half_space.normal for half_space in answer]).reshape(-1, dim)
+        return cls(normals, np.array([half_space.offset for half_space in answer]))
 
     @classmethod
     def stack(cls, parts: Sequence[HalfSpaces], dim: int) -> HalfSpaces:

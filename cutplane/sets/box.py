@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import as_parameter, brief, common_dim, set_fields
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.sets.base import LAST_BITS, AnyDimension, FeasibleSet
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +129,10 @@ class Box(AnyDimension):
     @cached_property
     def _form(self) -> LinearForm:
         return bounds_only(self.lower, self.upper)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the sides; see `ExactTerms`."""
+        found.within(self.lower, self.upper)
 
     def in_unit(self, unit: float) -> Box:
         """Return {u : unit * u is in the set}."""

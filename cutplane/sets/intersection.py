@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, ability, offers
@@ -16,6 +16,11 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
 from cutplane.sets.restoration import restore_by_cycles, restore_by_rows
 from cutplane.sets.whole import WholeSpace
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,6 +133,11 @@ class Intersection(FeasibleSet):
         simple: Any = self.simple
         forms = [part.linear_form(dim) for part in simple]
         return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the members; see `ExactTerms`."""
+        for member in self.members:
+            found.add(member, factor)
 
     def in_unit(self, unit: float) -> FeasibleSet:
         """Return {u : unit * u is in the intersection}, of simple parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,11 @@ from cutplane.pieces.parameters import as_matrix, read_only, set_fields, short_r
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.sets.base import FeasibleSet, beyond_rounding
 from cutplane.sets.restoration import restore_by_rows
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +102,10 @@ class Polyhedron(FeasibleSet):
             rows = sparse.csr_array(sparse.vstack([rows, sparse.csr_array(self.A_eq)]))
             low, high = np.concatenate([low, self.b_eq]), np.concatenate([high, self.b_eq])
         return LinearForm(np.zeros(dim), np.full(dim, -np.inf), np.full(dim, np.inf), rows, low, high)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State the rows; see `ExactTerms`."""
+        found.rows(self.A, self.b, self.A_eq, self.b_eq)
 
     def in_unit(self, unit: float) -> Polyhedron:
         """Return {u : unit * u is in the set}."""

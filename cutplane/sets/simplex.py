@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from cutplane.pieces.validation import Array, as_positive
 from cutplane.sets.base import AnyDimension, FeasibleSet
 from cutplane.sets.box import Box
 from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
+
 
 _ROUNDING = 1e-12
 
@@ -93,6 +99,11 @@ class Simplex(AnyDimension):
     def _form(self) -> LinearForm:
         assert self.dim is not None
         return bounded_sum(self.dim, self.radius, self.radius)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State sides and sum; see `ExactTerms`."""
+        found.within(0.0, self.radius)
+        found.total(self.radius)
 
     def in_unit(self, unit: float) -> Simplex:
         """Return {u : unit * u is in the set}."""
@@ -178,6 +189,11 @@ class CappedSimplex(AnyDimension):
     def linear_form(self, dim: int) -> LinearForm:
         """Return the caps as bounds, and one equation."""
         return bounded_sum(dim, 1.0, 1.0, self.cap)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State sides and sum; see `ExactTerms`."""
+        found.within(0.0, self.cap)
+        found.total(1.0)
 
     def in_unit(self, unit: float) -> FeasibleSet:
         """Return {u : unit * u is in the set}."""

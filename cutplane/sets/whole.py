@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.parameters import common_dim, read_only, short_repr
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import AnyDimension, FeasibleSet
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from cutplane.pieces.capabilities import ExactTerms
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,9 @@ class WholeSpace(AnyDimension):
     def linear_form(self, dim: int) -> LinearForm:
         """Return a form without constraints."""
         return _form(dim)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State nothing; see `ExactTerms`."""
 
     def in_unit(self, unit: float) -> WholeSpace:
         """Return {u : unit * u is in the set}."""

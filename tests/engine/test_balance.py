@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine import balance as repair
-from cutplane.engine.balance import balance
-from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
+from cutplane.proof import free as repair
+from cutplane.proof.free import balance
+from cutplane.proof.rounding import CANCELLED
 
 ONE = np.zeros(4, dtype=int)
 FREE = np.array([1])

@@ -10,9 +10,9 @@ from cutplane.engine.bounds import Bounds
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
 from cutplane.engine.run import Run
-from cutplane.engine.tolerances import CANCELLED, ORACLE
 from cutplane.exceptions import OracleError
 from cutplane.masters.select import Backend
+from cutplane.proof.rounding import CANCELLED, ORACLE
 
 INF = math.inf
 

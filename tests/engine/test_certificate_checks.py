@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.engine.certificate import Certificate, Verification
-from cutplane.engine.tolerances import CANCELLED
+from cutplane.proof.certificate import Certificate, Verification
+from cutplane.proof.rounding import CANCELLED
 
 OPTIMUM = -15.0 / 32.0
 INF = np.inf

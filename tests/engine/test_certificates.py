@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cut
-from cutplane.engine.balance import balance
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.dual import DualFunction
 from cutplane.masters.base import HALF_SPACE
 from cutplane.proof.bound import normalised
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.free import balance
 
 CHEAP = [
     name

@@ -11,12 +11,12 @@ from covering import covering
 
 import cutplane as cut
 from cutplane.engine.bounds import Bounds
-from cutplane.engine.dual import DualFunction
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
 from cutplane.engine.run import Run
-from cutplane.engine.tolerances import ORACLE, ROUNDING
 from cutplane.masters.select import Backend
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.rounding import ORACLE, ROUNDING
 
 pytestmark = pytest.mark.every
 

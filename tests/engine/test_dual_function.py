@@ -8,10 +8,10 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.engine.dual import DualFunction
-from cutplane.engine.tolerances import CANCELLED
 from cutplane.masters.base import HALF_SPACE
 from cutplane.proof.bound import normalised
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.rounding import CANCELLED
 
 INF = math.inf
 SLOPES = np.array([[1.0, 2.0], [-3.0, 0.0], [0.0, 4.0]])
@@ -161,7 +161,7 @@ CURVED = (
 
 @pytest.mark.parametrize(("regularizer", "feasible"), CURVED, ids=repr)
 def test_what_is_curved_is_no_linear_programme(regularizer, feasible):
-    assert DualFunction(problem(regularizer, feasible))._programme is None
+    assert problem(regularizer, feasible).solved_minimum()._programme is None
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
@@ -171,7 +171,7 @@ def test_a_linear_programme_has_the_auxiliaries_of_both_pieces(unit):
     found = dual(np.array([[-3.0, -2.0]]), np.array([1.0]), BLOCKS[:1], np.ones(1), INF)
     assert found.value == pytest.approx(1.0 - 3.0 * unit, rel=1e-12)
     assert found.minimiser == pytest.approx([unit, unit], rel=1e-9)
-    assert dual._inner is None
+    assert dual._solved._inner is None
 
 
 class QuadraticAlone(cut.Regularizer):

@@ -8,8 +8,8 @@ import pytest
 
 import cutplane as cut
 from cutplane.engine.evaluator import Evaluator, Point, _drift
-from cutplane.engine.tolerances import EPS
 from cutplane.exceptions import OracleError
+from cutplane.proof.rounding import EPS
 
 INF = math.inf
 X = np.array([1.0, -2.0])

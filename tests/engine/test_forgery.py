@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.dual import DualFunction
+from cutplane.proof.dual import DualFunction
 
 pytestmark = pytest.mark.every
 

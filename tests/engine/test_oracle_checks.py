@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.evaluator import Point
-from cutplane.engine.oracle_checks import (
+from cutplane.engine.checks import (
     allowed,
     check_cut,
     check_model,
@@ -17,6 +16,7 @@ from cutplane.engine.oracle_checks import (
     name_of,
     show,
 )
+from cutplane.engine.evaluator import Point
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.sets import HalfSpaces

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine.balance import pins
+from cutplane.engine.dual import pins
 from cutplane.masters.base import HALF_SPACE
 
 ONE = np.array([1])

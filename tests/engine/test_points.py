@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cutplane.engine.points import Points, memory_of
+from cutplane.engine.slopes import Points
+from cutplane.proof.evidence import memory_of
 
 pytestmark = pytest.mark.every
 

@@ -8,10 +8,10 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.engine.bundle import TRIVIAL
 from cutplane.engine.evaluator import Evaluator
-from cutplane.engine.recomputed import Recomputed
 from cutplane.masters.base import HALF_SPACE
+from cutplane.proof.audit import Recomputed
+from cutplane.proof.evidence import TRIVIAL
 
 pytestmark = pytest.mark.every
 
@@ -257,7 +257,7 @@ def proof_at(problem, queries, shares, x, slopes, lower):
     """A certificate of cuts at points of a line, whose slopes need not be those of the oracle."""
     points = {number: np.array([point]) for number, point in enumerate(queries)}
     values = [float(problem.risk.oracle(point)[0]) for point in points.values()]
-    return cut.engine.certificate.Certificate(
+    return cut.proof.certificate.Certificate(
         slopes=np.array(slopes)[:, np.newaxis],
         offsets=np.array(values) - np.array(slopes) * np.array(queries),
         blocks=np.zeros(len(queries), dtype=int),

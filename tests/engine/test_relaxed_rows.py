@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cutplane as cut
-from cutplane.engine.dual import DualFunction
 from cutplane.masters.base import ReducedProblem
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum
+from cutplane.masters.least import SolvedMinimum
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import RowsOfSet, project_on_polyhedron
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
@@ -36,8 +35,7 @@ REGULARIZERS = {
 
 
 def relaxed(regularizer, region):
-    problem = cut.Problem(cut.LinearObjective(np.ones(DIM)), regularizer, region)
-    return DualFunction(problem)._relaxed
+    return SolvedMinimum(regularizer, region, DIM)._relaxed
 
 
 @pytest.mark.parametrize("region", REGIONS)

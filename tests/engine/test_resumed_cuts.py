@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.bundle import TRIVIAL, Bundle
-from cutplane.engine.certificate import Certificate
+from cutplane.engine.bundle import Bundle
 from cutplane.engine.warm_start import (
     _best_known,
     _check_shapes,
@@ -19,6 +18,8 @@ from cutplane.engine.warm_start import (
     resume,
 )
 from cutplane.masters.base import HALF_SPACE
+from cutplane.proof.certificate import Certificate
+from cutplane.proof.evidence import TRIVIAL
 
 NORMALS, SIDES = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([5.0, 6.0])
 

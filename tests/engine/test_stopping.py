@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.history import Record
-from cutplane.engine.state import State
+from cutplane.engine.history import Record, State
 from cutplane.stopping import (
     AbsoluteGap,
     MaxIter,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cutplane.engine.certificate import Certificate
+from cutplane.proof.certificate import Certificate
 from cutplane.status import Status
 from fuzz import checks, problems
 from fuzz.core import Refused, guarded, quiet
@@ -111,7 +111,7 @@ def _half_space(rng: Rng, known: Known, certificate: Certificate) -> Certificate
 
 def _claim(forged: Certificate, known: Known, certificate: Certificate) -> float:
     """What the forged rows prove, if anything; the forged certificate claims no more than that."""
-    from cutplane.engine.dual import DualFunction
+    from cutplane.proof.dual import DualFunction
 
     lower, *_ = DualFunction(known.problem)(
         forged.slopes, forged.offsets, forged.blocks, forged.multipliers, certificate.upper_bound

@@ -36,8 +36,8 @@ class Probe:
     """What a run is to the Newton steps, with all cuts kept."""
 
     def __init__(self, problem):
-        from cutplane.engine.dual import DualFunction
         from cutplane.engine.evaluator import Evaluator
+        from cutplane.proof.dual import DualFunction
 
         self.problem, self.evaluator, self.safe = problem, Evaluator(problem), DualFunction(problem)
         self.lower, self.upper, self.closed, self.moved = -np.inf, np.inf, False, False

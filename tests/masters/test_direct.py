@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.dual import DualFunction
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Least, ReducedProblem
 from cutplane.masters.conic import whole
 from cutplane.masters.conic.certificates import InnerMinimum
 from cutplane.masters.conic.cone_programme import Solved
 from cutplane.masters.conic.whole import Conjugate, _split, image_form, solve_whole
+from cutplane.proof.dual import DualFunction
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((60, 8)), RNG.standard_normal(60)

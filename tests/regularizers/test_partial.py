@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from covering import covering
 
-from cutplane.engine.balance import pins
+from cutplane.engine.dual import pins
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Hinge, Logistic, Squared, SquaredEpsilonInsensitive, SquaredHinge
 from cutplane.pieces.capabilities import Capability, offers

@@ -16,8 +16,7 @@ from formulations import LOSSES, data, formulation
 
 import cutplane as cut
 from cutplane.engine.callbacks import HEADER, format_line, progress_display
-from cutplane.engine.history import History, Record
-from cutplane.engine.state import State
+from cutplane.engine.history import History, Record, State
 from cutplane.exceptions import MissingExtraError
 from cutplane.report import plotting
 from cutplane.report.compare import compare

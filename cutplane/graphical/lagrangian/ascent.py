@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.gap import relative_gap
-from cutplane.engine.history import History, Record
-from cutplane.engine.state import State
+from cutplane.engine.history import History, Record, State
 from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
 from cutplane.graphical.model import GraphicalModel
@@ -20,7 +18,7 @@ from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.validation import Array, as_scalar
 from cutplane.problem import Problem
-from cutplane.status import Status
+from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop, StoppingRule
 
 if TYPE_CHECKING:

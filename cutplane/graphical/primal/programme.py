@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.state import State
+from cutplane.engine.history import State
 from cutplane.exceptions import BackendError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.certified import certified_minimum

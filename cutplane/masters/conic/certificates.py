@@ -13,10 +13,11 @@ from cutplane.exceptions import BackendError, InfeasibleError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
 from cutplane.masters.conic.call import call
 from cutplane.masters.conic.cone_programme import BACKENDS, FAR, try_conic
-from cutplane.masters.rows import row_sizes, scaled
+from cutplane.masters.rows import scaled
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import row_sizes
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of

@@ -24,13 +24,13 @@ from cutplane.masters.rows import (
     is_finite,
     objective_scale,
     row_factors,
-    row_sizes,
     scaled,
     survivors,
 )
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import row_sizes
 
 _ORIENTATIONS = ("auto", "rows", "columns")
 _FEW_VARIABLES = 100  # where columns were faster than rows in runs of cutting planes

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.certificate import Verification
 from cutplane.exceptions import InvalidInputError
 from cutplane.mkl.polynomial.bases import BaseKernels, orders_of
 from cutplane.mkl.polynomial.bound import FormNorm, dual_value
 from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Verification
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.status import Status
 

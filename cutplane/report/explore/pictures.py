@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.slopes import dense
-from cutplane.engine.state import State
+from cutplane.engine.history import State
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.kelley import Kelley
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.problem import Problem
+from cutplane.proof.evidence import dense
 from cutplane.report.explore import figure, picture_of
 from cutplane.report.explore.explorer import Explorer
 from cutplane.report.explore.recording import record

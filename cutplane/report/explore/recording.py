@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.engine.bundle import AGGREGATE
-from cutplane.engine.slopes import dense
-from cutplane.engine.state import Mark, State
+from cutplane.engine.history import Mark, State
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import Array, as_count
+from cutplane.proof.evidence import dense
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

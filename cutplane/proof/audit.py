@@ -1,0 +1,338 @@
+"""What the oracles confirm of a certificate when they are asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from scipy import sparse
+
+from cutplane.exceptions import OracleError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array
+from cutplane.proof.certificate import Verification
+from cutplane.proof.declared import declared
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
+from cutplane.proof.exact import checked
+from cutplane.proof.oracle import Oracle
+from cutplane.proof.rounding import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
+from cutplane.risks.base import OnDemandRisk
+from cutplane.sets.base import size_of
+from cutplane.status import least_size
+
+if TYPE_CHECKING:
+    from cutplane.proof.certificate import Certificate
+
+_TOWARDS_ZERO = 0.0, 1e-12, 1e-9
+"""Shares by which multipliers are scaled towards zero, because a norm bounds their slope, up to rounding."""
+
+
+def audit(certificate: Certificate, problem: Problem) -> Verification:
+    """Ask for every row in use again, and compute both bounds from the answers."""
+    oracle, problems = Oracle(problem), list[str]()
+    upper = _upper(certificate, oracle, problems)
+    used = np.flatnonzero(certificate.multipliers > 0.0)
+    again = Recomputed(certificate, oracle)
+    doubts = list(dict.fromkeys(filter(None, map(again.complaint, used.tolist()))))
+    lower = -np.inf if doubts else _lower(again, upper, doubts)
+    if doubts:
+        found, error = _by_examples(certificate, oracle, upper)
+        above = certificate.lower_bound - upper > ROUNDING * abs(upper) + error
+        if not above and -np.inf < found >= certificate.lower_bound - RECOMPUTED * abs(found) - error:
+            lower, doubts = found, []
+    problems += doubts
+    return Verification(not problems, lower, upper, used.size, tuple(problems))
+
+
+def exact_audit(certificate: Certificate, problem: Problem, of: Certificate, stated: Problem) -> Verification:
+    """Compute both bounds in rational arithmetic, from multipliers of the examples by the cuts `of` a solve.
+
+    `stated` is the problem in the variables of the solve.
+    """
+    u, x = [example_multipliers(of, stated)], certificate.x
+    if x is not None:
+        terms: list[Any] = [r for _, r in problem.risk.summands if offers(r, Capability.EXAMPLE_SLOPES)]
+        u.append(np.concatenate([np.zeros(0), *(risk.example_slopes(x) for risk in terms)]))
+    bounds = certificate.lower_bound, certificate.upper_bound
+    lower, upper, problems = checked(declared(problem), u, x, *bounds)
+    used = int((certificate.multipliers > 0.0).sum())
+    return Verification(not problems, lower, upper, used, tuple(problems))
+
+
+def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
+    """Return the lower bound of the answers, and add what contradicts the claimed one."""
+    certificate = again.certificate
+    if certificate.lower_bound == -np.inf:
+        return -np.inf
+    dual = DualFunction(again.oracle.problem)
+    reach = 0.0 if certificate.x is None else REACH * float(np.abs(certificate.x).max())
+    given = again.offsets, certificate.blocks, certificate.multipliers, upper
+    found = dual(again.slopes(), *given, reach=reach)
+    recorded = dual(again.slopes(recorded=True), *given, reach=reach)
+    excess = certificate.lower_bound - max(found.value, recorded.value)
+    error = 2.0 * (found.error + dual.doubt) + ROUNDING * found.magnitude
+    if excess > RECOMPUTED * abs(found.value) + error:
+        problems.append(
+            f"the multipliers give the lower bound {found.value:.10g}, not {certificate.lower_bound:.10g}"
+        )
+    if certificate.lower_bound - upper > ROUNDING * abs(upper) + CANCELLED * found.magnitude:
+        problems.append(f"the lower bound {certificate.lower_bound:.10g} is above the objective {upper:.10g}")
+    return min(found.value, upper)
+
+
+def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> float:
+    """Return the objective at x, and add what is wrong with it."""
+    problem = oracle.problem
+    if certificate.x is None:
+        return np.inf
+    if not problem.in_simple_set(certificate.x, INSIDE):
+        violation = problem.simple_set.violation(certificate.x)
+        problems.append(f"x violates {problem.simple_set!r} by {violation:.3g}")
+    try:
+        if len(oracle.separate(certificate.x)):
+            problems.append("a separation oracle cuts x off")
+        point = oracle.point(certificate.x)
+    except OracleError as error:
+        problems.append(f"the oracles cannot be asked about x: {error}")
+        return np.inf
+    upper, scale = point.objective, float(np.abs(point.values).sum())
+    scale = max(scale + abs(problem.regularizer.value(certificate.x)), least_size(certificate.scale))
+    on_demand = isinstance(problem.risk, OnDemandRisk)  # the run may have asked for less accuracy
+    excess = upper - certificate.upper_bound
+    if not (max(excess, 0.0) if on_demand else abs(excess)) <= RECOMPUTED * scale:
+        problems.append(f"the objective at x is {upper:.10g}, not {certificate.upper_bound:.10g}")
+    return upper
+
+
+def _by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
+    """Return L of the dual cut of the mean multipliers of the examples, and its error; -inf without one.
+
+    Where rounding decides on which side of a kink a prediction lies, or hides the slope in a coordinate
+    without regularizer, slopes computed again differ from recorded ones. The mean over the cuts in use of the
+    derivatives of the losses is a point of the dual all the same, and at least as good as the cuts.
+    """
+    problem, risk = oracle.problem, cast(Any, oracle.risk)
+    used = np.flatnonzero(certificate.multipliers > 0.0)
+    offered = all(offers(risk, kind) for kind in (Capability.EXAMPLE_SLOPES, Capability.DUAL_CUT))
+    known = np.isin(certificate.queries[used], [*certificate.points, *certificate.duals, TRIVIAL]).all()
+    if not offered or not known or risk.n_blocks > 1 or certificate.blocks[used].any():
+        return -np.inf, 0.0
+    mean, dual = example_multipliers(certificate, problem), DualFunction(problem)
+    if dual.free.size:
+        mean = _balanced(mean, risk.weights)
+    reach = 0.0 if certificate.x is None else REACH * float(np.abs(certificate.x).max())
+    best, error, weighs = -np.inf, 0.0, risk.weights > 0.0
+    for share in _TOWARDS_ZERO:
+        u = (1.0 - share) * mean
+        sizes = np.abs(risk.loss.conjugate(u, risk.y)[weighs])
+        if np.isfinite(sizes).all():
+            slopes, offsets = oracle.dual_cut(u)
+            value = dual(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper, reach=reach).value
+            error = 2.0 * CANCELLED * float(risk.weights[weighs] @ sizes)
+            best = max(best, min(value, upper))
+    return best, error
+
+
+def example_multipliers(certificate: Certificate, problem: Problem) -> Array:
+    """Return the mean over the cuts in use of the derivatives of the losses, of all terms of the risk.
+
+    An example without a cut gets 0, which may be a bad multiplier but never a wrong bound.
+    """
+    used = np.flatnonzero(certificate.multipliers > 0.0).tolist()
+    duals = certificate.duals if offers(problem.risk, Capability.DUAL_CUT) else {}
+    means, first = [np.zeros(0)], 0
+    summands: list[Any] = [risk for _, risk in problem.risk.summands]
+    for risk in summands:
+        blocks = np.zeros(1, np.int64)
+        if offers(risk, Capability.EXAMPLE_SLOPES):
+            m = len(risk.y)
+            if problem.risk.n_blocks > 1:
+                edges = np.arange(risk.n_blocks + 1) * m // risk.n_blocks
+                blocks = first + np.repeat(np.arange(risk.n_blocks), np.diff(edges))
+            mean, total = np.zeros(m), np.zeros(m)
+            for row in used:
+                query = int(certificate.queries[row])
+                share = certificate.multipliers[row] * (certificate.blocks[row] == blocks)
+                u = duals.get(query)
+                if query in certificate.points:
+                    u = risk.example_slopes(certificate.points[query])
+                if query == TRIVIAL or (u is not None and u.shape == (m,)):
+                    mean += 0.0 if u is None else share * u
+                    total += share
+            means.append(np.divide(mean, total, out=np.zeros(m), where=total > 0.0))
+        first += risk.n_blocks
+    return np.concatenate(means)
+
+
+def _balanced(u: Array, weights: Array) -> Array:
+    """Return multipliers with sum_i weights_i u_i = 0: of both signs, the heavier one is scaled down.
+
+    They stay in the domain of conjugates whose loss has an infimum, because that contains 0.
+    """
+    terms = weights * u
+    up, down = float(terms[terms > 0.0].sum()), float(-terms[terms < 0.0].sum())
+    heavier = u > 0.0 if up > down else u < 0.0
+    return np.where(heavier, u * (min(up, down) / max(up, down)), u) if up != down else u
+
+
+class _Answer(NamedTuple):
+    slopes: Any
+    offsets: Array
+    blocks: Array
+    sizes: Array
+    """Of the terms that the offsets are sums of."""
+    marks: Array
+    """Products of the slopes with a probe, by which equal ones are found."""
+    noise: Array
+    """What rounding may have added to the offsets, as far as the risk says."""
+    doubt: float | None = None
+    """How far above the offset the highest one may be, of a dual cut; a lower one is right too."""
+
+
+class Recomputed:
+    """Asks the oracles again for rows of a certificate: each query point once.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    oracle : Oracle
+    """
+
+    def __init__(self, certificate: Certificate, oracle: Oracle):
+        self.certificate = certificate
+        self.oracle = oracle
+        self._probe = np.random.default_rng(0).random(certificate.slopes.shape[1])
+        self._sizes = row_sizes(certificate.slopes)
+        self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
+        self._steepest = float(self._sizes[certificate.multipliers > 0.0].max(initial=0.0))
+        self._reach = self._distance()
+        self.offsets = np.array(certificate.offsets)
+        """The recorded offsets, or those of now where they are lower."""
+        self._slopes: dict[int, Array] = {}
+        self._close: set[int] = set()
+        self._cuts: dict[int, _Answer] = {}
+        self._half_spaces: dict[int, _Answer] = {}
+
+    def _distance(self) -> float:
+        """Return how far from zero solutions may be, inf if that is not known.
+
+        Last bits of a value are worth as much as those of a slope over this distance.
+        """
+        certificate, problem = self.certificate, self.oracle.problem
+        largest = size_of(problem.simple_set, problem.dim)
+        if np.isfinite(largest) or certificate.x is None or not problem.regularizer.lam > 0.0:
+            return largest or np.inf
+        return REACH * float(np.abs(certificate.x).max()) or np.inf
+
+    def complaint(self, row: int) -> str | None:
+        """Return what is wrong with a row, in words; None if the oracle gives it again."""
+        try:
+            return self._complaint(row)
+        except OracleError as error:
+            return (
+                f"query {self.certificate.queries[row]} cannot be asked for again: {str(error).rstrip('.')}"
+            )
+
+    def _complaint(self, row: int) -> str | None:
+        certificate = self.certificate
+        block, query = int(certificate.blocks[row]), int(certificate.queries[row])
+        if not HALF_SPACE <= block < self.oracle.risk.n_blocks:
+            return f"the risk has no block {block}"
+        slope, offset = dense(certificate.slopes[[row]])[0], float(certificate.offsets[row])
+        if query == TRIVIAL:
+            wrong = block == HALF_SPACE or slope.any() or offset > self.oracle.risk.infima[block]
+            return f"the known infimum of block {block} is not {offset:.6g}" if wrong else None
+        if query not in certificate.points and query not in certificate.duals:
+            return f"query {query} has no point, so that its answer cannot be asked for again"
+        known = [offers(self.oracle.risk, kind) for kind in (Capability.DUAL_CUT, Capability.CVXPY)]
+        if query in certificate.duals and not any(known):
+            return f"the risk gives no cut for the multipliers of query {query}"
+        answer = self._half_space_answer(query) if block == HALF_SPACE else self._cut_answer(query)
+        if answer is None:
+            return f"query {query} has no point, so that its half-spaces cannot be asked for again"
+        sizes = np.minimum(answer.sizes, self._size_of(slope, offset, query))
+        above = offset - answer.offsets
+        above = np.abs(above) if answer.doubt is None else above - answer.doubt
+        same = above <= RECOMPUTED * sizes + answer.noise
+        marks = np.abs(answer.marks - slope @ self._probe)
+        share = float(certificate.multipliers[row])
+        steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
+        tolerance = RECOMPUTED * steepest
+        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
+        same &= marks <= np.maximum(max(tolerance, last_bit) * self._probe.sum(), last_bits)
+        candidates = np.flatnonzero(same & (answer.blocks == block))
+        apart = np.abs(dense(answer.slopes[candidates]) - slope)
+        farthest = apart.max(axis=1, initial=0.0)
+        if (equal := candidates[farthest <= tolerance]).size:
+            self.offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
+            return None
+        close = (farthest <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
+        if not close.any():
+            return f"the oracle gives another answer at query {query} than the one recorded"
+        nearest = candidates[close][apart[close].sum(axis=1).argmin()]
+        self._slopes[row] = dense(answer.slopes[[nearest]])[0]
+        if np.abs(self._slopes[row] - slope).max() <= ROUNDING * self._steepest:
+            self._close.add(row)
+        self.offsets[row] = answer.offsets[nearest]
+        return None
+
+    def slopes(self, recorded: bool = False) -> Any:
+        """Return the slopes of now where they differ from the recorded ones, which last bits may decide.
+
+        With `recorded`, only where they differ by more than the last bits of the steepest slope in use.
+        """
+        slopes = self.certificate.slopes
+        changed = self._slopes.keys() - self._close if recorded else self._slopes.keys()
+        if not changed:
+            return slopes
+        slopes = slopes.tolil() if sparse.issparse(slopes) else slopes.copy()
+        for row in changed:
+            slopes[row] = self._slopes[row]
+        return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes
+
+    def _size_of(self, slope: Array, offset: float, query: int) -> float:
+        """Return the size of the terms that the offset of a recorded row is the sum of."""
+        x = self.certificate.points.get(query)
+        if query in self.certificate.duals or x is None:
+            return float(_sizes_of_dual(slope[np.newaxis], np.array([offset]), self.certificate)[0])
+        return abs(float(slope @ x) + offset) + float(np.abs(slope) @ np.abs(x)) + abs(offset)
+
+    def _cut_answer(self, query: int) -> _Answer:
+        if query not in self._cuts:
+            certificate, oracle = self.certificate, self.oracle
+            if query in certificate.duals:
+                extent = 0.0 if certificate.x is None else float(np.abs(certificate.x).max())
+                known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
+                slopes, offsets = oracle.dual_cut(certificate.duals[query], *known)
+                blocks = np.arange(offsets.size)
+                sizes, noise = _sizes_of_dual(slopes, offsets, certificate), np.zeros(offsets.size)
+            else:
+                x = certificate.points[query]
+                point = oracle.point(x)
+                slopes, offsets, found = oracle.cuts(point)
+                blocks = np.array(found)
+                sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(x)
+                cancelled = np.broadcast_to(oracle.cancelled(point), point.values.shape)
+                noise = CANCELLED * cancelled[blocks]
+            doubt = oracle.doubt if query in certificate.duals else None
+            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe, noise, doubt)
+        return self._cuts[query]
+
+    def _half_space_answer(self, query: int) -> _Answer | None:
+        point = self.certificate.points.get(query)
+        if point is None:
+            return None
+        if query not in self._half_spaces:
+            found = self.oracle.separate(point)
+            marks = found.normals @ self._probe
+            blocks = np.full(len(found), HALF_SPACE)
+            self._half_spaces[query] = _Answer(
+                found.normals, -found.offsets, blocks, found.sizes(point), marks, np.zeros(len(found))
+            )
+        return self._half_spaces[query]
+
+
+def _sizes_of_dual(slopes: Array, offsets: Array, certificate: Certificate) -> Array:
+    x = certificate.x if certificate.x is not None else np.zeros(slopes.shape[1])
+    return np.abs(offsets) + np.abs(slopes) @ np.abs(x)

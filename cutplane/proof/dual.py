@@ -1,0 +1,247 @@
+"""The certified lower bound: multipliers through the conjugate, never a solver's objective."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cutplane.pieces.capabilities import Capability, ability, ask
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+from cutplane.proof.bound import Combination, bound_of, combination, combine
+from cutplane.proof.evidence import Problem
+from cutplane.proof.free import balance
+from cutplane.proof.rounding import CANCELLED, LEFT, ORACLE, REACH, ROUNDING
+from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
+from cutplane.sets.base import size_of
+
+_NEARLY = 1e-9
+"""Coordinates this small are kept at 0 while others are corrected, because a correction of the multipliers
+that is smaller than `LEFT` changes them by less than it changes those."""
+
+
+class DualValue(NamedTuple):
+    """L(multipliers) and the multipliers as they were used: clipped, and normalised per block."""
+
+    value: float
+    """Less a bound of its rounding errors."""
+    multipliers: Array
+    magnitude: float
+    """Size of the terms that `value` is the sum of: rounding errors are relative to it."""
+    minimiser: Array | None = None
+    """Where the inner minimum is attained; None if it is not."""
+    error: float = 0.0
+    """The bound of the rounding errors, where it was not proven term by term."""
+
+
+class Known(Protocol):
+    """A lower bound of the inner minimum that a solver has proven on its way."""
+
+    @property
+    def value(self) -> float:
+        """The bound for the slope of the solver."""
+        ...
+
+    def at(self, slope: Array) -> float:
+        """Return the bound for another slope."""
+        ...
+
+
+class DualFunction:
+    """L(a) = <offsets, a> + min over x in X0 of g(x) + <slopes' a, x>, a lower bound of the optimum.
+
+    It is one for all multipliers a >= 0 whose sum over each block is 1, because the offsets are rounded down.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.free = _free_coordinates(problem)
+        self.simple = None if self.free.size else problem.separable
+        self._open = _open_sides(problem, self.free)
+        self._infimum = float(problem.risk.infima.sum())
+        self.known: Known | None = None
+        """An inner minimum that was found elsewhere, for the next call."""
+
+    @property
+    def doubt(self) -> float:
+        """How far above the last value the true one may be: the gap that a solver left."""
+        return self._solved.doubt if "_solved" in vars(self) else 0.0
+
+    @property
+    def calls_solver(self) -> bool:
+        """Whether the inner minimum has no closed form, so that each evaluation is a small convex solve."""
+        return "_solved" in vars(self) and self._solved.is_used
+
+    def __call__(
+        self,
+        slopes: Any,
+        offsets: Array,
+        blocks: Array,
+        multipliers: Array,
+        upper: float,
+        held: Array | None = None,
+        reach: float = 0.0,
+        lower: float = -math.inf,
+    ) -> DualValue:
+        """Evaluate L.
+
+        Parameters
+        ----------
+        slopes : ndarray or csr_array of shape (K, dim)
+        offsets, blocks, multipliers : ndarray of shape (K,)
+            Multipliers as a solver found them; negative and non-finite entries count as zero.
+        upper : float
+            A value of the objective at a feasible point: no better point lies where g exceeds ``upper -
+            sum(infima)``.
+        held : ndarray, optional
+            Multipliers of the rows of the simple set's linear form: any give a bound, good ones spare a
+            linear programme.
+        reach : float, default 0.0
+            How far from zero the free coordinates of a solution may be. A residual slope there, of the size
+            of the last bits of the slopes in use, is charged over this distance.
+        lower : float, optional
+            A value that need not be reached: -inf may be returned for one that is not above it.
+        """
+        found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
+        if found is None:
+            return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
+        if self.simple is not None:
+            x = np.empty(self.problem.dim)
+            least = self.simple.least(found.slope, found.error, self._budget(upper, found.size), x)
+            value = bound_of(found, least)
+            if value > -math.inf or self._open is None:
+                return DualValue(value, found.multipliers, found.size + abs(least), x)
+        free, charge = self.free, 0.0
+        if self._open is not None:
+            free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
+        v = found.slope
+        if free.size:
+            balanced = balance(found.multipliers, slopes, blocks, free)
+            found = combination(slopes, offsets, balanced.weights)
+            v, charge = found.slope, balanced.left * reach
+            if balanced.distance is not None:
+                v[free] = 0.0
+        extent = reach / REACH
+        budget = self._budget(upper, found.size)
+        minimum = self._minimum(v, budget, held, extent, lower - found.constant)
+        value = found.constant + minimum.value
+        magnitude = found.size + abs(minimum.value)
+        error = charge + CANCELLED * (magnitude + self._extent * float(np.abs(v).sum()))
+        if math.isfinite(value):
+            x = np.full(v.size, extent) if minimum.x is None else np.abs(minimum.x)
+            error += float(found.error @ x)
+            if free.size and balanced.distance is not None and balanced.distance.sum() > CANCELLED:
+                rows = np.flatnonzero(balanced.distance)
+                sizes = np.abs(offsets[rows]) + abs(slopes[rows]) @ x
+                error += float(balanced.distance[rows] @ sizes)
+        if self.problem.risk.linear and error <= ROUNDING * abs(value):
+            error = 0.0  # because the least value over X0 is both bounds, with the same rounding error
+        return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
+
+    def at_infima(self) -> float:
+        """Return L of the known infima, or -inf where that takes a solve."""
+        zeros, infima = np.zeros(self.problem.dim), self.problem.risk.infima
+        if self.simple is not None:
+            blocks, ones = np.arange(infima.size), np.ones(infima.size)
+            return self(np.zeros((infima.size, zeros.size)), infima, blocks, ones, math.inf).value
+        found = self._closed(zeros, math.inf)
+        if found is None:
+            found = Minimum(-math.inf if self.problem.regularizer.lam > 0.0 else 0.0, None)
+        error = CANCELLED * (abs(self._infimum) + abs(found.value))
+        value = self._infimum + found.value
+        return value - error if error > ROUNDING * abs(value) else value
+
+    def least(self, v: Array) -> Minimum:
+        """Return the inner minimum min over x in X0 of g(x) + <v, x>, as every bound uses it."""
+        if self.simple is None:
+            return self._minimum(v, math.inf, None, 0.0)
+        x = np.empty(v.size)
+        return Minimum(self.simple.least(v, np.zeros(v.size), x=x), x)
+
+    def _budget(self, upper: float, terms: float) -> float:
+        """Return an upper bound of g at every point with an objective of at most `upper`."""
+        if not math.isfinite(upper) or self._infimum == -math.inf:
+            return math.inf
+        budget = max(upper - self._infimum, 0.0)
+        return budget + ROUNDING * (budget + abs(upper) + abs(self._infimum) + terms)
+
+    def _minimum(
+        self, v: Array, budget: float, held: Array | None, extent: float, lower: float = -math.inf
+    ) -> Minimum:
+        minimum = self._closed(v, budget)
+        if minimum is not None:
+            return minimum
+        known, self.known = self.known, None
+        if known is not None:
+            size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
+            if (value := known.at(v)) >= known.value - ORACLE * size:
+                return Minimum(value, None)
+        return self._solved(v, budget, held, extent, lower)
+
+    def _closed(self, v: Array, budget: float) -> Minimum | None:
+        """Return the inner minimum by a closed form; None if there is none."""
+        closed_form = ability(self.problem.active_regularizer, Capability.CONJUGATE)
+        if closed_form is not None:
+            return closed_form(v, self.problem.simple_set, budget)
+        return self._quadratic and minimise_quadratic(self._quadratic, v, self.problem.simple_set)
+
+    @cached_property
+    def _solved(self) -> Any:
+        return self.problem.solved_minimum()
+
+    @cached_property
+    def _quadratic(self) -> DiagonalQuadratic | None:
+        """The regularizer, if it is a diagonal quadratic."""
+        return ask(self.problem.active_regularizer, Capability.QUADRATIC, self.problem.dim)
+
+    @cached_property
+    def _extent(self) -> float:
+        """The size of a set whose points are computed with errors of its last bits; 0 of a box."""
+        simple_set, dim = self.problem.simple_set, self.problem.dim
+        size = size_of(simple_set, dim)
+        return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
+
+
+def _free_coordinates(problem: Problem) -> Array:
+    unregularized = unregularized_by(problem.active_regularizer, problem.dim)
+    bounds = problem.simple_set.bounds(problem.dim)
+    if unregularized is None or bounds is None:
+        return np.empty(0, dtype=np.int64)
+    free = unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
+    return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
+
+
+def _open_sides(problem: Problem, free: Array) -> tuple[Array, Array] | None:
+    """Return the coordinates, except `free` ones, without a lower bound, and those without an upper bound.
+
+    None if there are none, or if a regularizer or another set than a box bounds the problem.
+    """
+    bounds = problem.simple_set.bounds(problem.dim)
+    if problem.active_regularizer.lam > 0.0 or bounds is None or np.isfinite(bounds).all():
+        return None
+    sides = np.isinf(bounds)
+    sides[:, free] = False
+    return (sides[0], sides[1]) if sides.any() else None
+
+
+def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
+    """Return where a slope falls towards an open side, but by no more than the tolerance of a solver.
+
+    With them come all that are almost 0. If one falls by more there is no finite bound, and none is returned.
+    """
+    v = found.slope
+    falls = ((v > 0.0) & below) | ((v < 0.0) & above)
+    if not falls.any():
+        return np.empty(0, dtype=np.int64)
+    rows = np.flatnonzero(found.multipliers)
+    terms = found.multipliers[rows] @ abs(slopes[rows])
+    if (np.abs(v) > LEFT * terms)[falls].any():
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
