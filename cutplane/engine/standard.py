@@ -22,6 +22,7 @@ from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
+from cutplane.risks.columns import Columns, unusual_units
 from cutplane.sets.box import Box
 
 _SPLIT = 2.0**27 + 1.0
@@ -32,7 +33,8 @@ _SPLIT = 2.0**27 + 1.0
 class Change:
     """x = (u / size, c - <centre, u / size>), between the user's x and the variables (u, c) of a solve.
 
-    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c.
+    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. Where x is a matrix of several rows,
+    as of the weights of classes, each row is changed so.
 
     Parameters
     ----------
@@ -40,39 +42,54 @@ class Change:
         The sizes are powers of two.
     intercept : bool
         Whether there are b and c.
+    rows : int, default 1
     """
 
     centre: Array
     size: Array
     intercept: bool
+    rows: int = 1
+
+    @property
+    def dim(self) -> int:
+        """The dimension of x."""
+        return self.rows * (self.size.size + self.intercept)
+
+    @cached_property
+    def units(self) -> Array:
+        """The unit of each coordinate of x, shape (dim,): 1 for intercepts."""
+        return np.tile(np.append(self.size, 1.0) if self.intercept else self.size, self.rows)
 
     def outward(self, u: Array) -> Array:
-        """Return x; its intercept is rounded once."""
-        x = u.copy()
-        x[: self.size.size] /= self.size
+        """Return x; its intercepts are rounded once."""
+        x = u / self.units
         return self._shifted(x, x, -self.centre)
 
     def inward(self, x: Array) -> Array:
         """Return (u, c); c is rounded once, however large the terms are that cancel in it."""
-        u = x.copy()
-        u[: self.size.size] *= self.size
-        return self._shifted(u, x, self.centre)
+        return self._shifted(x * self.units, x, self.centre)
+
+    def farthest(self, x: Array) -> float:
+        """Return the largest intercept."""
+        return float(np.abs(x.reshape(self.rows, -1)[:, -1]).max()) if self.intercept else 0.0
 
     def _shifted(self, to: Array, x: Array, factors: Array) -> Array:
-        """Add <factors, w> to the intercept in `to`; w and the intercept are those of x."""
+        """Add <factors, w> to the intercepts in `to`; w and the intercepts are those of x."""
         far = np.flatnonzero(factors)
         if self.intercept and far.size:
-            to[-1] = math.fsum([to[-1], *_exact_products(factors[far], x[far])])
+            for new, old in zip(to.reshape(self.rows, -1), x.reshape(self.rows, -1), strict=True):
+                new[-1] = math.fsum([new[-1], *_exact_products(factors[far], old[far])])
         return to
 
     @cached_property
     def _of_slopes(self) -> sparse.csr_array:
         """The matrix M for which the rows of S M are slopes in x, if those of S are slopes in (u, c)."""
-        if not self.intercept:
-            return sparse.csr_array(sparse.diags_array(self.size))
-        last = sparse.csr_array(self.centre.reshape(1, -1))
-        blocks = [[sparse.diags_array(self.size), None], [last, sparse.csr_array([[1.0]])]]
-        return sparse.csr_array(sparse.block_array(blocks))
+        sizes = sparse.csr_array(sparse.diags_array(self.size))
+        if self.intercept:
+            last = sparse.csr_array(self.centre.reshape(1, -1))
+            blocks = [[sizes, None], [last, sparse.csr_array([[1.0]])]]
+            sizes = sparse.csr_array(sparse.block_array(blocks))
+        return sparse.csr_array(sparse.kron(sparse.eye_array(self.rows), sizes))
 
     def certificate_outward(self, certificate: Any, problem: Declaration) -> Any:
         """Return a certificate of the standard problem as one of the user's, which keeps it as its proof."""
@@ -88,7 +105,7 @@ class Change:
     def certificate_inward(self, certificate: Any) -> Any:
         """Return the proof that a certificate keeps, if it is one in these variables; else None."""
         known = certificate.standard
-        if known is None or known.slopes.shape[1] != self.size.size + self.intercept:
+        if known is None or known.slopes.shape[1] != self.dim:
             return None
         apart = abs(known.slopes @ self._of_slopes - certificate.slopes)
         return known if apart.sum() == 0.0 else None
@@ -101,7 +118,8 @@ class Standard(NamedTuple):
     change: Change
 
 
-_known: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | None]] = WeakKeyDictionary()
+_columns: WeakKeyDictionary[Risk, Columns | None] = WeakKeyDictionary()
+_changed: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | None]] = WeakKeyDictionary()
 """Risks of standard columns, by risk: problems with the same risk, as along a path, share them."""
 
 
@@ -109,40 +127,44 @@ _known: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | No
 def standardized(problem: Declaration) -> Standard | None:
     """Return the problem in standard variables; None if its columns are fine, or nothing can be changed.
 
-    Columns can be centred where the intercept is free, because only the intercept changes then. They can be
-    scaled where regularizer and set are sums over the coordinates, since these are so in any unit, and norms
-    of groups become norms of their images.
+    Columns can be centred where the intercepts are free, because only these change then. They can be scaled
+    where regularizer and set are sums over the coordinates, since these are so in any unit, and norms of
+    groups become norms of their images.
     """
     risk: Any = problem.risk
     bounds = problem.simple_set.bounds(problem.dim)
     if problem.as_given or bounds is None or problem.separators or not offers(risk, Capability.UNITS):
+        return None
+    if risk not in _columns:
+        _columns[risk] = risk.columns()
+    if (columns := _columns[risk]) is None:
         return None
     form = separable_form_of(problem.active_regularizer, problem.dim)
     if form is None and np.isinf(bounds).all():
         form = ask(problem.active_regularizer, Capability.GROUPED, problem.dim)
     scaled = form is not None and (isinstance(form, GroupedForm) or form.quadratic.constant == 0.0)
     unregularized = unregularized_by(problem.active_regularizer, problem.dim)
-    centred = bool(
-        risk.intercept and unregularized is not None and unregularized[-1] and np.isinf(bounds)[:, -1].all()
-    )
-    found = _in_units(risk, centred, scaled) if centred or scaled else None
+    places = columns.intercepts
+    centred = places.size > 0 and unregularized is not None and bool(unregularized[places].all())
+    centred = centred and bool(np.isinf(bounds)[:, places].all())
+    found = _in_units(risk, columns, centred, scaled) if centred or scaled else None
     if found is None:
         return None
     inner, change = found
     if (change.size == 1.0).all():
         return Standard(Declaration(inner, problem.regularizer, problem.feasible_set), change)
-    units = np.append(change.size, 1.0) if risk.intercept else change.size
-    lower, upper = bounds * units
+    lower, upper = bounds * change.units
     inside = Box(lower, upper) if np.isfinite(bounds).any() else None
-    return Standard(Declaration(inner, _in_unit(form, units), inside), change)
+    return Standard(Declaration(inner, _in_unit(form, change.units), inside), change)
 
 
-def _in_units(risk: Any, centred: bool, scaled: bool) -> tuple[Risk, Change] | None:
+def _in_units(risk: Any, columns: Columns, centred: bool, scaled: bool) -> tuple[Risk, Change] | None:
     """Return the risk of standard columns, and the change of variables; None if the columns are fine."""
-    known = _known.setdefault(risk, {})
+    known = _changed.setdefault(risk, {})
     if (centred, scaled) not in known:
-        found = risk.in_usual_units(centred, scaled)
-        known[centred, scaled] = found and (found[0], Change(found[1], found[2], bool(risk.intercept)))
+        units = unusual_units(columns, centred, scaled)
+        change = units and Change(*units, columns.intercept, columns.rows)
+        known[centred, scaled] = change and (risk.in_units(change.centre, change.size), change)
     return known[centred, scaled]
 
 

@@ -71,7 +71,7 @@ class InUsersUnits:
         if best.objective - run.lower <= run.tolerance(best.objective):
             return confirmed
         gap = relative_gap(run.lower, best.objective, self.process.standing.scale)
-        far = self.change.outward(best.x)[-1]
+        far = self.change.farthest(self.change.outward(best.x))
         return Stop(
             Status.STALLED,
             f"the intercept is {far:.3g} in units of the data, and its last bit is worth a gap of {gap:.2g}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -52,16 +52,55 @@ def moments(X: Any) -> tuple[Array, Array, Array]:
     return centre, mean, np.sqrt((squares + np.maximum(count - stored, 0) * np.square(mean)) / count)
 
 
-def unusual_units(X: Any, centred: bool, scaled: bool, intercept: bool) -> tuple[Array, Array] | None:
-    """Return what to subtract from each column and what to divide it by; None if X is fine as it is.
+class Columns(NamedTuple):
+    """What a risk says of the columns of its data, each of which is multiplied by a coordinate of x.
+
+    Attributes
+    ----------
+    centre, mean, deviation : ndarray of shape (n,)
+        As `moments` returns them.
+    rows : int
+        x is a matrix of so many rows, one after another: weights of the columns, and an intercept.
+    intercept : bool
+        Whether the rows end with one.
+    """
+
+    centre: Array
+    mean: Array
+    deviation: Array
+    rows: int = 1
+    intercept: bool = False
+
+    @property
+    def intercepts(self) -> Array:
+        """The places of the intercepts in x."""
+        width = self.mean.size + 1
+        return np.arange(width - 1, width * self.rows, width) if self.intercept else np.empty(0, np.int64)
+
+    @classmethod
+    def of_all(cls, several: list[Columns | None]) -> Columns | None:
+        """Return the columns of risks of one x together; None if they differ in their layout."""
+        known = [columns for columns in several if columns is not None]
+        layouts = {(columns.mean.size, columns.rows, columns.intercept) for columns in known}
+        if len(known) < len(several) or len(layouts) > 1:
+            return None
+        first, *others = known
+        if not others:
+            return first
+        centres, means, deviations = (np.array([columns[k] for columns in known]) for k in range(3))
+        same, mean = (centres == centres[0]).all(axis=0), means.mean(axis=0)
+        spread = np.sqrt((deviations**2 + (means - mean) ** 2).mean(axis=0))
+        return first._replace(centre=np.where(same, centres[0], mean), mean=mean, deviation=spread)
+
+
+def unusual_units(columns: Columns, centred: bool, scaled: bool) -> tuple[Array, Array] | None:
+    """Return what to subtract from each column and what to divide it by; None if they are fine as they are.
 
     Parameters
     ----------
-    X : ndarray, or sparse array or matrix in CSR or CSC, of shape (m, n)
+    columns : Columns
     centred, scaled : bool
-        Whether columns may be centred, and scaled.
-    intercept : bool
-        Whether there is a column of ones beside those of X.
+        Whether they may be centred, and scaled.
 
     Returns
     -------
@@ -70,12 +109,12 @@ def unusual_units(X: Any, centred: bool, scaled: bool, intercept: bool) -> tuple
     size : ndarray of shape (n,)
         Powers of two, so that dividing rounds nothing; all 1 where sizes are much the same.
     """
+    mean, deviation = columns.mean, columns.deviation
     with np.errstate(all="ignore"):
-        centre, mean, deviation = moments(X)
-        far = centred & (np.abs(mean) > FAR * deviation) & np.isfinite(centre)
-        centre = np.where(far, centre, 0.0)
+        far = centred & (np.abs(mean) > FAR * deviation) & np.isfinite(columns.centre)
+        centre = np.where(far, columns.centre, 0.0)
         size = np.where(far, deviation, np.hypot(mean, deviation))
-    sizes = powers_of_two(np.append(size, 1.0) if intercept else size) if scaled else None
+    sizes = powers_of_two(np.append(size, 1.0) if columns.intercept else size) if scaled else None
     if sizes is not None:
         return centre, sizes[: size.size]
     return (centre, np.ones_like(size)) if far.any() else None

@@ -21,6 +21,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, answer_of
+from cutplane.risks.columns import Columns
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
@@ -129,7 +130,7 @@ class WeightedSum(Risk):
             missing.append(Capability.PIECES)
         if not any(offers(r, Capability.SPLIT) for _, r in self.terms):
             missing.append(Capability.SPLIT)
-        if [offers(r, Capability.UNITS) for _, r in self.terms] != [True]:
+        if not all(offers(r, Capability.UNITS) for _, r in self.terms):
             missing.append(Capability.UNITS)
         return tuple(missing)
 
@@ -222,19 +223,14 @@ class WeightedSum(Risk):
         each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
         return [solution for blocks in each for solution in blocks]
 
-    @property
-    def intercept(self) -> bool:
-        """Whether the last coordinate is an intercept of the only term."""
-        return bool(getattr(self.terms[0][1], "intercept", False))
+    def columns(self) -> Columns | None:
+        """Return what is known of the columns of all terms; None if they differ in their layout."""
+        return Columns.of_all([ask(r, Capability.UNITS) for _, r in self.terms])
 
-    def in_usual_units(self, centred: bool, scaled: bool) -> tuple[WeightedSum, Array, Array] | None:
-        """Return a multiple of a risk with its columns centred and scaled as that says."""
-        ((c, risk),) = self.terms
-        found = ask(risk, Capability.UNITS, centred, scaled)
-        if found is None:
-            return None
-        standard, centre, size = found
-        return replace(self, terms=((c, standard),)), centre, size
+    def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the sum of the terms whose columns are (X - 1 centre') / size."""
+        terms: Any = self.terms
+        return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in terms))
 
     def split(self, n_parts: int) -> list[WeightedSum]:
         """Return at most `n_parts` sums of shares of the terms; one that has none is in the first."""

@@ -21,7 +21,7 @@ from cutplane.pieces.cvxpy_tools import (
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
-from cutplane.risks.columns import powers_of_two
+from cutplane.risks.columns import Columns
 
 _POINTS = 3
 """Random points where slopes tell sizes, in addition to zero: one slope may vanish by chance."""
@@ -97,21 +97,22 @@ class CvxpyRisk(Risk):
         value, slope = self._plan.value_and_slope(x)
         return value, np.zeros(self.dim) if slope is None else slope
 
-    def in_usual_units(self, centred: bool, scaled: bool) -> tuple[Risk, Array, Array] | None:
-        """Return the risk of x / size, a centre of zeros, and the size; None if all sizes are much alike.
+    def columns(self) -> Columns | None:
+        """Return the sizes of the columns of A, of a quadratic or piecewise linear function of A x; or None.
 
-        Of a quadratic or piecewise linear function of A x the slopes A's at a few points have the sizes of
-        the columns of A, in a unit of their own.
+        Its slopes at a few points have these sizes, in a unit of their own.
         """
-        if not (scaled and self.expression.is_qpwa()):
+        if not self.expression.is_qpwa():
             return None
         points = [np.zeros(self.dim), *np.random.default_rng(0).standard_normal((_POINTS, self.dim))]
         slopes = np.abs([self.oracle(x)[1] for x in points]).max(axis=0)
         usual = float(np.median(slopes[slopes > 0.0])) if slopes.any() else 1.0
-        size = powers_of_two(slopes / usual)
-        if size is None:
-            return None
-        return self @ sparse.csr_array(sparse.diags_array(1.0 / size)), np.zeros(self.dim), size
+        zeros = np.zeros(self.dim)
+        return Columns(zeros, zeros, slopes / usual)
+
+    def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the risk of x / size; the centre is zero."""
+        return self @ sparse.csr_array(sparse.diags_array(1.0 / size))
 
     def cvxpy_form(self, x: Any) -> Any:
         """Return the expression with its variables replaced by x, a cvxpy expression of shape (dim,)."""

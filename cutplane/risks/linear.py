@@ -17,7 +17,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.columns import in_units, unusual_units
+from cutplane.risks.columns import Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
@@ -252,10 +252,14 @@ class LinearRisk(ImagedRisk):
         """Return the examples and their losses, for the moves of `cutplane.linear`."""
         return self
 
-    def in_usual_units(self, centred: bool, scaled: bool) -> tuple[LinearRisk, Array, Array] | None:
-        """Return the risk of the columns (X - 1 centre') / size, centre and size; None if X is fine."""
-        units = unusual_units(self.X, centred, scaled, self.intercept)
-        return None if units is None else (replace(self, X=in_units(self.X, *units)), *units)
+    def columns(self) -> Columns:
+        """Return what is known of the columns of X."""
+        with np.errstate(all="ignore"):
+            return Columns(*moments(self.X), intercept=bool(self.intercept))
+
+    def in_units(self, centre: Array, size: Array) -> LinearRisk:
+        """Return the risk of the columns (X - 1 centre') / size."""
+        return replace(self, X=in_units(self.X, centre, size))
 
     def split(self, n_parts: int) -> list[LinearRisk]:
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""

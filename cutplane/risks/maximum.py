@@ -8,13 +8,14 @@ from typing import Any, cast
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.envelope import maximum_line
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk, answer_of
+from cutplane.risks.columns import Columns
 from cutplane.risks.combination import of_one_dimension
 
 
@@ -93,8 +94,9 @@ class Maximum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form, if a part has none."""
-        return () if all(offers(part, Capability.CVXPY) for part in self.parts) else (Capability.CVXPY,)
+        """The cvxpy form, and the units of columns, if a part has none."""
+        kinds = Capability.CVXPY, Capability.UNITS
+        return tuple(kind for kind in kinds if not all(offers(part, kind) for part in self.parts))
 
     @property
     def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -120,6 +122,15 @@ class Maximum(Risk):
         if dim == self.dim:
             return self
         return replace(self, parts=tuple(part.resolve(dim) for part in self.parts))
+
+    def columns(self) -> Columns | None:
+        """Return what is known of the columns of all parts; None if they differ in their layout."""
+        return Columns.of_all([ask(part, Capability.UNITS) for part in self.parts])
+
+    def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the maximum of the parts whose columns are (X - 1 centre') / size."""
+        parts: Any = self.parts
+        return replace(self, parts=tuple(part.in_units(centre, size) for part in parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`: those of the largest part."""

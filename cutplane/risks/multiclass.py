@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
+from cutplane.risks.columns import Columns, in_units, moments
 from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe, split_rows
 from cutplane.risks.matrix import as_matrix
 from cutplane.risks.scores import score_sums, scores
@@ -142,6 +143,15 @@ class MulticlassRisk(ImagedRisk):
     def split(self, n_parts: int) -> list[MulticlassRisk]:
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
+
+    def columns(self) -> Columns:
+        """Return what is known of the columns of X, which each class has a weight for."""
+        with np.errstate(all="ignore"):
+            return Columns(*moments(self.X), self.n_classes, bool(self.intercept))
+
+    def in_units(self, centre: Array, size: Array) -> MulticlassRisk:
+        """Return the risk of the columns (X - 1 centre') / size."""
+        return replace(self, X=in_units(self.X, centre, size))
 
     def image(self, x: Array) -> Array:
         """Return the scores, shape (m, p): one pass over the data."""

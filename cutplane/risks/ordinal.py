@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
+from cutplane.risks.columns import Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_labels, as_weights, describe, split_rows
 from cutplane.risks.matrix import as_matrix
@@ -146,6 +147,18 @@ class OrdinalRisk(ImagedRisk):
     def split(self, n_parts: int) -> list[OrdinalRisk]:
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
+
+    def columns(self) -> Columns:
+        """Return the sizes of the columns of X; those of the thresholds are 1."""
+        with np.errstate(all="ignore"):
+            _, mean, deviation = moments(self.X)
+        sizes = np.append(np.hypot(mean, deviation), np.ones(self.n_levels - 1))
+        return Columns(np.zeros(self.dim), np.zeros(self.dim), sizes)
+
+    def in_units(self, centre: Array, size: Array) -> OrdinalRisk:
+        """Return the risk of the columns X / size; the centre is zero."""
+        n = self.X.shape[1]
+        return replace(self, X=in_units(self.X, centre[:n], size[:n]))
 
     def image(self, x: Array) -> Array:
         """Return the scores and the thresholds, shape (m + r - 1,): one pass over the data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.parameters import brief, set_fields
 from cutplane.pieces.validation import Array, as_numbers, as_vector, refuse_masked
 from cutplane.risks.chunks import balanced_ranges, count_chunks
+from cutplane.risks.columns import FAR, Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import describe
 from cutplane.risks.joint import JointRisk
@@ -148,6 +149,18 @@ class RankingRisk(JointRisk):
     def infima(self) -> Array:
         """0, shape (1,)."""
         return np.zeros(1)
+
+    def columns(self) -> Columns:
+        """Return the deviations of the columns of X, whose means change no difference of scores."""
+        with np.errstate(all="ignore"):
+            _, _, deviation = moments(self.X)
+        return Columns(np.zeros(self.dim), np.zeros(self.dim), deviation)
+
+    def in_units(self, centre: Array, size: Array) -> RankingRisk:
+        """Return the risk of the columns X / size, less their means where these are far from zero."""
+        centre, mean, deviation = moments(self.X)
+        far = np.abs(mean) > FAR * deviation
+        return replace(self, X=in_units(self.X, np.where(far, centre, 0.0), size))
 
     def accuracy(self, x: Array) -> float:
         """Return the share of the pairs that w = x orders rightly, weighted by their costs; a tie is half.

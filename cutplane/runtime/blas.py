@@ -2,7 +2,8 @@
 
 The passes of a solve run on threads of ours, and what is left to BLAS is mostly small. Its own threads would
 nest in ours, and they wait for one another in loops: beside any other process that wants the same cores a
-solve took up to a hundred times as long. Oracles of the user keep the threads that they would have.
+solve took up to a hundred times as long. Oracles of the user keep the threads that they would have, unless
+their calls are so short that changing the number takes a share of them.
 """
 
 from __future__ import annotations

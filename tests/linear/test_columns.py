@@ -16,7 +16,7 @@ from sklearn.linear_model import Lasso
 
 import cutplane as cut
 from cutplane.estimators import KernelSVC, LinearClassifier, LinearRegressor
-from cutplane.risks.columns import in_units, unusual_units
+from cutplane.risks.columns import Columns, in_units, moments, unusual_units
 
 pytestmark = pytest.mark.every
 
@@ -204,12 +204,16 @@ def test_an_intercept_too_large_for_the_tolerance_is_said():
     assert result.status == "OPTIMAL" if result.gap <= 1e-9 else "intercept" in result.reason
 
 
+def unusual(X):
+    return unusual_units(Columns(*moments(X), intercept=True), True, True)
+
+
 @pytest.mark.parametrize("layout", [*LAYOUTS])
 def test_usual_columns_stay_as_they_are(layout):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 8)) * [1, 2, 5, 10, 1, 0.1, 1, 1] + [0, 1, 10, -30, 0, 0.3, 0, 1]
     X[:, 6] = 0.0
-    assert unusual_units(LAYOUTS[layout](X), True, True, True) is None
+    assert unusual(LAYOUTS[layout](X)) is None
     risk = cut.LinearRisk(LAYOUTS[layout](X), X[:, 0], L.Squared(), intercept=True)
     assert penalised(risk, "l2").solve().certificate.standard is None
 
@@ -220,7 +224,7 @@ def test_centred_columns_are_exact_and_sparse_ones_stay_sparse(layout):
     X = np.where(rng.random((500, 20)) < 0.1, rng.standard_normal((500, 20)), 0.0)
     X[:, 3], X[:, 7], X[:, 9] = 1e6 + rng.standard_normal(500), 0.1, 1e5 * X[:, 9]
     A = LAYOUTS[layout](X)
-    centre, size = unusual_units(A, True, True, True)
+    centre, size = unusual(A)
     assert np.flatnonzero(centre).tolist() == [3, 7] and centre[7] == 0.1
     got = in_units(A, centre, size)
     dense = got.toarray() if sparse.issparse(got) else got
@@ -311,4 +315,4 @@ def test_a_multiple_of_a_risk_is_centred():
 def test_rare_entries_of_sparse_data_have_no_units():
     rng = np.random.default_rng(0)
     X = sparse.random_array((2000, 5000), density=0.002, rng=rng, format="csr")
-    assert unusual_units(X, True, True, True) is None and unusual_units(X.tocsc(), True, True, True) is None
+    assert unusual(X) is None and unusual(X.tocsc()) is None
