@@ -117,9 +117,13 @@ class _Known:
         self.run, self.centre = run, run.best.x
         self.rng = np.random.default_rng(0)
         self.calls = 0
-        cuts = np.flatnonzero((bundle.blocks != HALF_SPACE) & np.isin(bundle.queries, list(bundle.points)))
-        used = np.isin(bundle.ids[cuts], run.proof.ids[run.proof.multipliers > 0.0])
-        self.cuts = cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
+        cuts = np.flatnonzero((bundle.blocks != HALF_SPACE) & (bundle.queries >= 0))
+        if bundle.duals:
+            cuts = cuts[np.isin(bundle.queries[cuts], list(bundle.points))]
+        if cuts.size > _MOST:
+            used = np.isin(bundle.ids[cuts], run.proof.ids[run.proof.multipliers > 0.0])
+            cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
+        self.cuts = cuts
         queries, self.places = np.unique(bundle.queries[cuts], return_inverse=True)
         self.points = bundle.points.only(queries.tolist()).numbered()
         self.first = queries.size
