@@ -1,7 +1,7 @@
 """The automatic choice beside each single method: CPU seconds to a certified gap, problem by problem.
 
-Run: python benchmarks/automatic.py [--kinds box formulation ranking decomposition separation textbook l1 l2
-         elastic image] [--tol 1e-4] [--seconds 10]
+Run: python benchmarks/automatic.py [--kinds box formulation ranking decomposition separation textbook
+         held-out l1 l2 elastic image] [--tol 1e-4] [--seconds 10]
 
 The ratio is the time of "auto" over that of the best single method; one that does not end OPTIMAL counts with
 three times its limit. The first five kinds, some 60 problems, are the default. Formulations are those of the
@@ -25,6 +25,7 @@ from cutplane.lines import Line
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import textbook_design  # noqa: F401  # registers its problems
+from held_out import HELD_OUT
 from learning_problems import FORMULATIONS
 from nonsmooth import PROBLEMS
 from textbook import TEXTBOOK
@@ -37,6 +38,7 @@ METHODS = {
     "BMRM": cut.BMRM(),
     "Kelley": cut.Kelley(),
     "Direct": cut.Direct(),
+    "LBFGS": cut.LBFGS(),
     "portfolio": cut.Portfolio(),
 }
 
@@ -192,6 +194,8 @@ def generated():
     """Yield (kind, name, problem, options of the solve)."""
     for name, formulation in FORMULATIONS.items():
         yield ("formulation", name, *declared(formulation()[0]))
+    for name, problem in HELD_OUT.items():
+        yield "held-out", name, problem(np.random.default_rng(0)), {}
     for name, problem in rankings():
         yield "ranking", name, problem, {}
     for name, problem in decompositions():
