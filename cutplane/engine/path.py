@@ -16,7 +16,7 @@ from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.history import History
 from cutplane.engine.knots import FollowsPath
 from cutplane.engine.proof import Proof
-from cutplane.engine.standard import Change, standardized
+from cutplane.engine.standard import standardized
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
 from cutplane.methods.base import Follower, Leads
 from cutplane.pieces.capabilities import Capability, ask
@@ -173,7 +173,7 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
 class _Lead:
     """A follower, and the options with which each weight is proven."""
 
-    def __init__(self, follower: Follower, change: Change | None, method: Method, options: dict[str, Any]):
+    def __init__(self, follower: Follower, change: Any, method: Method, options: dict[str, Any]):
         self.follower, self._change = follower, change
         self._method = f"{method!r}, along the path"
         self._shown = {name: options[name] for name in _SHOWN & options.keys()}

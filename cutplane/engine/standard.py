@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.engine.declaration import Declaration, remembered
+from cutplane.engine.held import SAME, SameVariables, holding_squares
 from cutplane.engine.slopes import Points
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import GroupedForm
@@ -112,10 +113,10 @@ class Change:
 
 
 class Standard(NamedTuple):
-    """A problem whose columns are centred and of one size, and the way back."""
+    """A problem whose columns are centred and of one size, or that holds its risk, and the way back."""
 
     problem: Declaration
-    change: Change
+    change: Change | SameVariables
 
 
 _columns: WeakKeyDictionary[Risk, Columns | None] = WeakKeyDictionary()
@@ -129,11 +130,14 @@ def standardized(problem: Declaration) -> Standard | None:
 
     Columns can be centred where the intercepts are free, because only these change then. They can be scaled
     where regularizer and set are sums over the coordinates, since these are so in any unit, and norms of
-    groups become norms of their images.
+    groups become norms of their images. Problems with separation oracles may hold the risk.
     """
+    if problem.separators:
+        holding = holding_squares(problem)
+        return holding and Standard(holding, SAME)
     risk: Any = problem.risk
     bounds = problem.simple_set.bounds(problem.dim)
-    if problem.as_given or bounds is None or problem.separators or not offers(risk, Capability.UNITS):
+    if problem.as_given or bounds is None or not offers(risk, Capability.UNITS):
         return None
     if risk not in _columns:
         _columns[risk] = risk.columns()

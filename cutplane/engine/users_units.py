@@ -8,6 +8,7 @@ from typing import Any
 from cutplane.engine.declaration import Declaration
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
+from cutplane.engine.held import SameVariables
 from cutplane.engine.history import History
 from cutplane.engine.method_process import MethodProcess
 from cutplane.engine.run import Run
@@ -27,10 +28,10 @@ class InUsersUnits:
         It solves the standard problem.
     problem : Problem
         The user's.
-    change : Change
+    change : Change or SameVariables
     """
 
-    def __init__(self, process: MethodProcess, problem: Declaration, change: Change):
+    def __init__(self, process: MethodProcess, problem: Declaration, change: Change | SameVariables):
         self.process = process
         self.problem = problem
         self.change = change

@@ -108,6 +108,7 @@ def choose(problem: Declaration) -> Method:
     * other separation oracles: `ProximalBundle`, and from the twentieth iteration on `LevelBundle` too, whose
       queries stay away from the vertices of the outer approximation;
     * a linear risk: `Kelley`, whose model is the risk itself, or `Direct` where that is a conic programme;
+      with separation oracles too, if the regularizer is a strictly convex quadratic;
     * a sum over examples that takes block steps, with L2: `BlockFrankWolfe`, and after 30 passes, which
       suffice where examples are many, `ProximalBundle` too;
     * a risk that says that it is smooth, with L2: `LBFGS`;
@@ -125,7 +126,7 @@ def choose(problem: Declaration) -> Method:
     bounded = problem.simple_set.bounded is not False
     alone = None
     methods: tuple[Method, ...]
-    if problem.separators and bounded:
+    if problem.separators and bounded and not _is_strict_quadratic(problem):
         stable = ProximalBundle()
         methods = (Kelley(), stable) if _is_programme(problem) else (stable, LevelBundle())
         alone = _ROUNDS
@@ -160,6 +161,12 @@ def _is_programme(problem: Declaration) -> bool:
     """Tell whether the problem without its separation oracles is a linear programme with rows."""
     form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim) if problem.risk.linear else None
     return form is not None and form.rows.shape[0] > 0 and not problem.regularizer.lam > 0
+
+
+def _is_strict_quadratic(problem: Declaration) -> bool:
+    """Tell whether the risk is linear and minimisers of all relaxations are unique, so that they converge."""
+    form = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+    return problem.risk.linear and form is not None and form.is_strict and has_own_master(problem, None)
 
 
 def _is_least_programme(problem: Declaration) -> bool:

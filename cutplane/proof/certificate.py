@@ -82,7 +82,7 @@ class Certificate:
     scale : float
         The largest size of the objective that was seen.
     standard : Certificate or None
-        The proof in the variables of the solve, if its columns were centred or scaled; see `standardized`.
+        The proof of the problem that was solved, if columns were scaled or squares held; see `standardized`.
     problem : Problem or None
         None if loaded from a file: pass the problem to `verify`.
     """

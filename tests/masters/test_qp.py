@@ -205,7 +205,7 @@ def test_numbers_that_are_not_finite_fail_and_are_forgotten(bad):
         (ElasticNet(1.0, 0.5), WholeSpace(), None, None),
         (NegativeEntropy(1.0), WholeSpace(), Prox, "neither a diagonal quadratic nor"),
         (L2(1.0), L2Ball(1.0), None, "not a polyhedron"),
-        (L2(1.0), Polyhedron(np.ones((500, 6)), np.ones(500)), None, "not a polyhedron with at most"),
+        (L2(1.0), Polyhedron(np.ones((2001, 6)), np.ones(2001)), None, "not a polyhedron with at most"),
     ],
 )
 def test_refusal(regularizer, feasible_set, stabilization, reason):

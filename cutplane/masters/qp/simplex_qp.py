@@ -31,7 +31,7 @@ from cutplane.regularizers.base import separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
-_MANY = 200  # rows of a set: each is a row of the dense Gram matrix in every solve
+_MANY = 2000  # rows of a set, because their Gram matrix takes 32 MB; a conic solve takes ten times as long
 
 _ROUNDS = 100  # of a level search: enough to bisect a bracket of the ratio 1e30 to the last digit
 _PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
