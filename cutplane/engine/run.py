@@ -153,9 +153,7 @@ class Run(Bounds):
 
         `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
         """
-        reach = 0.0
-        if self.dual.simple is None and hasattr(self, "first"):
-            reach = REACH * max(self.anchor.extent, self.models.extent)
+        reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
         rows = self.bundle, multipliers, self.upper, held, reach, known
         evaluate = self.dual.evaluate
         dual = self.timed(evaluate, *rows, master=True) if self.dual.calls_solver else evaluate(*rows)

@@ -177,14 +177,16 @@ def _balanced(u: Array, weights: Array) -> Array:
 
 
 class _Answer(NamedTuple):
+    """Rows that an oracle returned again."""
+
     slopes: Any
     offsets: Array
+    marks: Array
+    """Products of the slopes with a probe, by which equal ones are found."""
     blocks: Array
     sizes: Array
     """Of the terms that the offsets are sums of."""
-    marks: Array
-    """Products of the slopes with a probe, by which equal ones are found."""
-    noise: Array
+    noise: Any = 0.0
     """What rounding may have added to the offsets, as far as the risk says."""
     doubt: float | None = None
     """How far above the offset the highest one may be, of a dual cut; a lower one is right too."""
@@ -206,13 +208,13 @@ class Recomputed:
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
         self._steepest = float(self._sizes[certificate.multipliers > 0.0].max(initial=0.0))
+        self._x = np.zeros(self._probe.size) if certificate.x is None else certificate.x
         self._reach = self._distance()
         self.offsets = np.array(certificate.offsets)
         """The recorded offsets, or those of now where they are lower."""
         self._slopes: dict[int, Array] = {}
         self._close: set[int] = set()
-        self._cuts: dict[int, _Answer] = {}
-        self._half_spaces: dict[int, _Answer] = {}
+        self._answers: dict[tuple[int, bool], _Answer] = {}
 
     def _distance(self) -> float:
         """Return how far from zero solutions may be, inf if that is not known.
@@ -243,15 +245,15 @@ class Recomputed:
         if query == TRIVIAL:
             wrong = block == HALF_SPACE or slope.any() or offset > self.oracle.risk.infima[block]
             return f"the known infimum of block {block} is not {offset:.6g}" if wrong else None
-        if query not in certificate.points and query not in certificate.duals:
+        half_space, dual = block == HALF_SPACE, query in certificate.duals
+        if query not in certificate.points and (half_space or not dual):
             return f"query {query} has no point, so that its answer cannot be asked for again"
         known = [offers(self.oracle.risk, kind) for kind in (Capability.DUAL_CUT, Capability.CVXPY)]
-        if query in certificate.duals and not any(known):
+        if dual and not any(known):
             return f"the risk gives no cut for the multipliers of query {query}"
-        answer = self._half_space_answer(query) if block == HALF_SPACE else self._cut_answer(query)
-        if answer is None:
-            return f"query {query} has no point, so that its half-spaces cannot be asked for again"
-        sizes = np.minimum(answer.sizes, self._size_of(slope, offset, query))
+        answer = self._asked(query, half_space)
+        at = np.abs(self._x if dual else certificate.points[query])
+        sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
         above = np.abs(above) if answer.doubt is None else above - answer.doubt
         same = above <= RECOMPUTED * sizes + answer.noise
@@ -291,48 +293,30 @@ class Recomputed:
             slopes[row] = self._slopes[row]
         return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes
 
-    def _size_of(self, slope: Array, offset: float, query: int) -> float:
-        """Return the size of the terms that the offset of a recorded row is the sum of."""
-        x = self.certificate.points.get(query)
-        if query in self.certificate.duals or x is None:
-            return float(_sizes_of_dual(slope[np.newaxis], np.array([offset]), self.certificate)[0])
-        return abs(float(slope @ x) + offset) + float(np.abs(slope) @ np.abs(x)) + abs(offset)
+    def _asked(self, query: int, half_spaces: bool) -> _Answer:
+        """Ask the oracles about a query, once: for its half-spaces, or for its cuts."""
+        key = query, half_spaces
+        if key not in self._answers:
+            slopes, offsets, *rest = self._separated(query) if half_spaces else self._cut(query)
+            self._answers[key] = _Answer(slopes, offsets, slopes @ self._probe, *rest)
+        return self._answers[key]
 
-    def _cut_answer(self, query: int) -> _Answer:
-        if query not in self._cuts:
-            certificate, oracle = self.certificate, self.oracle
-            if query in certificate.duals:
-                extent = 0.0 if certificate.x is None else float(np.abs(certificate.x).max())
-                known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
-                slopes, offsets = oracle.dual_cut(certificate.duals[query], *known)
-                blocks = np.arange(offsets.size)
-                sizes, noise = _sizes_of_dual(slopes, offsets, certificate), np.zeros(offsets.size)
-            else:
-                x = certificate.points[query]
-                point = oracle.point(x)
-                slopes, offsets, found = oracle.cuts(point)
-                blocks = np.array(found)
-                sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(x)
-                cancelled = np.broadcast_to(oracle.cancelled(point), point.values.shape)
-                noise = CANCELLED * cancelled[blocks]
-            doubt = oracle.doubt if query in certificate.duals else None
-            self._cuts[query] = _Answer(slopes, offsets, blocks, sizes, slopes @ self._probe, noise, doubt)
-        return self._cuts[query]
+    def _separated(self, query: int) -> tuple[Any, ...]:
+        x = self.certificate.points[query]
+        found = self.oracle.separate(x)
+        return found.normals, -found.offsets, np.full(len(found), HALF_SPACE), found.sizes(x)
 
-    def _half_space_answer(self, query: int) -> _Answer | None:
-        point = self.certificate.points.get(query)
-        if point is None:
-            return None
-        if query not in self._half_spaces:
-            found = self.oracle.separate(point)
-            marks = found.normals @ self._probe
-            blocks = np.full(len(found), HALF_SPACE)
-            self._half_spaces[query] = _Answer(
-                found.normals, -found.offsets, blocks, found.sizes(point), marks, np.zeros(len(found))
-            )
-        return self._half_spaces[query]
-
-
-def _sizes_of_dual(slopes: Array, offsets: Array, certificate: Certificate) -> Array:
-    x = certificate.x if certificate.x is not None else np.zeros(slopes.shape[1])
-    return np.abs(offsets) + np.abs(slopes) @ np.abs(x)
+    def _cut(self, query: int) -> tuple[Any, ...]:
+        certificate, oracle = self.certificate, self.oracle
+        if query in certificate.duals:
+            extent = float(np.abs(self._x).max(initial=0.0))
+            known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
+            slopes, offsets = oracle.dual_cut(certificate.duals[query], *known)
+            sizes = np.abs(offsets) + np.abs(slopes) @ np.abs(self._x)
+            return slopes, offsets, np.arange(offsets.size), sizes, 0.0, oracle.doubt
+        point = oracle.point(certificate.points[query])
+        slopes, offsets, found = oracle.cuts(point)
+        blocks = np.array(found)
+        sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(point.x)
+        cancelled = np.broadcast_to(oracle.cancelled(point), point.values.shape)
+        return slopes, offsets, blocks, sizes, CANCELLED * cancelled[blocks]

@@ -20,7 +20,7 @@ _OPERATIONS = 12
 """Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are zero, because a solver leaves as much."""
-_ABOVE = 1.0 + 1e-9
+ABOVE = 1.0 + 1e-9
 """Factor of a budget, because it is the difference of two rounded values."""
 
 
@@ -68,17 +68,12 @@ def combine(
     """Return the combination of cuts, and of half-spaces (block -1); None if a block has no multiplier > 0.
 
     Only the rows with positive multipliers are read. With K of them, each product of a weight, rounded by the
-    sum and by the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
+    sum and by the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more. A
+    single row of weight 1 is itself, without an error.
     """
     weights = normalised(multipliers, blocks, n_blocks)
-    return None if weights is None else combination(slopes, offsets, weights)
-
-
-def combination(slopes: Any, offsets: Array, weights: Array) -> Combination:
-    """Return the combination by weights >= 0 whose sum over each block is 1, up to rounding.
-
-    A single row of weight 1 is itself, without an error.
-    """
+    if weights is None:
+        return None
     if sparse.issparse(slopes):
         slope, size = np.asarray(weights @ slopes), np.asarray(weights @ abs(slopes))
         products = weights * offsets
@@ -165,6 +160,12 @@ class SeparableInBox:
         free = (self.form.quadratic.weights == 0.0) & np.isinf(np.maximum(self.upper, -self.lower))
         return bool((free & (self.form.costs > 0.0)).any())
 
+    @cached_property
+    def open_sides(self) -> Array:
+        """Where neither g nor the box bounds x from below, and from above; shape (2, dim)."""
+        plain = (self.form.quadratic.weights == 0.0) & (self.form.costs == 0.0)
+        return np.isinf([self.lower, self.upper]) & plain
+
     def least(self, v: Array, error: Array, budget: float = math.inf, x: Array | None = None) -> float:
         """Return a lower bound of the least g(x) + <u, x> over all x and all u with |u - v| <= error.
 
@@ -187,7 +188,7 @@ class SeparableInBox:
         if exact and excess == constant == 0.0:
             return total
         if excess > 0.0:
-            total -= excess * budget * _ABOVE
+            total -= excess * budget * ABOVE
             size += excess * budget
         return total + constant - gamma(v.size + _OPERATIONS) * (size + constant)
 

@@ -11,10 +11,10 @@ import numpy as np
 from cutplane.pieces.capabilities import Capability, ability, ask
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import Combination, bound_of, combination, combine
+from cutplane.proof.bound import Combination, bound_of, combine
 from cutplane.proof.evidence import Problem
-from cutplane.proof.free import balance
-from cutplane.proof.rounding import CANCELLED, LEFT, ORACLE, REACH, ROUNDING
+from cutplane.proof.free import Intervals, balanced
+from cutplane.proof.rounding import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.sets.base import size_of
 
@@ -62,9 +62,17 @@ class DualFunction:
 
     def __init__(self, problem: Problem):
         self.problem = problem
-        self.free = _free_coordinates(problem)
-        self.simple = None if self.free.size else problem.separable
-        self._open = _open_sides(problem, self.free)
+        self.simple = problem.separable
+        self.free = np.empty(0, dtype=np.int64)
+        """The coordinates that are always taken to be free; all others, only if the slope is nearly flat."""
+        self._intervals: Intervals | None = None
+        sides = _open_sides(problem) if self.simple is None else self.simple.open_sides
+        if sides.any():
+            free = sides.all(axis=0)
+            self.free = np.flatnonzero(free & ~free.all())
+            self._open = np.where(np.isin(np.arange(free.size), self.free), False, sides)
+            bounds = np.array(problem.simple_set.bounds(problem.dim))
+            self._intervals = Intervals(bounds, problem.risk.n_blocks)
         self._infimum = float(problem.risk.infima.sum())
         self.known: Known | None = None
         """An inner minimum that was found elsewhere, for the next call."""
@@ -109,38 +117,51 @@ class DualFunction:
         lower : float, optional
             A value that need not be reached: -inf may be returned for one that is not above it.
         """
-        found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
+        rows, n_blocks = (slopes, offsets, blocks), self.problem.risk.n_blocks
+        found = combine(*rows, multipliers, n_blocks)
         if found is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
+        free, extent = self.free, reach / REACH
+        if self._intervals is not None and self._open.any():
+            free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
+        if self._intervals is None or not free.size:
+            return self._of(found, free, upper, held, extent, lower)
+        found = balanced(found, rows, n_blocks, free)
+        value = self._of(found, free, upper, held, extent, lower)
+        if value.value == -math.inf:
+            return value
+
+        def bound(rise: Combination) -> float:
+            return self._of(rise, free, upper, held, extent, -math.inf).value
+
+        error = self._intervals.charge(found, rows, free, upper, upper - value.value, reach, bound)
+        error += 2.0 * EPS * abs(value.value - error) if math.isfinite(error) else 0.0
+        return value._replace(value=value.value - error, error=value.error + error)
+
+    def _of(
+        self,
+        found: Combination,
+        free: Array,
+        upper: float,
+        held: Array | None,
+        extent: float,
+        lower: float,
+    ) -> DualValue:
+        """Return the bound of a combination, without its slope on the free coordinates."""
+        budget, v, slack = self._budget(upper, found.size), found.slope, found.error
+        if free.size:
+            v, slack = v.copy(), slack.copy()
+            v[free] = slack[free] = 0.0
         if self.simple is not None:
             x = np.empty(self.problem.dim)
-            least = self.simple.least(found.slope, found.error, self._budget(upper, found.size), x)
-            value = bound_of(found, least)
-            if value > -math.inf or self._open is None:
-                return DualValue(value, found.multipliers, found.size + abs(least), x)
-        free, charge = self.free, 0.0
-        if self._open is not None:
-            free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
-        v = found.slope
-        if free.size:
-            balanced = balance(found.multipliers, slopes, blocks, free)
-            found = combination(slopes, offsets, balanced.weights)
-            v, charge = found.slope, balanced.left * reach
-            if balanced.distance is not None:
-                v[free] = 0.0
-        extent = reach / REACH
-        budget = self._budget(upper, found.size)
+            least = self.simple.least(v, slack, budget, x)
+            return DualValue(bound_of(found, least), found.multipliers, found.size + abs(least), x)
         minimum = self._minimum(v, budget, held, extent, lower - found.constant)
         value = found.constant + minimum.value
         magnitude = found.size + abs(minimum.value)
-        error = charge + CANCELLED * (magnitude + self._extent * float(np.abs(v).sum()))
+        error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum()))
         if math.isfinite(value):
-            x = np.full(v.size, extent) if minimum.x is None else np.abs(minimum.x)
-            error += float(found.error @ x)
-            if free.size and balanced.distance is not None and balanced.distance.sum() > CANCELLED:
-                rows = np.flatnonzero(balanced.distance)
-                sizes = np.abs(offsets[rows]) + abs(slopes[rows]) @ x
-                error += float(balanced.distance[rows] @ sizes)
+            error += float(slack @ (np.full(v.size, extent) if minimum.x is None else np.abs(minimum.x)))
         if self.problem.risk.linear and error <= ROUNDING * abs(value):
             error = 0.0  # because the least value over X0 is both bounds, with the same rounding error
         return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
@@ -209,35 +230,22 @@ class DualFunction:
         return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
 
 
-def _free_coordinates(problem: Problem) -> Array:
+def _open_sides(problem: Problem) -> Array:
+    """Return where neither regularizer nor set bounds x from below, and from above; shape (2, dim)."""
     unregularized = unregularized_by(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
     if unregularized is None or bounds is None:
-        return np.empty(0, dtype=np.int64)
-    free = unregularized & np.isinf(bounds[0]) & np.isinf(bounds[1])
-    return np.empty(0, dtype=np.int64) if free.all() else np.flatnonzero(free)
-
-
-def _open_sides(problem: Problem, free: Array) -> tuple[Array, Array] | None:
-    """Return the coordinates, except `free` ones, without a lower bound, and those without an upper bound.
-
-    None if there are none, or if a regularizer or another set than a box bounds the problem.
-    """
-    bounds = problem.simple_set.bounds(problem.dim)
-    if problem.active_regularizer.lam > 0.0 or bounds is None or np.isfinite(bounds).all():
-        return None
-    sides = np.isinf(bounds)
-    sides[:, free] = False
-    return (sides[0], sides[1]) if sides.any() else None
+        return np.zeros((2, problem.dim), dtype=bool)
+    return np.isinf(bounds) & unregularized
 
 
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
-    """Return where a slope falls towards an open side, but by no more than the tolerance of a solver.
+    """Return where a slope may fall towards an open side, but by no more than the tolerance of a solver.
 
     With them come all that are almost 0. If one falls by more there is no finite bound, and none is returned.
     """
     v = found.slope
-    falls = ((v > 0.0) & below) | ((v < 0.0) & above)
+    falls = ((v > -found.error) & below) | ((v < found.error) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)
     rows = np.flatnonzero(found.multipliers)

@@ -1,157 +1,192 @@
-"""Multipliers whose aggregate slope is zero where neither the regularizer nor the set keeps x bounded."""
+"""Coordinates that neither the regularizer nor the set bounds: cuts that rise on both sides bound them.
+
+A bound is finite only if the slope of the combination of cuts is 0 there; rounding leaves a little of it.
+Points with an objective of at most `upper` lie where every combination of cuts is at most that: one that
+rises by delta along coordinate j, and has the bound c without it, shows x_j <= (upper - c) / delta there.
+What is left of the slope is charged over this interval.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from cutplane.pieces.validation import Array
+from cutplane.proof.bound import ABOVE, Combination, combine
 from cutplane.proof.evidence import HALF_SPACE, dense, row_sizes
-from cutplane.proof.rounding import CANCELLED, FLAT
+from cutplane.proof.rounding import FLAT
 
-_NEGLIGIBLE = 1e-9
-"""Multipliers below this share of the largest one cannot be told from what a solver leaves."""
-_ROUNDS = 3
-"""Least-squares corrections; each leaves a residual of the rounding errors of the last."""
-
-
-class Balanced(NamedTuple):
-    """Multipliers, and by how much at most those that balance exactly differ from them."""
-
-    weights: Array
-    distance: Array | None
-    """Shape (K,); None if no multipliers nearby balance."""
-    left: float = 0.0
-    """The sum of the residuals that cannot be balanced, no more than the last bits of the slopes in use."""
+_ROUNDS = 4
+"""Corrections of the multipliers, because each leaves a residual of the rounding errors of the last."""
+_LITTLE = 0.01
+"""Share of the gap that a charge may be before the interval is proven anew, because that takes a while."""
+_STEP = 0.5
+"""Share of the way to where a multiplier becomes 0, because a rise is worth most far from both ends."""
 
 
-def balance(weights: Array, rows: Any, blocks: Array, free: Array) -> Balanced:
-    """Return the nearest multipliers (in l1) whose aggregate slope vanishes on the free coordinates.
+def balanced(found: Combination, rows: tuple[Any, Array, Array], n_blocks: int, free: Array) -> Combination:
+    """Return a combination nearby whose slope on the free coordinates is 0 up to rounding, if one is."""
+    if (np.abs(found.slope[free]) <= found.error[free]).all():
+        return found
+    columns = dense(rows[0][:, free])
+    units = np.abs(columns).max(axis=0)
+    columns = columns / np.where(units > 0.0, units, 1.0)
+    for _ in range(_ROUNDS + free.size):
+        left = found.multipliers @ columns
+        changes = -directions(found.multipliers, columns, rows[2]) @ left
+        nearer = combine(*rows, found.multipliers + changes, n_blocks)
+        if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(left).max():
+            if (np.abs(found.slope[free]) <= FLAT * float(found.multipliers @ row_sizes(rows[0]))).all():
+                break
+            nearer = combine(*rows, _tilted(found.multipliers, columns, rows[2], left), n_blocks)
+        if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(left).sum():
+            break
+        found = nearer
+        if (np.abs(found.slope[free]) <= found.error[free]).all():
+            break
+    return found
 
-    A solver leaves a small residual there, which would make the bound -inf. Rounding leaves one too: the
-    `distance` to multipliers without any, which exist, says what it is worth.
+
+def directions(weights: Array, columns: Array, blocks: Array) -> Array:
+    """Return changes of the multipliers in use: column j raises slope j by 1, and nothing else, if it can.
+
+    The sums of the blocks stay, and no multiplier that is 0 changes.
+    """
+    centred = columns - _means(weights, columns, blocks)
+    weighed = weights[:, np.newaxis] * centred
+    spread = centred.T @ weighed
+    if spread.size > 1:
+        return weighed @ np.linalg.pinv(spread, hermitian=True)
+    return weighed / spread if spread > 0.0 else np.zeros_like(weighed)
+
+
+def _means(weights: Array, columns: Array, blocks: Array) -> Array:
+    """Return the mean slope of the block of each row; 0 for half-spaces, whose sum is not held."""
+    sums = np.array([np.bincount(blocks + 1, weights * column) for column in columns.T]).T
+    sums[HALF_SPACE + 1] = 0.0
+    return sums[blocks + 1]
+
+
+def _tilted(weights: Array, columns: Array, blocks: Array, left: Array) -> Array:
+    """Return multipliers with more weight on the row that opposes the largest residual most."""
+    j = int(np.abs(left).argmax())
+    gains = -np.sign(left[j]) * (columns - _means(weights, columns, blocks))[:, j]
+    row = int(gains.argmax())
+    share = min(1.0, abs(left[j]) / gains[row]) if gains[row] > 0.0 else 0.0
+    mine = (blocks == blocks[row]) & (blocks != HALF_SPACE)
+    tilted = np.where(mine, (1.0 - share) * weights, weights)
+    tilted[row] += share
+    return tilted
+
+
+class Intervals:
+    """How far from 0 points with a smaller objective may be in coordinates that nothing else bounds.
+
+    What was proven once holds for every smaller objective.
 
     Parameters
     ----------
-    weights : ndarray of shape (K,)
-        Nonnegative, each block summing to 1.
-    rows : ndarray or csr_array of shape (K, dim)
-        The slopes.
-    blocks : ndarray of shape (K,)
-    free : ndarray of shape (n_free,)
-        The free coordinates.
+    sides : ndarray of shape (2, dim)
+        The lower and upper sides of the set.
+    n_blocks : int
     """
-    slopes = dense(rows[:, free])
-    if not (weights @ slopes).any():
-        return Balanced(weights, np.zeros_like(weights))
-    if slopes.shape[1] == 1 and not (blocks != 0).any():
-        balanced = _tilted(weights, slopes[:, 0])
-    else:
-        balanced = _nearest(weights, slopes, blocks, FLAT * row_sizes(rows))
-    return _flat(weights, slopes, rows, blocks) if balanced.distance is None else balanced
+
+    def __init__(self, sides: Array, n_blocks: int):
+        self.sides, self.n_blocks = sides, n_blocks
+        self._ends = np.full(sides.shape[1], math.inf)
+        self._height = math.inf
+
+    def charge(
+        self,
+        found: Combination,
+        rows: tuple[Any, Array, Array],
+        free: Array,
+        upper: float,
+        height: float,
+        reach: float,
+        bound: Callable[[Combination], float],
+    ) -> float:
+        """Return by how much the slope that is left lowers the bound; inf if nothing bounds the coordinates.
+
+        Parameters
+        ----------
+        found : Combination
+        rows : tuple of (slopes, offsets, blocks)
+        free : ndarray of shape (n_free,)
+        upper : float
+            The objective at a feasible point.
+        height : float
+            By how much the bound without the slope on the free coordinates is smaller.
+        reach : float
+            How far from 0 the coordinates are taken to be where no rows in use bound them, of slopes that are
+            nothing but rounding.
+        bound : callable
+            The bound of a combination without its slope on the free coordinates.
+        """
+        left = np.abs(found.slope[free]) + found.error[free]
+        if not left.any():
+            return 0.0
+        columns = dense(rows[0][:, free])[found.multipliers > 0.0]
+        lower, above = np.isinf(self.sides[:, free])
+        if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
+            ends = np.full(free.size, math.inf)
+        else:
+            ends = self._ends[free]
+            least = left @ ends <= _LITTLE * height or height > 0.5 * self._height
+            if not (least and np.isfinite(ends).all()):
+                farthest = self._farthest(found, rows, free, upper, bound)
+                self._ends[free] = ends = np.minimum(ends, farthest)
+                self._height = height
+        if np.isinf(ends).any():
+            if (left > FLAT * float(found.multipliers @ row_sizes(rows[0]))).any():
+                return math.inf
+            ends = np.minimum(ends, reach)
+        return ABOVE * float(left @ ends)
+
+    def _farthest(
+        self,
+        found: Combination,
+        rows: tuple[Any, Array, Array],
+        free: Array,
+        upper: float,
+        bound: Callable[[Combination], float],
+    ) -> float:
+        """Return how far from 0 the free coordinates may be, by combinations that rise to each open side."""
+        used = np.flatnonzero(found.multipliers)
+        mine = rows[0][used], rows[1][used], rows[2][used]
+        weights, columns = found.multipliers[used], dense(mine[0][:, free])
+        units = np.abs(columns).max(axis=0)
+        ways = directions(weights, columns / np.where(units > 0.0, units, 1.0), mine[2])
+        sides = self.sides[:, free]
+        farthest = known = np.where(np.isfinite(sides), np.abs(sides), 0.0).max(initial=0.0)
+        for j, sign in product(range(free.size), (-1.0, 1.0)):
+            way = sign * ways[:, j]
+            falls = way < 0.0
+            if math.isinf(sides[int(sign > 0.0), j]):
+                step = _STEP * float((weights[falls] / -way[falls]).min()) if falls.any() else 0.0
+                rise = combine(*mine, weights + step * way, self.n_blocks)
+                farthest = max(farthest, _end(rise, free, j, sign, known, upper, bound))
+        return farthest
 
 
-def _flat(weights: Array, slopes: Array, rows: Any, blocks: Array) -> Balanced:
-    """Keep the multipliers of rows that are flat, but for rounding, if every block has one."""
-    flat = np.abs(slopes).max(axis=1) <= FLAT * row_sizes(rows)
-    kept = np.where(flat, weights, 0.0)
-    cuts = blocks != HALF_SPACE
-    sums = np.bincount(blocks[cuts], weights=kept[cuts], minlength=int(blocks.max()) + 1)
-    if not (sums > 0.0).all():
-        return Balanced(weights, None)
-    kept[cuts] /= sums[blocks[cuts]]
-    return Balanced(kept, np.zeros_like(kept), float(np.abs(kept @ slopes).sum()))
-
-
-def _tilted(weights: Array, slopes: Array) -> Balanced:
-    """Move weight towards the row whose slope opposes the residual most."""
-    residual = float(weights @ slopes)
-    for _ in range(_ROUNDS):
-        share, row = _opposing_share(residual, slopes)
-        if share == np.inf:
-            return Balanced(weights, None)
-        weights = (1.0 - share) * weights
-        weights[row] += share
-        residual = float(weights @ slopes)
-        if abs(residual) <= CANCELLED * float(weights @ np.abs(slopes)):
-            break
-    share, row = _opposing_share(residual, slopes)
-    if share == np.inf:
-        return Balanced(weights, None)
-    distance = share * weights
-    distance[row] += share
-    return Balanced(weights, distance)
-
-
-def _opposing_share(residual: float, slopes: Array) -> tuple[float, int]:
-    if residual == 0.0:
-        return 0.0, 0
-    opposing = -np.sign(residual) * slopes
-    row = int(np.argmax(opposing))
-    if opposing[row] <= 0.0:
-        return np.inf, row
-    return abs(residual) / (abs(residual) + float(opposing[row])), row
-
-
-def _nearest(weights: Array, slopes: Array, blocks: Array, bits: Array) -> Balanced:
-    """Correct the positive multipliers by least squares, after a linear programme if that is not enough."""
-    cuts = np.flatnonzero(blocks != HALF_SPACE)
-    n_blocks = int(blocks.max()) + 1
-    units = np.ones(n_blocks + slopes.shape[1])
-    units[n_blocks:] = np.abs(slopes).max(axis=0)
-    units[units == 0.0] = 1.0
-    constraints = np.zeros((units.size, len(weights)))
-    constraints[blocks[cuts], cuts] = 1.0
-    constraints[n_blocks:] = slopes.T / units[n_blocks:, np.newaxis]
-    right = np.where(np.arange(units.size) < n_blocks, 1.0, 0.0)
-    last = np.outer(1.0 - right, bits) / units[:, np.newaxis]
-    for start in (weights, np.where(weights > _NEGLIGIBLE * weights.max(), weights, 0.0)):
-        corrected = _corrected(start, constraints, right, last, units)
-        if corrected is not None:
-            return corrected
-    moved = _nearest_by_linear_programme(weights, constraints, right)
-    corrected = None if moved is None else _corrected(moved, constraints, right, last, units)
-    return Balanced(weights, None) if corrected is None else corrected
-
-
-def _corrected(
-    weights: Array, constraints: Array, right: Array, bits: Array, units: Array
-) -> Balanced | None:
-    """Meet the constraints by the least change of the positive multipliers; None if that fails.
-
-    Each constraint is stated in a unit; `bits`, of the shape of `constraints`, are the last bits of its
-    coefficients. The sums of the blocks have none.
-    """
-    support = np.flatnonzero(weights)
-    active = constraints[:, support]
-    corrected = weights[support]
-    for _ in range(_ROUNDS):
-        corrected = corrected + np.linalg.lstsq(active, right - active @ corrected)[0]
-    change = np.linalg.lstsq(active, right - active @ corrected)[0]
-    size = np.abs(active) @ np.abs(corrected)
-    left = np.abs(right - active @ (corrected + change))
-    allowed = np.maximum(CANCELLED * size, bits[:, support] @ np.abs(corrected))
-    if (np.abs(change) > corrected).any() or (left > allowed).any():
-        return None
-    result, distance = np.zeros_like(weights), np.zeros_like(weights)
-    result[support], distance[support] = corrected, np.abs(change)
-    return Balanced(result, distance, float((left * units)[right == 0.0].sum()))
-
-
-def _nearest_by_linear_programme(weights: Array, constraints: Array, right: Array) -> Array | None:
-    from scipy.optimize import linprog
-
-    count = len(weights)
-    answer = linprog(
-        np.ones(2 * count),
-        A_eq=np.hstack([constraints, -constraints]),
-        b_eq=right - constraints @ weights,
-        bounds=np.column_stack([np.zeros(2 * count), np.concatenate([np.full(count, np.inf), weights])]),
-        method="highs",
-    )
-    if answer.x is None:
-        return None
-    moved = np.maximum(weights + answer.x[:count] - answer.x[count:], 0.0)
-    moved[moved <= _NEGLIGIBLE * moved.max()] = 0.0
-    return moved
+def _end(
+    rise: Combination | None,
+    free: Array,
+    j: int,
+    sign: float,
+    known: float,
+    upper: float,
+    bound: Callable[[Combination], float],
+) -> float:
+    """Return how far free coordinates are from 0 at most, by a combination that rises along one of them."""
+    if rise is None:
+        return math.inf
+    others = np.abs(rise.slope[free]) + rise.error[free]
+    delta = sign * float(rise.slope[free[j]]) - float(rise.error[free[j]])
+    across = float(others.sum() - others[j])
+    height = max(upper - bound(rise), 0.0) + across * known
+    return height / (delta - across) if delta > across else math.inf

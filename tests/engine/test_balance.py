@@ -1,209 +1,194 @@
-"""Multipliers whose aggregate slope vanishes on free coordinates, and how far they are from exact ones."""
+"""Combinations of cuts whose slope vanishes on free coordinates, and what is charged for the rest of it."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
+import cutplane as cut
 from cutplane.masters.base import HALF_SPACE
-from cutplane.proof import free as repair
-from cutplane.proof.free import balance
-from cutplane.proof.rounding import CANCELLED
+from cutplane.proof.bound import combine, normalised
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.free import Intervals, balanced, directions
 
 ONE = np.zeros(4, dtype=int)
 FREE = np.array([1])
 
 
-def rows(*free, other=1.0):
-    """Slopes whose coordinate 1 is free and whose coordinate 0 is `other`."""
-    return np.column_stack([np.full(len(free), other), free])
+def rows(*free, other=1.0, kind=np.array):
+    """Rows whose coordinate 1 is free and whose coordinate 0 is `other`."""
+    return kind(np.column_stack([np.full(len(free), other), free])), np.zeros(len(free)), ONE[: len(free)]
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 def test_multipliers_that_balance_are_kept(kind):
-    weights = np.array([0.5, 0.5, 0.0, 0.0])
-    found = balance(weights, kind(rows(1.0, -1.0, 3.0, 5.0)), ONE, FREE)
-    assert found.weights is weights
-    assert found.distance.tolist() == [0.0] * 4
-    assert found.left == 0.0
+    mine = rows(1.0, -1.0, 3.0, 5.0, kind=kind)
+    found = combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1)
+    assert balanced(found, mine, 1, FREE) is found
 
 
-@pytest.mark.parametrize("slope, row", [(3.0, 1), (-3.0, 0)])
-def test_weight_moves_to_the_row_that_opposes_most(slope, row):
-    """Residual r and the opposite slope s: the share r / (r + s) of that row makes them cancel."""
-    slopes = np.array([5.0, -5.0, 1.0, -1.0])
-    weights = np.array([0.0, 0.0, 0.5 + slope / 8.0, 0.5 - slope / 8.0])
-    found = balance(weights, rows(*slopes), ONE, FREE)
-    share = 0.75 / 5.75
-    wanted = (1.0 - share) * weights
-    wanted[row] += share
-    assert found.weights == pytest.approx(wanted, abs=1e-15)
-    assert found.weights.sum() == pytest.approx(1.0, abs=1e-15)
-    assert abs(found.weights @ slopes) <= CANCELLED
-    assert found.distance.sum() <= 1e-15
-    assert found.left == 0.0
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("left", [1e-9, -1e-3, 0.2])
+def test_a_residual_vanishes_by_a_change_of_the_multipliers_in_use(left, kind):
+    mine = rows(1.0, -1.0, 3.0, 5.0, kind=kind)
+    found = balanced(combine(*mine, np.array([0.5 + left, 0.5 - left, 0.0, 0.0]), 1), mine, 1, FREE)
+    assert found.multipliers == pytest.approx([0.5, 0.5, 0.0, 0.0], abs=1e-15)
+    assert abs(found.slope[1]) <= found.error[1]
 
 
-def test_a_residual_that_nothing_opposes_cannot_be_balanced():
-    weights = np.array([0.5, 0.5, 0.0, 0.0])
-    found = balance(weights, rows(1.0, 2.0, 3.0, 4.0), ONE, FREE)
-    assert found.weights.tolist() == weights.tolist()
-    assert found.distance is None
-    assert found.left == 0.0
+def test_an_idle_row_that_opposes_the_residual_comes_in():
+    """Residual 1 and opposite slope 3: the share 1/4 of that row makes them cancel."""
+    mine = rows(1.0, -1.0, -3.0, 2.0)
+    found = balanced(combine(*mine, np.array([1.0, 0.0, 0.0, 0.0]), 1), mine, 1, FREE)
+    assert found.multipliers == pytest.approx([0.75, 0.0, 0.25, 0.0], abs=1e-15)
 
 
-def test_flat_rows_alone_remain_if_nothing_opposes_the_residual():
-    weights, bits = np.array([0.5, 0.25, 0.25, 0.0]), 0.9e-13
-    found = balance(weights, rows(2.0, 2.0 * bits, bits, 3.0, other=2.0), ONE, FREE)
-    assert found.weights == pytest.approx([0.0, 0.5, 0.5, 0.0])
-    assert found.distance.tolist() == [0.0] * 4
-    assert found.left == pytest.approx(1.5 * bits)
-    steep = balance(np.array([0.0, 1.0, 0.0, 0.0]), rows(2.0, 2.2e-13, 1.0, 3.0, other=2.0), ONE, FREE)
-    assert steep.distance is None
+def test_a_residual_that_nothing_opposes_stays():
+    mine = rows(1.0, 2.0, 3.0, 4.0)
+    found = balanced(combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1), mine, 1, FREE)
+    assert found.slope[1] >= 1.0
 
 
-def test_every_block_needs_a_flat_row():
-    slopes = np.array([[1.0, 1e-14], [1.0, 1.0], [1.0, 2e-14], [1.0, 1.0], [1.0, 0.0]])
-    blocks = np.array([0, 0, 1, 1, HALF_SPACE])
-    weights = np.array([0.5, 0.5, 0.25, 0.75, 2.0])
-    found = balance(weights, slopes, blocks, FREE)
-    assert found.weights == pytest.approx([1.0, 0.0, 1.0, 0.0, 2.0])
-    assert found.left == pytest.approx(3e-14)
-    lacking = repair._flat(np.array([0.5, 0.5, 0.0, 1.0, 2.0]), slopes[:, FREE], slopes, blocks)
-    assert lacking.distance is None
-    assert lacking.weights.tolist() == [0.5, 0.5, 0.0, 1.0, 2.0]
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 3))
+def test_directions_change_one_slope_and_no_sum(seed, n_free, n_blocks):
+    rng = np.random.default_rng(seed)
+    blocks = np.append(np.repeat(np.arange(n_blocks), 6), [HALF_SPACE, HALF_SPACE])
+    columns = rng.standard_normal((blocks.size, n_free))
+    weights = rng.exponential(size=blocks.size)
+    weights[0] = 0.0
+    weights = normalised(weights, blocks, n_blocks)
+    found = directions(weights, columns, blocks)
+    assert found.T @ columns == pytest.approx(np.eye(n_free), abs=1e-9)
+    for block in range(n_blocks):
+        assert found[blocks == block].sum(axis=0) == pytest.approx(np.zeros(n_free), abs=1e-9)
+    assert not found[0].any()
 
 
-@pytest.mark.parametrize(
-    "residual, slopes, share, row",
-    [
-        (0.0, [1.0, 2.0], 0.0, 0),
-        (1.0, [-1.0, -3.0], 0.25, 1),
-        (-1.0, [1.0, 3.0], 0.25, 1),
-        (1.0, [1.0, 2.0], np.inf, 0),
-        (1.0, [0.0, 2.0], np.inf, 0),
-        (-2.0, [-1.0, 0.5], 0.8, 1),
-    ],
-)
-def test_the_opposing_share_makes_residual_and_row_cancel(residual, slopes, share, row):
-    assert repair._opposing_share(residual, np.array(slopes)) == (share, row)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 2))
+def test_combinations_of_many_rows_balance(seed, n_free, n_blocks):
+    rng = np.random.default_rng(seed)
+    blocks = np.append(np.repeat(np.arange(n_blocks), 8), HALF_SPACE)
+    slopes = rng.standard_normal((blocks.size, n_free)) * 10.0 ** rng.integers(-6, 7, n_free)
+    mine = slopes, np.zeros(blocks.size), blocks
+    before = combine(*mine, rng.exponential(size=blocks.size), n_blocks)
+    found = balanced(before, mine, n_blocks, np.arange(n_free))
+    assert (found.multipliers >= 0.0).all()
+    assert np.abs(found.slope).sum() <= np.abs(before.slope).sum()
 
 
-def test_two_free_coordinates_are_balanced_together():
-    slopes = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    weights = np.array([0.3, 0.2, 0.25, 0.25])
-    found = balance(weights, slopes, ONE, np.array([0, 1]))
-    assert found.weights == pytest.approx([0.25] * 4, abs=1e-15)
-    assert found.distance.sum() <= 1e-15
-    assert found.left <= 1e-15
+def free_problem(l2):
+    """A quadratic in the first coordinate; the second is free."""
+    risk = cut.OracleRisk(lambda x: (0.0, np.zeros(2)), dim=2)
+    return cut.Problem(risk, cut.L2(l2, weights=[1.0, 0.0]))
 
 
-def test_half_spaces_change_freely_and_blocks_keep_their_sums():
-    slopes = np.array([[2.0], [1.0], [-1.0], [1.0]])
-    blocks = np.array([0, 0, HALF_SPACE, 1])
-    weights = np.array([0.5, 0.5, 2.0, 1.0])
-    found = balance(weights, slopes, blocks, np.array([0]))
-    assert found.weights[:2].sum() == pytest.approx(1.0, abs=1e-15)
-    assert found.weights[3] == pytest.approx(1.0, abs=1e-15)
-    assert found.weights @ slopes[:, 0] == pytest.approx(0.0, abs=1e-15)
+def exact_minimum(slopes, offsets, l2):
+    """Return min over (x, b) of max_i(s_i x + t_i b + o_i) + l2 / 2 x^2, exactly.
+
+    The dual: the best combination with a slope of 0 in b, which two or three cuts make.
+    """
+    s, t = ([Fraction(float(a)) for a in column] for column in slopes.T)
+    o, l2 = [Fraction(float(a)) for a in offsets], Fraction(l2)
+
+    def value(w):
+        v = sum(a * w[i] for i, a in enumerate(s))
+        return sum(a * w[i] for i, a in enumerate(o)) - v * v / (2 * l2)
+
+    best, k = None, len(s)
+    points = []
+    for i in range(k):
+        for j in range(k):
+            if t[i] > 0 > t[j]:
+                w = [Fraction(0)] * k
+                w[i], w[j] = -t[j] / (t[i] - t[j]), t[i] / (t[i] - t[j])
+                points.append(w)
+        if t[i] == 0:
+            points.append([Fraction(int(i == j)) for j in range(k)])
+    for a in points:
+        for b in points:
+            d = [q - p for p, q in zip(a, b, strict=True)]
+            va, vd = (sum(s[i] * w[i] for i in range(k)) for w in (a, d))
+            rise = sum(o[i] * d[i] for i in range(k))
+            share = Fraction(0) if vd == 0 else (rise - va * vd / l2) / (vd * vd / l2)
+            share = min(max(share, Fraction(0)), Fraction(1))
+            for u in (share, Fraction(0)):
+                found = value([p + u * q for p, q in zip(a, d, strict=True)])
+                best = found if best is None else max(best, found)
+    return best
 
 
-def test_a_linear_programme_brings_idle_rows_in():
-    """Only row 2, without weight, opposes the residual of the block."""
-    slopes = np.array([[1.0, 0.0], [3.0, 0.0], [-1.0, 0.0], [-0.5, 0.0]])
-    found = balance(np.array([1.0, 0.0, 0.0, 0.0]), slopes, ONE, np.array([0, 1]))
-    assert found.weights == pytest.approx([0.5, 0.0, 0.5, 0.0], abs=1e-15)
-    assert found.distance.sum() <= 1e-15
+@given(st.integers(0, 100_000))
+def test_bounds_with_a_free_coordinate_are_not_above_the_optimum(seed):
+    """Three cuts, whose flat combinations form a segment; upper is a value of the model, or above it."""
+    rng = np.random.default_rng(seed)
+    slopes = rng.standard_normal((3, 2)) * 10.0 ** rng.integers(-4, 5)
+    slopes[:, 1] *= 10.0 ** rng.integers(-4, 5)
+    slopes[0, 1], slopes[1, 1] = abs(slopes[0, 1]), -abs(slopes[1, 1])
+    offsets = rng.standard_normal(3) * 10.0 ** rng.integers(-4, 5)
+    l2 = float(rng.choice([1.0, 1e-3, 1e3]))
+    optimum = exact_minimum(slopes, offsets, l2)
+    x = rng.standard_normal(2)
+    values = [
+        sum(Fraction(float(a)) * Fraction(float(z)) for a, z in zip(row, x, strict=True)) + Fraction(float(b))
+        for row, b in zip(slopes, offsets, strict=True)
+    ]
+    upper = float(max(values) + Fraction(l2) / 2 * Fraction(float(x[0])) ** 2)
+    upper = max(upper, float(optimum))
+    upper += 1e-9 * abs(upper)
+    dual = DualFunction(free_problem(l2))
+    for multipliers in (rng.exponential(size=3), np.array([1.0, 1.0, 0.0]), rng.random(3) < 0.7):
+        found = dual(slopes, offsets, np.zeros(3, dtype=int), np.asarray(multipliers, dtype=float), upper)
+        assert found.value == -np.inf or Fraction(found.value) <= optimum
 
 
-def test_what_cannot_be_balanced_is_left_alone():
-    slopes = np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [0.5, 0.0]])
-    weights = np.array([0.5, 0.5, 0.0, 0.0])
-    found = balance(weights, slopes, ONE, np.array([0, 1]))
-    assert found.weights.tolist() == weights.tolist()
-    assert found.distance is None
+OPEN = np.array([[-np.inf, -np.inf], [np.inf, np.inf]])
 
 
-def test_multipliers_that_a_solver_left_of_zero_do_not_spoil_the_correction():
-    slopes = np.array([[1.0, 0.0], [-1.0, 0.0], [1e6, 1.0], [0.0, -1e-4]])
-    weights = np.array([0.5, 0.5, 1e-12, 1e-12])
-    found = balance(weights, slopes, ONE, np.array([0, 1]))
-    assert found.weights == pytest.approx([0.5, 0.5, 0.0, 0.0], abs=1e-5)
-    assert np.abs(found.weights @ slopes).max() <= 1e-15
-    assert found.distance is not None
-
-
-CONSTRAINTS = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
-
-
-def corrected(weights, right=(1.0, 0.0), bits=0.0, constraints=CONSTRAINTS):
-    weights = np.array(weights)
-    last = np.outer([0.0, 1.0], np.full(weights.size, bits))
-    return repair._corrected(weights, constraints, np.array(right), last, np.ones(2))
-
-
-def test_the_least_change_of_the_positive_multipliers_meets_the_constraints():
-    found = corrected([0.6, 0.5, 0.0])
-    assert found.weights == pytest.approx([0.5, 0.5, 0.0], abs=1e-15)
-    assert found.distance[2] == 0.0
-    assert (found.distance >= 0.0).all()
-    assert found.distance.max() <= 1e-15
-    assert found.left <= 1e-15
-
-
-def test_a_correction_that_leaves_a_multiplier_negative_fails():
-    assert corrected([0.5, 0.5, 0.0], right=(1.0, 1.5)) is None
-    assert corrected([0.5, 0.5, 0.0], right=(1.0, 0.9)) is not None
-
-
-def test_a_residual_may_be_as_large_as_the_last_bits_of_the_slopes():
-    impossible = np.array([[1.0, 1.0, 0.0], [1e-9, 1e-9, 0.0]])
-    assert corrected([0.5, 0.5, 0.0], constraints=impossible) is None
-    assert corrected([0.5, 0.5, 0.0], bits=0.9e-9, constraints=impossible) is None
-    found = corrected([0.5, 0.5, 0.0], bits=1.1e-9, constraints=impossible)
-    assert found.left == pytest.approx(1e-9, rel=1e-3)
-    assert found.weights == pytest.approx([0.5, 0.5, 0.0])
-
-
-def test_the_nearest_multipliers_move_least():
-    weights = np.array([0.9, 0.1, 0.0])
-    constraints = np.array([[1.0, 1.0, 1.0], [4.0, -1.0, -36.0]])
-    moved = repair._nearest_by_linear_programme(weights, constraints, np.array([1.0, 0.0]))
-    assert moved == pytest.approx([0.8125, 0.1, 0.0875], abs=1e-9)
-
-
-def test_tiny_moves_of_a_linear_programme_count_as_zero(monkeypatch):
-    import scipy.optimize
-    from scipy.optimize import OptimizeResult
-
-    answer = np.array([1.0, 0.9e-9, 1.1e-9, 0.0, 0.0, 0.0])
-    monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: OptimizeResult(x=answer))
-    moved = repair._nearest_by_linear_programme(np.zeros(3), CONSTRAINTS, np.array([1.0, 0.0]))
-    assert moved.tolist() == [1.0, 0.0, 1.1e-9]
-    monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: OptimizeResult(x=None))
-    assert repair._nearest_by_linear_programme(np.zeros(3), CONSTRAINTS, np.array([1.0, 0.0])) is None
-
-
-def test_the_linear_programme_is_scaled_row_by_row():
-    constraints = np.array([[1.0, 1.0, 1.0], [4e9, -1e9, -36e9], [0.0, 0.0, 0.0]])
-    moved = repair._nearest_by_linear_programme(np.array([0.9, 0.1, 0.0]), constraints, np.array([1.0, 0, 0]))
-    assert moved == pytest.approx([0.8125, 0.1, 0.0875], abs=1e-9)
-
-
-@pytest.mark.parametrize("steepness", [1.0, 1e6, 1e14])
-def test_the_sums_of_the_blocks_are_kept_however_steep_the_slopes(steepness):
-    slopes = steepness * np.array([[0.5, 44.3], [-0.3, -44.7]])
-    found = balance(np.ones(2), slopes, np.array([0, 1]), np.array([1]))
-    assert found.distance is None
-
-
-@pytest.mark.parametrize("steepness", [1e-13, 1.0, 1e13])
-def test_multipliers_of_blocks_are_balanced_in_any_unit(steepness):
-    slopes = steepness * np.array([[0.5, 2.0], [1.0, -1.0], [-0.3, -3.0], [0.1, 1.0]])
-    weights = np.array([0.5, 0.5, 0.375, 0.625])
-    found = balance(
-        weights + 1e-10 * np.array([1.0, -1.0, 1.0, -1.0]), slopes, np.array([0, 0, 1, 1]), np.array([1])
+def charged(found, mine, upper, reach=0.0, sides=OPEN):
+    bound = found.constant
+    return Intervals(sides, 1).charge(
+        found, mine, FREE, upper, upper - bound, reach, lambda rise: rise.constant
     )
-    assert found.distance is not None
-    assert found.weights[:2].sum() == pytest.approx(1.0, abs=1e-15)
-    assert found.weights[2:].sum() == pytest.approx(1.0, abs=1e-15)
-    assert abs(found.weights @ slopes[:, 1]) <= 1e-14 * steepness
+
+
+def test_what_is_left_is_charged_over_the_interval_that_the_cuts_prove():
+    """Slopes 1 and -1 and height 3: where the objective is at most 5, |b| is at most 4 by half steps."""
+    mine = np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([3.0, 3.0]), ONE[:2]
+    found = combine(*mine, np.array([0.5 + 1e-3, 0.5 - 1e-3]), 1)
+    cost = charged(found, mine, 5.0)
+    assert 2e-3 * 2.0 <= cost <= 2e-3 * 4.1
+    assert charged(found, mine, np.inf) == np.inf
+    assert charged(found, mine, 5.0, sides=np.array([[-np.inf, 0.0], [np.inf, np.inf]])) <= cost
+
+
+def test_an_interval_is_proven_again_when_the_gap_has_halved():
+    mine = np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([3.0, 3.0]), ONE[:2]
+    found = combine(*mine, np.array([0.5 + 1e-3, 0.5 - 1e-3]), 1)
+    intervals, asked = Intervals(OPEN, 1), []
+
+    def bound(rise):
+        asked.append(rise)
+        return rise.constant
+
+    first = intervals.charge(found, mine, FREE, 5.0, 2.0, 0.0, bound)
+    assert intervals.charge(found, mine, FREE, 5.0, 2.0, 0.0, bound) == first and len(asked) == 2
+    closer = intervals.charge(found, mine, FREE, 3.1, 0.1, 0.0, bound)
+    assert 2e-3 * 0.1 <= closer < 0.1 * first and len(asked) == 4
+
+
+def test_rounding_that_no_row_bounds_is_charged_over_the_reach():
+    mine = np.array([[1.0, 1e-17]]), np.array([3.0]), ONE[:1]
+    found = combine(*mine, np.ones(1), 1)
+    assert 1e-16 <= charged(found, mine, 5.0, reach=10.0) <= 1.1e-16
+    steep = np.array([[1.0, 1e-12]]), np.array([3.0]), ONE[:1]
+    assert charged(combine(*steep, np.ones(1), 1), steep, 5.0, reach=10.0) == np.inf
+
+
+def test_rounding_of_a_row_is_not_mended_by_a_worse_one():
+    slopes = np.array([[1.0, 1e-17], [0.0, 0.0]])
+    mine = slopes, np.array([3.0, 0.0]), ONE[:2]
+    found = balanced(combine(*mine, np.array([1.0, 0.0]), 1), mine, 1, FREE)
+    assert found.multipliers.tolist() == [1.0, 0.0]

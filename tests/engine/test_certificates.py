@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cut
 from cutplane.engine.bundle import Bundle
-from cutplane.masters.base import HALF_SPACE
-from cutplane.proof.bound import normalised
 from cutplane.proof.dual import DualFunction
-from cutplane.proof.free import balance
 
 CHEAP = [
     name
@@ -58,21 +55,6 @@ def test_cuts_lie_below_the_risk(name, seed):
     x, z = (problem.into_simple_set(point) for point in 3 * rng.normal(size=(2, problem.dim)))
     value, slope = problem.risk.oracle(x)
     assert np.all(value + slope @ (z - x) <= problem.risk.oracle(z)[0] + 1e-9 * (1 + np.abs(value)))
-
-
-@settings(max_examples=50, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n_free=st.integers(1, 3), n_blocks=st.integers(1, 2))
-def test_balance_makes_the_residual_vanish(seed, n_free, n_blocks):
-    rng = np.random.default_rng(seed)
-    blocks = np.append(np.repeat(np.arange(n_blocks), 8), HALF_SPACE)
-    slopes = rng.normal(size=(len(blocks), n_free))
-    weights = normalised(rng.exponential(size=len(blocks)), blocks, n_blocks)
-    balanced, distance, _ = balance(weights, slopes, blocks, np.arange(n_free))
-    assert (balanced >= 0).all()
-    assert np.bincount(blocks[:-1], weights=balanced[:-1]) == pytest.approx(np.ones(n_blocks))
-    if np.abs(balanced - weights).max() > 0:
-        assert np.abs(balanced @ slopes).max() <= 1e-14
-        assert distance is not None and (distance <= 1e-14).all()
 
 
 def random_problem(rng):

@@ -228,7 +228,7 @@ def test_an_open_box_is_bounded_by_combinations_that_are_flat_but_for_a_solver()
     assert whole(*rows, np.array([0.5, 0.5]), 3.0).value == -np.inf
     flat = np.array([[1.0, 0.5], [-1.0, -0.5]])
     nearly = whole(flat, *rows[1:], np.array([0.5 + 1e-9, 0.5 - 1e-9]), 3.0)
-    assert nearly.value == pytest.approx(1.5) and nearly.multipliers.tolist() == [0.5, 0.5]
+    assert nearly.value == pytest.approx(1.5) and nearly.multipliers == pytest.approx([0.5, 0.5])
     assert whole(flat, *rows[1:], np.array([0.6, 0.4]), 3.0).value == -np.inf
 
 

@@ -231,7 +231,7 @@ def test_a_cut_from_multipliers_is_compared_at_the_best_point(x, size):
 
 def test_half_spaces_do_not_come_from_multipliers():
     assert dual_complaint(3.0, block=HALF_SPACE) == (
-        "query 5 has no point, so that its half-spaces cannot be asked for again"
+        "query 5 has no point, so that its answer cannot be asked for again"
     )
 
 
