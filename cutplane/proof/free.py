@@ -98,7 +98,7 @@ class Intervals:
     def __init__(self, sides: Array, n_blocks: int):
         self.sides, self.n_blocks = sides, n_blocks
         self._ends = np.full(sides.shape[1], math.inf)
-        self._height = math.inf
+        self._upper = self._height = math.inf
 
     def charge(
         self,
@@ -135,12 +135,14 @@ class Intervals:
         if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
             ends = np.full(free.size, math.inf)
         else:
+            if upper > self._upper:  # the best point was evaluated again
+                self._ends[:] = math.inf
             ends = self._ends[free]
             least = left @ ends <= _LITTLE * height or height > 0.5 * self._height
             if not (least and np.isfinite(ends).all()):
                 farthest = self._farthest(found, rows, free, upper, bound)
                 self._ends[free] = ends = np.minimum(ends, farthest)
-                self._height = height
+                self._upper, self._height = upper, height
         if np.isinf(ends).any():
             if (left > FLAT * float(found.multipliers @ row_sizes(rows[0]))).any():
                 return math.inf

@@ -164,7 +164,7 @@ def test_what_is_left_is_charged_over_the_interval_that_the_cuts_prove():
     assert charged(found, mine, 5.0, sides=np.array([[-np.inf, 0.0], [np.inf, np.inf]])) <= cost
 
 
-def test_an_interval_is_proven_again_when_the_gap_has_halved():
+def test_an_interval_is_proven_again_when_the_gap_has_halved_or_upper_has_risen():
     mine = np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([3.0, 3.0]), ONE[:2]
     found = combine(*mine, np.array([0.5 + 1e-3, 0.5 - 1e-3]), 1)
     intervals, asked = Intervals(OPEN, 1), []
@@ -177,6 +177,8 @@ def test_an_interval_is_proven_again_when_the_gap_has_halved():
     assert intervals.charge(found, mine, FREE, 5.0, 2.0, 0.0, bound) == first and len(asked) == 2
     closer = intervals.charge(found, mine, FREE, 3.1, 0.1, 0.0, bound)
     assert 2e-3 * 0.1 <= closer < 0.1 * first and len(asked) == 4
+    again = intervals.charge(found, mine, FREE, 5.0, 2.0, 0.0, bound)
+    assert again == first and len(asked) == 6
 
 
 def test_rounding_that_no_row_bounds_is_charged_over_the_reach():
