@@ -30,25 +30,32 @@ _STEP = 0.5
 
 def balanced(found: Combination, rows: tuple[Any, Array, Array], n_blocks: int, free: Array) -> Combination:
     """Return a combination nearby whose slope on the free coordinates is 0 up to rounding, if one is."""
-    if (np.abs(found.slope[free]) <= found.error[free]).all():
-        return found
-    columns = dense(rows[0][:, free])
-    units = np.abs(columns).max(axis=0)
-    columns = columns / np.where(units > 0.0, units, 1.0)
     for _ in range(_ROUNDS + free.size):
+        if (np.abs(found.slope[free]) <= found.error[free]).all():
+            break
+        columns = _in_units(dense(rows[0][:, free]))
         left = found.multipliers @ columns
         changes = -directions(found.multipliers, columns, rows[2]) @ left
         nearer = combine(*rows, found.multipliers + changes, n_blocks)
         if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(left).max():
-            if (np.abs(found.slope[free]) <= FLAT * float(found.multipliers @ row_sizes(rows[0]))).all():
+            if _is_rounding(np.abs(found.slope[free]), found, rows):
                 break
             nearer = combine(*rows, _tilted(found.multipliers, columns, rows[2], left), n_blocks)
         if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(left).sum():
             break
         found = nearer
-        if (np.abs(found.slope[free]) <= found.error[free]).all():
-            break
     return found
+
+
+def _in_units(columns: Array) -> Array:
+    """Return each column in units of its largest entry."""
+    units = np.abs(columns).max(axis=0)
+    return columns / np.where(units > 0.0, units, 1.0)
+
+
+def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array]) -> bool:
+    """Tell whether slopes are what rounding leaves of the largest ones in use."""
+    return bool((left <= FLAT * float(found.multipliers @ row_sizes(rows[0]))).all())
 
 
 def directions(weights: Array, columns: Array, blocks: Array) -> Array:
@@ -144,7 +151,7 @@ class Intervals:
                 self._ends[free] = ends = np.minimum(ends, farthest)
                 self._upper, self._height = upper, height
         if np.isinf(ends).any():
-            if (left > FLAT * float(found.multipliers @ row_sizes(rows[0]))).any():
+            if not _is_rounding(left, found, rows):
                 return math.inf
             ends = np.minimum(ends, reach)
         return ABOVE * float(left @ ends)
@@ -161,8 +168,7 @@ class Intervals:
         used = np.flatnonzero(found.multipliers)
         mine = rows[0][used], rows[1][used], rows[2][used]
         weights, columns = found.multipliers[used], dense(mine[0][:, free])
-        units = np.abs(columns).max(axis=0)
-        ways = directions(weights, columns / np.where(units > 0.0, units, 1.0), mine[2])
+        ways = directions(weights, _in_units(columns), mine[2])
         sides = self.sides[:, free]
         farthest = known = np.where(np.isfinite(sides), np.abs(sides), 0.0).max(initial=0.0)
         for j, sign in product(range(free.size), (-1.0, 1.0)):
