@@ -37,6 +37,9 @@ FILES = (
     "proof/audit",
     "proof/dual",
     "proof/evidence",
+    "proof/oracle",
+    "proof/bound",
+    "proof/free",
     *(f"engine/{name}" for name in ENGINE.split()),
     *(
         f"masters/{name}"
@@ -51,7 +54,7 @@ FILES = (
 TESTS = (
     "active_set bounds bundle certificate_checks certificates closed_forms conic cvxpy_masters direct "
     "dual_cones dual_function evaluator half_space_points half_spaces highs_model linear_minimum masters "
-    "on_demand oracle_checks partial pinned programme proof recomputed regularizers repair resumed_cuts "
+    "on_demand oracle_checks partial pinned programme proof recomputed regularizers free resumed_cuts "
     "robustness safe_dual simplex_qp simplex_qp_levels simplex_qp_sets stopping units warm_start"
 )
 """The modules of tests; of these and of the fuzz, those tests are run that call the changed function."""
