@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import fields, is_dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -28,6 +29,11 @@ _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _NUMBERS = ("lower_bound", "upper_bound", "risk_value", "scale")
 _STANDARD = "standard_"
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
+_MOVED = {
+    "cutplane.engine.certificate": "cutplane.proof.certificate",
+    "cutplane.engine.points": "cutplane.engine.slopes",
+}
+"""Where classes of saved results are now, by the module that they were in."""
 
 
 def save(result: Result, path: str | Path) -> Path:
@@ -190,7 +196,7 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
             "trusted=True if you know where it comes from."
         )
     if "objects" in header:
-        return pickle.loads(file["objects"].tobytes())
+        return _Unpickler(BytesIO(file["objects"].tobytes())).load()
     if problem is not None:
         _check_pieces({"dimension": header["dim"]} | (header["pieces"] or {}), pieces_of(problem))
     standard = None
@@ -210,6 +216,11 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
         backend=header["backend"],
         max_cuts=header["max_cuts"],
     )
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(_MOVED.get(module, module), name)
 
 
 def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:

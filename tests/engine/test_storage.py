@@ -332,3 +332,19 @@ def test_the_file_is_as_the_guide_says(tmp_path):
     with np.load(path) as file:
         assert set(file.files) == told
         assert f"``format`` ({json.loads(str(file['header']))['format']})" in table
+
+
+def test_objects_whose_classes_have_moved_since_are_read(tmp_path, monkeypatch):
+    """As saved when certificates were in engine/."""
+    from cutplane.mkl import MKL
+
+    rng = np.random.default_rng(0)
+    kernels = [X @ X.T for X in rng.standard_normal((3, 12, 2))]
+    result = MKL(kernels, np.sign(rng.standard_normal(12))).solve(tol=1e-3)
+    kind = type(result.certificate)
+    with monkeypatch.context() as before:
+        before.setattr(kind, "__module__", "cutplane.engine.certificate")
+        before.setitem(sys.modules, "cutplane.engine.certificate", sys.modules["cutplane.proof.certificate"])
+        file = result.save(tmp_path / "old")
+    assert b"cutplane.engine.certificate" in file.read_bytes()
+    assert cut.load(file, trusted=True).certificate.lower_bound == result.certificate.lower_bound
