@@ -1,4 +1,4 @@
-"""The search for the best point on the ray through two evaluated points."""
+"""Line searches between two evaluated points: exact from their images, else by calls of the oracle."""
 
 from __future__ import annotations
 
@@ -12,71 +12,82 @@ from cutplane.pieces.lines import Line
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
-_ORACLE_CALLS = 3
-_FLAT = 0.2
-"""Share of the first slope at which a search is over where each step costs a query: a cut there says more
-of the line than the last digits of its minimiser would."""
-
-
-def least_share(run: Run, start: Point, end: Point, limit: float = 1.0) -> float:
-    """Return the t in [0, limit] at which start + t (end - start) is best, from the images of both."""
-    return run.timed(minimise_on_line, run.evaluator.line(start, end), limit)
+_CALLS, _FLAT = 3, 0.2
+"""Calls of the oracle on a ray, and the share of the first slope at which they end, because each call is an
+iteration that is not made, and a cut there says more of the ray than the last digits of its minimiser."""
+_NEARLY_FLAT = 0.1
+"""Share of the first slope at which a search ends that a step follows, because the next gradient differs."""
+_NOISE = 1e-13
+"""Rise of the objective, as a share of it, that a step may take, because it may be a rounding error."""
 
 
 def search_ray(run: Run, start: Point, end: Point) -> Point:
     """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
     A risk with images is searched without a pass over the data. Any other, and one whose lines are costly, is
-    asked a few times more on the segment, and every answer is kept as a cut.
+    evaluated a few times on the segment, and every answer is kept as a cut.
     """
-    found = _search(run, start, end)
-    run.mark("search", start.x, end.x, found.x)
+    found = _exact(run, start, end, math.inf if run.problem.is_unconstrained else 1.0)
+    if found is None:
+        _, visited = _by_calls(run, start, end, _FLAT, _CALLS)
+        for t, point in visited.items():
+            if t > 0.0 and math.isfinite(point.objective):
+                run.add_cut(point)
+        best = min(visited.values(), key=lambda point: point.objective)
+    else:
+        best = found[1] if found[1].objective <= start.objective else start
+    run.mark("search", start.x, end.x, best.x)
+    return best
+
+
+def search_segment(run: Run, start: Point, end: Point, accuracy: float | None = None) -> tuple[float, Point]:
+    """Return t in [0, 1] and the point start + t (end - start), evaluated, where the objective is least.
+
+    If the risk has no images, or its lines are costly, the point is the first found that is no higher than
+    the start and has a tenth of its slope. `accuracy` is passed to a risk with on-demand accuracy.
+    """
+    found = _exact(run, start, end, 1.0)
+    if found is None:
+        t, visited = _by_calls(run, start, end, _NEARLY_FLAT, accuracy=accuracy)
+        found = t, visited[t]
     return found
 
 
-def _search(run: Run, start: Point, end: Point) -> Point:
-    if not run.imaged or run.evaluator.line(start, end).costly:
-        return _search_with_oracle(run, start, end)
-    limit = math.inf if run.problem.is_unconstrained else 1.0
-    t = least_share(run, start, end, limit)
-    if t == 0.0:
-        return start
-    best = end if t == 1.0 else run.between(start, end, t)
-    return best if best.objective <= start.objective else start
+def _exact(run: Run, start: Point, end: Point, limit: float) -> tuple[float, Point] | None:
+    """Return t in [0, limit] and the best point, from the images of both ends; None if that is costly."""
+    line = run.evaluator.line(start, end) if run.imaged else None
+    if line is None or line.costly:
+        return None
+    t = run.timed(minimise_on_line, line, limit)
+    return t, start if t == 0.0 else end if t == 1.0 else run.between(start, end, t)
 
 
-class _Enough(Exception):
-    """The search has used its oracle calls, or found where the line is nearly flat."""
-
-
-def _search_with_oracle(run: Run, start: Point, end: Point) -> Point:
+def _by_calls(
+    run: Run, start: Point, end: Point, flat: float, calls: float = math.inf, accuracy: float | None = None
+) -> tuple[float, dict[float, Point]]:
+    """Return t in [0, 1], and all points evaluated; the slope at t is flat, or the calls are used up."""
     direction = end.x - start.x
     regularizer = run.problem.regularizer.line(start.x, end.x)
-    visited: dict[float, Point] = {}
-    known: dict[float, tuple[float, float]] = {}
+    highest = start.objective + _NOISE * abs(start.objective)
+    visited = {1.0: end, 0.0: start}
 
-    def visit(t: float, point: Point) -> None:
-        visited[t], known[t] = point, (math.inf, math.inf)
-        if not math.isfinite(point.objective):
-            return
-        if t > 0.0:
-            run.add_cut(point)
-        slope = run.slopes(point).sum(axis=0) @ direction
-        known[t] = point.objective, float(slope) + regularizer(t)[1]
+    def slope_at(t: float) -> float:
+        if not math.isfinite(visited[t].objective):
+            return math.inf
+        return float(run.slopes(visited[t]).sum(axis=0) @ direction) + regularizer(t)[1]
+
+    first = slope_at(0.0)
 
     def evaluate(t: float) -> tuple[float, float]:
-        if t not in known:
-            if len(known) >= 2 + _ORACLE_CALLS:
-                raise _Enough
-            visit(t, run.between(start, end, t))
-        if t > 0.0 and abs(known[t][1]) <= _FLAT * abs(known[0.0][1]):
-            raise _Enough
-        return known[t]
+        if t == 0.0:
+            return start.objective, first
+        if t not in visited:
+            x = start.x + t * direction
+            visited[t] = run.between(start, end, t) if accuracy is None else run.visit(x, accuracy)
+        slope = slope_at(t)
+        enough = abs(slope) <= flat * abs(first) and visited[t].objective <= highest
+        if enough or len(visited) >= 2 + calls:
+            return 0.0, 0.0  # without a slope the search ends
+        return visited[t].objective, slope
 
-    visit(1.0, end)
-    visit(0.0, start)
-    try:
-        minimise_on_line(Line(evaluate), 1.0)
-    except _Enough:
-        pass
-    return min(visited.values(), key=lambda point: point.objective)
+    return minimise_on_line(Line(evaluate), 1.0), visited

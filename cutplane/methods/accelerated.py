@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import WeightedCuts, minimise_cut
+from cutplane.engine.tangent import minimise_cut, rows_of_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
@@ -20,35 +20,60 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _DOUBLINGS = 60
-_SHRINK = 0.9
-_FIRST_SHRINK = 0.1
-_NOISE = 1e-14
+"""Doublings of L in a step: a risk that needs more is not differentiable there."""
+_SHRINK, _FIRST_SHRINK = 0.9, 0.1
+"""Factors of L after a step, because it may be smaller further on; until it is doubled first, by much."""
+_NOISE = 2e-14
+"""Rounding errors of the difference of two objectives, as a share of them."""
 _FLATTEST = 1e-12
+"""First L where the gradient is zero, because L must be positive."""
+_SPACING = 20
+"""The bound of the mean is computed for every 1/20 more cuts, because its cost grows with their number."""
 
 
 class Estimate:
-    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2: over X, nowhere above sum_i a_i f(y).
-
-    Parameters
-    ----------
-    centre : ndarray of shape (dim,)
+    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2, of which the first sum is at most sum_i a_i f(x).
 
     Attributes
     ----------
-    cuts : WeightedCuts
+    centre : ndarray of shape (dim,)
+    slope : ndarray of shape (dim,)
+        The sum of a_i times the slope of cut i.
+    total : float
+        The sum of the a_i.
     """
 
     def __init__(self, centre: Array):
-        self.centre = centre
-        self.cuts = WeightedCuts(np.zeros_like(centre))
+        self.centre, self.slope, self.total = centre, np.zeros_like(centre), 0.0
+        self._ids: list[int] = []
+        self._weights: list[float] = []
+        self._count, self._next = 0, 1
 
     def next_weight(self, lipschitz: float) -> float:
         """Return the a > 0 with ``lipschitz a^2 = total + a``."""
-        return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.cuts.total)) / (2.0 * lipschitz)
+        return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.total)) / (2.0 * lipschitz)
+
+    def add(self, run: Run, point: Point, weight: float) -> None:
+        """Add the cut at a point, which the bundle holds; from time to time, take the bound of the mean."""
+        slope, rows = rows_of_cut(run, point)
+        self._ids += run.bundle.ids[rows].tolist()
+        self._weights += [weight] * len(rows)
+        self.slope, self.total, self._count = (
+            self.slope + weight * slope,
+            self.total + weight,
+            self._count + 1,
+        )
+        if self._count < self._next:
+            return
+        self._next = self._count + max(1, self._count // _SPACING)
+        where = np.searchsorted(run.bundle.ids, self._ids)
+        if where[-1] < len(run.bundle) and np.array_equal(run.bundle.ids[where], self._ids):
+            multipliers = np.bincount(where, self._weights, minlength=len(run.bundle))
+            run.timed(run.certify, multipliers / self.total)
 
 
 class AcceleratedState(NamedTuple):
-    """Where the method stands.
+    """The state after a step.
 
     Attributes
     ----------
@@ -69,10 +94,10 @@ class AcceleratedState(NamedTuple):
 
 @dataclass(frozen=True)
 class AcceleratedGradient(Method):
-    """Nesterov's method of 2005 for a smooth risk over a bounded set that knows its projection P.
+    """Nesterov's method of 2005 for a smooth risk over a bounded set with a projection P.
 
-    Three sequences of points of X: with s_k the gradient at x_k and L that Lipschitz constant of the gradient
-    which the risk has along the step,
+    Three sequences of points of X: with s_k the gradient at x_k and L the Lipschitz constant of the gradient
+    along the step,
 
         x_k = (A_{k-1} y_{k-1} + a_k z_{k-1}) / A_k,   A_k = A_{k-1} + a_k = L a_k^2,
         y_k = P(x_k - s_k / L),
@@ -82,18 +107,17 @@ class AcceleratedGradient(Method):
     x_k with the weights a_k gives a lower bound that is as close with the radius of X in place of the
     distance [1]_: a certified gap in O(1 / N^2). The cut at x_k alone gives another.
 
-    L is found by doubling it until the step bears it out, and lowered a little after every step. When the
-    step goes against the gradient, the method starts afresh from where it stands, which makes it converge
-    linearly if f is strongly convex [2]_.
+    L is doubled until it holds along the step, and lowered a little after every step. When the step ascends,
+    the method restarts from y_k, because that makes it converge linearly if f is strongly convex [2]_.
 
-    f must be convex and differentiable: the subgradients that the risk returns are taken for its gradients.
+    f must be convex and differentiable, because its subgradients are taken for gradients.
 
     Parameters
     ----------
     lipschitz : float, optional
-        L, positive and finite, if it is known; it is found by default.
+        L, positive and finite; by default it is found.
     restart : bool, default True
-        Whether to start afresh.
+        Whether to restart.
 
     Raises
     ------
@@ -148,59 +172,33 @@ class AcceleratedGradient(Method):
         return AcceleratedState(y, Estimate(y.x), self.lipschitz or max(steepness, _FLATTEST))
 
     def step(self, run: Run, state: AcceleratedState) -> Step:
-        """Take the bound from the cut at x_k; step to y_k with an L that holds; move z_k, or start afresh."""
-        estimate, L, shrink = state.estimate, state.lipschitz, state.shrink
-        z = _least(run, state)
+        """Take the bound from the cut at x_k; step to y_k with an L that holds; restart if that ascends."""
+        last, estimate, L, shrink = state
+        simple_set: Any = run.problem.simple_set
+        begun = estimate.total > 0.0
+        z = simple_set.project(estimate.centre - estimate.slope) if begun else last.x
+        end = run.visit(z) if begun and run.imaged else None
         for _ in range(_DOUBLINGS):
             weight = estimate.next_weight(L)
-            x = _between(run, state.y, z, weight / (estimate.cuts.total + weight))
-            if not math.isfinite(x.objective):
-                L, shrink = 2.0 * L, _SHRINK
-                continue
-            x = replace(x, slopes=run.slopes(x))
-            gradient, _ = minimise_cut(run, x)
-            if run.closed:
-                return Step("bound", state)
-            y = run.visit(_project(run, x.x - gradient / L))
-            bend, allowed, noise = _bend(x, y, gradient, L)
-            if self.lipschitz is not None or max(bend, allowed) <= noise:
-                factor = 1.0
-                break
-            if bend <= allowed + noise:
-                factor = shrink
-                break
+            t, x = weight / (estimate.total + weight), last
+            if begun:
+                x = run.between(last, end, t) if end else run.visit(last.x + t * (z - last.x))
+            if math.isfinite(x.objective):
+                gradient, _ = minimise_cut(run, x)
+                if run.closed:
+                    return Step("bound", state)
+                y = run.visit(simple_set.project(x.x - gradient / L))
+                change = y.x - x.x
+                rise = y.objective - x.objective - float(gradient @ change)
+                allowed, noise = 0.5 * L * float(change @ change), _NOISE * abs(x.objective)
+                if self.lipschitz is not None or rise <= allowed + noise:
+                    break
             L, shrink = 2.0 * L, _SHRINK
         else:
             return Step("search", state, "no constant of the gradient was found that holds along a step")
-        estimate.cuts.add(run, x, weight)
-        estimate.cuts.certify(run)
-        if self.restart and float(gradient @ (y.x - state.y.x)) > 0.0:
-            return Step("restart", AcceleratedState(y, Estimate(y.x), factor * L, shrink))
-        return Step("accelerated", AcceleratedState(y, estimate, factor * L, shrink))
-
-
-def _least(run: Run, state: AcceleratedState) -> Any:
-    """Return z: a point with an image if the risk has images, else an array."""
-    estimate = state.estimate
-    if estimate.cuts.total == 0.0:
-        return state.y
-    z = _project(run, estimate.centre - estimate.cuts.slope)
-    return run.visit(z) if run.imaged else z
-
-
-def _between(run: Run, y: Point, z: Any, t: float) -> Point:
-    if isinstance(z, Point):
-        return y if z is y else run.between(y, z, t)
-    return run.visit(y.x + t * (z - y.x))
-
-
-def _project(run: Run, x: Array) -> Array:
-    simple_set: Any = run.problem.simple_set
-    return simple_set.project(x)
-
-
-def _bend(x: Point, y: Point, gradient: Array, lipschitz: float) -> tuple[float, float, float]:
-    """Return f(y) minus the cut at x there, what the constant allows it to be, and the rounding errors."""
-    change = y.x - x.x
-    bend = y.objective - x.objective - float(gradient @ change)
-    return bend, 0.5 * lipschitz * float(change @ change), 2.0 * _NOISE * abs(x.objective)
+        if self.lipschitz is None and max(rise, allowed) > noise:
+            L *= shrink
+        estimate.add(run, x, weight)
+        if self.restart and float(gradient @ (y.x - last.x)) > 0.0:
+            return Step("restart", AcceleratedState(y, Estimate(y.x), L, shrink))
+        return Step("accelerated", AcceleratedState(y, estimate, L, shrink))

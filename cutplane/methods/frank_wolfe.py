@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from hashlib import blake2b
+from itertools import compress
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
 from cutplane.engine.evaluator import Point
+from cutplane.engine.ray import search_segment
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.methods.atoms import Atoms, Combination
 from cutplane.methods.base import Method, Step
-from cutplane.methods.directions import Direction, pairwise, towards, towards_or_away, walk
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_choice
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
-_STEP_SIZES = ("short", "exact", "open_loop")
-_VARIANTS = ("vanilla", "away", "pairwise", "fully_corrective")
-_INNER_STEPS = 100
-_INNER_SHARE = 0.1
+_HALVINGS = 60
+"""Halvings of a step to a point where the risk is infinite: then it is shorter than the last digits of x."""
+_INNER_STEPS, _INNER_SHARE = 100, 0.1
+"""Pairwise steps over the atoms in an iteration, and the share of the gap over X at which they end, because
+a smaller gap over the hull would not make the next atom better."""
 _NEGLIGIBLE = 1e-15
+"""Weight of an atom below which it is dropped, because its share of the point is a rounding error."""
 _ROUNDING = 1e-6
+"""Error of the weights of a correction that is accepted, because solvers of other people return them."""
+
+StepSize = Literal["short", "exact", "open_loop"]
+Variant = Literal["vanilla", "away", "pairwise", "fully_corrective"]
 
 
 class Correction(Protocol):
-    """Something that knows better weights for the atoms than a Frank-Wolfe step."""
+    """Something that computes better weights for the atoms than a Frank-Wolfe step."""
 
     def correct(self, atoms: Array, weights: Array, run: Run) -> Array | tuple[Array, Array] | None:
         """Return other weights, shape (K,), nonnegative and of sum 1, or None.
@@ -41,13 +50,77 @@ class Correction(Protocol):
         Parameters
         ----------
         atoms : ndarray of shape (K, dim)
-            All those known, in the order of their discovery: one call's are the first rows of the next one's.
+            All atoms in the order of their discovery: the first rows are the atoms of the call before.
         weights : ndarray of shape (K,)
-            Those after the step.
+            The weights after the step.
         run : Run
-            The run, to look at.
+            The run, for reading.
         """
         ...
+
+
+class Atoms:
+    """Distinct points in the order of their discovery: the rows of an array that doubles when it is full.
+
+    A row never changes, so that views of `rows` stay valid when atoms are added.
+    """
+
+    def __init__(self, first: Array):
+        self._rows = np.empty((16, first.size))
+        self._places: dict[bytes, int] = {}
+        self.index(first)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def rows(self) -> Array:
+        """Shape (K, dim), read-only."""
+        rows = self._rows[: len(self)]
+        rows.flags.writeable = False
+        return rows
+
+    def index(self, atom: Array) -> int:
+        """Return the row of an atom, which is added if it is new."""
+        count = len(self)
+        key = blake2b((atom + 0.0).tobytes()).digest()  # 0.0 and -0.0 have the same key
+        row = self._places.setdefault(key, count)
+        if row == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        if row == count:
+            self._rows[row] = atom
+        return row
+
+    def restricted(self, kept: Array) -> Atoms:
+        """Return the atoms where `kept`, of shape (K,), is True."""
+        chosen = copy.copy(self)
+        chosen._rows = self.rows[kept]
+        chosen._places = {key: row for row, key in enumerate(compress(self._places, kept))}
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """A point as a convex combination of atoms.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (K, dim)
+        Points of the feasible set.
+    weights : ndarray of shape (K,)
+        Nonnegative, of sum 1.
+    objective : float
+        The objective at the point.
+    """
+
+    atoms: Array
+    weights: Array
+    objective: float
+
+    @property
+    def x(self) -> Array:
+        """The point, up to rounding."""
+        return self.weights @ self.atoms
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +132,11 @@ class FrankWolfeState:
     point : Point
         The current point, evaluated.
     weights : ndarray of shape (K,)
-        Those of `atoms` that give it.
-    count : int
-        Number of iterations so far.
+        The weights of `atoms` at the current point.
     best : Combination
         Atoms and weights of the best point.
+    count : int
+        Number of iterations so far.
     """
 
     point: Point
@@ -78,42 +151,42 @@ class FrankWolfeState:
         return self.known.rows[: self.weights.size]
 
     def with_atom(self, atom: Array) -> tuple[FrankWolfeState, int]:
-        """Return the state with an atom, of weight zero if it had none, and the row of the atom."""
+        """Return the state with an atom, of weight zero if it is new, and the row of the atom."""
         row = self.known.index(atom)
         missing = len(self.known) - self.weights.size
         return replace(self, weights=np.append(self.weights, np.zeros(missing))) if missing else self, row
 
     def at(self, point: Point, weights: Array) -> FrankWolfeState:
         """Return the state at another point, which has these weights."""
-        moved = replace(self, point=point, weights=weights)
-        if point.objective > self.best.objective:
-            return moved
-        return replace(moved, best=Combination(moved.atoms, weights, point.objective))
+        best = self.best
+        if point.objective <= best.objective:
+            best = Combination(self.atoms, weights, point.objective)
+        return replace(self, point=point, weights=weights, best=best)
 
     def pruned(self) -> FrankWolfeState:
         """Return the state without the atoms that have no weight."""
         kept = self.weights > _NEGLIGIBLE
         if kept.all():
             return self
-        weights = self.weights[kept] / self.weights[kept].sum()
-        pruned = replace(self, known=self.known.restricted(kept), weights=weights)
-        if self.best.weights is not self.weights:
-            return pruned
-        return replace(pruned, best=Combination(pruned.atoms, weights, self.best.objective))
+        known, weights = self.known.restricted(kept), self.weights[kept] / self.weights[kept].sum()
+        best = self.best
+        if best.weights is self.weights:
+            best = Combination(known.rows, weights, best.objective)
+        return replace(self, known=known, weights=weights, best=best)
 
 
 @dataclass(frozen=True)
 class FrankWolfe(Method):
     """Frank-Wolfe, or conditional gradients: steps towards minimisers of the linearised risk.
 
-    ``v_t = argmin {<f'(x_t), v> : v in X}``, ``x_{t+1} = x_t + gamma_t (v_t - x_t)``. No projection, no
-    master: the set needs no more than ``minimise_linear``, which is called once per iteration. The cut at x_t
-    has its minimum over X at v_t, so the certified gap of the engine is the Frank-Wolfe gap
-    ``<f'(x_t), x_t - v_t>`` [1]_. After t open-loop steps the objective is within 2 C / (t + 2) of the
-    optimum, with C the curvature of f over X.
+    ``v_t = argmin {<f'(x_t), v> : v in X}``, ``x_{t+1} = x_t + gamma_t (v_t - x_t)``. There is no projection
+    and no master: the set implements ``minimise_linear``, which is called once per iteration. The cut at x_t
+    has its minimum over X at v_t, so that the certified gap is the Frank-Wolfe gap ``<f'(x_t), x_t - v_t>``
+    [1]_. After t open-loop steps the objective is within 2 C / (t + 2) of the optimum, with C the curvature
+    of f over X.
 
-    f must be convex and differentiable: the subgradients that the risk returns are taken for its gradients.
-    If they are not, the bounds hold all the same, but the method may come to a stop away from the optimum.
+    f must be convex and differentiable, because its subgradients are taken for gradients. If it is not, the
+    bounds hold, but the method may stop away from the optimum.
 
     Parameters
     ----------
@@ -129,15 +202,15 @@ class FrankWolfe(Method):
           "pairwise", which could exchange the same atoms again and again.
     variant : {"vanilla", "away", "pairwise", "fully_corrective"}, default "vanilla"
         * "away": away from the atom with the largest ``<f'(x_t), a>``, if that slope is the steeper one [2]_.
-        * "pairwise": the weight of that atom is moved to v_t [3]_. Over polytopes both converge linearly if f
-          is strongly convex, where "vanilla" does not.
+        * "pairwise": v_t gets the weight of that atom [3]_. Over polytopes both converge linearly if f is
+          strongly convex, where "vanilla" does not.
         * "fully_corrective": after a step, pairwise steps over the known atoms, a hundred at most, until the
-          gap over their hull is a tenth of that over X. They are exact if the step is open-loop. For a set
-          that is expensive to ask.
+          gap over their hull is a tenth of the gap over X. They are exact if the step is open-loop. For a set
+          whose linear minimisation is expensive.
     correction : object, optional
-        Has a method ``correct(atoms, weights, run)`` that returns weights for the atoms known so far, or
+        Has a method ``correct(atoms, weights, run)`` that returns weights for the atoms found so far, or
         None; see `cutplane.methods.frank_wolfe.Correction`. It is called after every step, and its point is
-        taken if the objective is lower there. Without it, atoms whose weight falls to zero are forgotten.
+        taken if the objective is lower there. Without it, atoms whose weight falls to zero are dropped.
 
     Raises
     ------
@@ -147,8 +220,8 @@ class FrankWolfe(Method):
 
     Notes
     -----
-    The first atom is where the run starts. ``method_state`` of the loop that ``iterate`` returns has the
-    atoms and the weights of the current point and, as ``best``, of the best one.
+    The first atom is the starting point. ``method_state`` of the loop that ``iterate`` returns has the atoms
+    and the weights of the current point and, as ``best``, of the best one.
 
     Only the last cut gives a bound: ``max_cuts=4`` saves memory, at the cost of fewer cuts for a warm start.
 
@@ -179,19 +252,15 @@ class FrankWolfe(Method):
     [0.75 0.25]
     """
 
-    step_size: Literal["short", "exact", "open_loop"] = "short"
-    variant: Literal["vanilla", "away", "pairwise", "fully_corrective"] = "vanilla"
+    step_size: StepSize = "short"
+    variant: Variant = "vanilla"
     correction: Correction | None = None
 
     stabilizations = ()
 
     def __post_init__(self) -> None:
-        for name, choices in (("step_size", _STEP_SIZES), ("variant", _VARIANTS)):
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(
-                    f"FrankWolfe.{name} must be one of {', '.join(map(repr, choices))}, "
-                    f"got {getattr(self, name)!r}."
-                )
+        as_choice("FrankWolfe.step_size", self.step_size, get_args(StepSize))
+        as_choice("FrankWolfe.variant", self.variant, get_args(Variant))
         if self.step_size == "open_loop" and self.variant in ("away", "pairwise"):
             raise InvalidInputError(
                 f'FrankWolfe with variant="{self.variant}" needs the step_size "short" or "exact": open-loop '
@@ -217,14 +286,15 @@ class FrankWolfe(Method):
         return FrankWolfeState(first, known, weights, Combination(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
-        """Ask the set for the minimiser of the cut, which gives the bound; move; correct."""
+        """Minimise the cut over the set, which gives the bound; take a step to the minimiser; correct it."""
         gradient, vertex = minimise_cut(run, state.point)
         if run.closed:
             return Step("bound", state)
         gap = float(gradient @ (state.point.x - vertex))
         state, newest = state.with_atom(vertex)
-        direction = self._direction(state, newest, gradient)
-        state, kind = self._move(run, state, direction, gradient, self.step_size), direction.kind
+        products = state.atoms @ gradient if self.variant in ("away", "pairwise") else None
+        direction = _direction(self.variant, state, newest, products)
+        state, kind = _walk(run, state, direction, gradient, self.step_size), direction.kind
         if self.variant == "fully_corrective":
             state, kind = self._minimise_over_hull(run, state, _INNER_SHARE * gap)
         state = replace(state, count=state.count + 1)
@@ -235,48 +305,29 @@ class FrankWolfe(Method):
         corrected = self._corrected(run, state, self.correction)
         return Step(kind, state) if corrected is None else Step("corrected", corrected)
 
-    def _direction(self, state: FrankWolfeState, newest: int, gradient: Array) -> Direction:
-        atoms, weights = state.atoms, state.weights
-        if self.variant == "away":
-            return towards_or_away(atoms, weights, newest, atoms @ gradient)
-        if self.variant == "pairwise":
-            return pairwise(atoms, weights, newest, atoms @ gradient)
-        return towards(atoms, newest)
-
-    def _move(
-        self, run: Run, state: FrankWolfeState, direction: Direction, gradient: Array, rule: str
-    ) -> FrankWolfeState:
-        t, point = walk(rule, run, state.point, direction, gradient, state.count)
-        if t == 0.0:
-            return state
-        weights = direction.weights if t == 1.0 else (1.0 - t) * state.weights + t * direction.weights
-        return state.at(point, weights)
-
     def _minimise_over_hull(
         self, run: Run, state: FrankWolfeState, gap: float
     ) -> tuple[FrankWolfeState, str]:
+        """Take pairwise steps until the gap over the hull of the atoms is small, or no step is found."""
         rule = "exact" if self.step_size == "open_loop" else self.step_size
         for count in range(_INNER_STEPS):
             slopes = run.slopes(state.point)
-            state = replace(state, point=replace(state.point, slopes=slopes))
+            before = state = replace(state, point=replace(state.point, slopes=slopes))
             gradient = slopes.sum(axis=0)
             products = state.atoms @ gradient
             least = int(np.argmin(products))
-            if state.weights @ products - products[least] <= gap:
-                return state, f"corrective {count}"
-            direction = pairwise(state.atoms, state.weights, least, products)
-            point = state.point
-            state = self._move(run, state, direction, gradient, rule)
-            if state.point is point:
+            if state.weights @ products - products[least] > gap:
+                state = _walk(run, state, _direction("pairwise", state, least, products), gradient, rule)
+            if state is before:
                 return state, f"corrective {count}"
         return state, f"corrective {_INNER_STEPS}"
 
     def _corrected(self, run: Run, state: FrankWolfeState, correction: Correction) -> FrankWolfeState | None:
-        known = state.atoms, state.weights.copy()
-        answer = run.timed(correction.correct, *known, run, master=True)
+        """Return the state at the weights of the correction; None if the objective is no lower there."""
+        answer = run.timed(correction.correct, state.atoms, state.weights.copy(), run, master=True)
         if answer is None:
             return None
-        further, weights = answer if isinstance(answer, tuple) else (state.atoms[:0], answer)
+        further, weights = answer if isinstance(answer, tuple) else ((), answer)
         for atom in further:
             state, _ = state.with_atom(atom)
         weights = np.asarray(weights, dtype=np.float64)
@@ -293,3 +344,56 @@ class FrankWolfe(Method):
         weights /= weights.sum()
         point = run.visit(weights @ state.atoms)
         return state.at(point, weights) if point.objective < state.point.objective else None
+
+
+class _Direction(NamedTuple):
+    """The far end of a step."""
+
+    kind: str
+    weights: Array
+    x: Array
+
+
+def _direction(variant: str, state: FrankWolfeState, newest: int, products: Array | None) -> _Direction:
+    """Return the direction of a variant; "away" and "pairwise" need the `products` <f'(x), a> of atoms a."""
+    atoms, weights = state.atoms, state.weights
+    if products is not None:
+        worst = int(np.argmax(np.where(weights > 0.0, products, -np.inf)))
+        others = weights.copy()
+        others[worst] = 0.0
+        if variant == "pairwise" and worst != newest:
+            others[newest] += weights[worst]
+            return _Direction(variant, others, others @ atoms)
+        here = float(weights @ products)
+        if variant == "away" and others.any() and products[worst] - here > here - products[newest]:
+            others /= others.sum()
+            return _Direction(variant, others, others @ atoms)
+    alone = np.zeros(len(atoms))
+    alone[newest] = 1.0
+    return _Direction("towards", alone, atoms[newest].copy())
+
+
+def _walk(
+    run: Run, state: FrankWolfeState, direction: _Direction, gradient: Array, rule: str
+) -> FrankWolfeState:
+    """Return the state after a step; the same object if rounding errors allow none."""
+    start, end = state.point, direction.x
+    change = end - start.x
+    fall = -float(gradient @ change)
+    if rule == "exact":
+        t, point = search_segment(run, start, run.visit(end))
+    else:
+        t, point = 0.0, start
+        if rule == "open_loop":
+            t = 2.0 / (state.count + 2.0)
+        elif fall > 0.0:
+            curvature = run.curvature(start.x, change)
+            t = 1.0 if fall >= curvature else fall / curvature
+        for _ in range(_HALVINGS if t > 0.0 else 0):
+            point = run.visit(end if t == 1.0 else start.x + t * change)
+            if math.isfinite(point.objective):
+                break
+            t *= 0.5
+    if t == 0.0 or not math.isfinite(point.objective):
+        return state
+    return state.at(point, (1.0 - t) * state.weights + t * direction.weights)

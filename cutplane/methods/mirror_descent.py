@@ -4,24 +4,70 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from cutplane.engine.tangent import minimise_cut
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import OracleError
 from cutplane.methods.base import Method, Step
-from cutplane.methods.potentials import POTENTIALS, Potential
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, ability, require
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_choice, as_count, as_positive
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
-_SAMPLINGS = ("importance", "uniform", "full")
-_GROWTH = 1.2
+_PAUSE = 0.2
+"""Share of the steps so far between two evaluations, because one costs a gradient and the average is slow."""
+_TINY = 1e-300
+"""In the place of a coordinate of zero, because of the logarithm."""
+
+
+class Euclidean:
+    """Psi(x) = ||x||_2^2 / 2: steps are projected gradient steps; 1-strongly convex in the l2 norm."""
+
+    capability = Capability.PROJECTION
+    remedy = 'Use a set such as Simplex, Box or L2Ball, or MirrorDescent("entropy") on a Simplex.'
+
+    def step(self, feasible_set: Any, x: Array, move: Array) -> Array:
+        """Return the minimiser over X of <move, z> + D(z, x)."""
+        return feasible_set.project(x - move)
+
+    def spread(self, x: Array, start: Array) -> float:
+        """Return D(x, start) over the modulus of strong convexity."""
+        return 0.5 * float(((x - start) ** 2).sum())
+
+    def second_moment(self, gradient: Array) -> float:
+        """Return the square of the dual norm."""
+        return float(gradient @ gradient)
+
+
+class Entropy:
+    """Psi(x) = sum_j x_j ln x_j: multiplicative steps; 1 / ||x||_1-strongly convex in the l1 norm."""
+
+    capability = Capability.ENTROPIC_MINIMISATION
+    remedy = 'Use a set such as Simplex or CappedSimplex, or MirrorDescent("l2").'
+
+    def step(self, feasible_set: Any, x: Array, move: Array) -> Array:
+        """Return the minimiser over X of <move, z> + D(z, x)."""
+        return feasible_set.minimise_entropy(move, np.log(np.maximum(x, _TINY)))
+
+    def spread(self, x: Array, start: Array) -> float:
+        """Return D(x, start) over the modulus of strong convexity."""
+        used = x > 0.0
+        ratio = np.log(x[used]) - np.log(np.maximum(start[used], _TINY))
+        return float(x.sum()) * float(x[used] @ ratio - x.sum() + start.sum())
+
+    def second_moment(self, gradient: Array) -> float:
+        """Return the square of the dual norm."""
+        return float(np.abs(gradient).max(initial=0.0)) ** 2
+
+
+Potential = Literal["l2", "entropy"]
+Sampling = Literal["importance", "uniform", "full"]
+_POTENTIALS = {"l2": Euclidean(), "entropy": Entropy()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +79,7 @@ class MirrorDescentState:
     x : ndarray of shape (dim,)
         The current point.
     average : ndarray of shape (dim,)
-        Of all points before it; where the run starts, if there are none.
+        The average of all points before it; the starting point, if there are none.
     count : int
         Number of steps so far.
     """
@@ -59,9 +105,9 @@ class MirrorDescent(Method):
     alpha is the strong convexity of the potential, delta its range from the start, B the second moment of the
     estimates, all in one norm.
 
-    The average is evaluated now and then; its cut bounds the optimum, with a gap that tends to 0 if f is
-    differentiable. Steps of this kind are cheap where the gradient is expensive and can be sampled; a method
-    of bundles is faster where it is not.
+    The average is evaluated from time to time; its cut bounds the optimum, with a gap that tends to 0 if f is
+    differentiable. The steps are cheap where the gradient is expensive and can be sampled; elsewhere a bundle
+    method is faster.
 
     Parameters
     ----------
@@ -69,11 +115,11 @@ class MirrorDescent(Method):
         ``||x||^2 / 2``, for sets with a projection, or ``sum_j x_j ln x_j``, for the simplex.
     sampling : {"importance", "uniform", "full"}, default "importance"
         "importance": s proportional to the sizes of the entries of the gradient, which makes the second
-        moment least. "uniform": all the same. "full": the whole gradient, the deterministic method.
-    step : float, optional
-        eta, positive, for all steps, with a plain mean as the average. Default: eta_k is that of the theorem
-        with k for T, B as it is at x_k, and delta from the farthest vertex that the cuts have led to; the
-        average has the weights k eta_k.
+        moment least. "uniform": all s_i equal. "full": the whole gradient, the deterministic method.
+    step_size : float, optional
+        eta, positive, for all steps, with a plain mean as the average. Default: eta_k is the step of the
+        theorem with k for T, B at x_k, and delta from the farthest minimiser of a cut; the average has the
+        weights k eta_k.
     seed : int, default 0
         The same seed gives the same run.
     evaluate_every : int, optional
@@ -108,7 +154,7 @@ class MirrorDescent(Method):
     """
 
     potential: Potential = "l2"
-    sampling: Literal["importance", "uniform", "full"] = "importance"
+    sampling: Sampling = "importance"
     step_size: float | None = None
     seed: int = 0
     evaluate_every: int | None = None
@@ -116,14 +162,10 @@ class MirrorDescent(Method):
     stabilizations = ()
 
     def __post_init__(self) -> None:
-        for name, choices in (("potential", tuple(POTENTIALS)), ("sampling", _SAMPLINGS)):
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(
-                    f"MirrorDescent.{name} must be one of {', '.join(map(repr, choices))}, "
-                    f"got {getattr(self, name)!r}."
-                )
+        as_choice("MirrorDescent.potential", self.potential, get_args(Potential))
+        as_choice("MirrorDescent.sampling", self.sampling, get_args(Sampling))
         if self.step_size is not None:
-            as_scalar("MirrorDescent.step_size", self.step_size, low=0.0, low_open=True)
+            as_positive("MirrorDescent.step_size", self.step_size)
         as_count("MirrorDescent.seed", self.seed, low=0)
         if self.evaluate_every is not None:
             as_count("MirrorDescent.evaluate_every", self.evaluate_every)
@@ -131,39 +173,42 @@ class MirrorDescent(Method):
     def check(self, problem: Declaration) -> None:
         """Raise unless f is alone and the set has the steps and the minimisers of cuts."""
         require_linear_minimisation(problem, self.name)
-        potential = POTENTIALS[self.potential]
+        potential = _POTENTIALS[self.potential]
         needed_by = f'MirrorDescent("{self.potential}")'
         require(problem.simple_set, potential.capability, needed_by, potential.remedy)
 
     def start(self, run: Run) -> MirrorDescentState:
-        """Start from the best evaluated point; its cut leads to a first far vertex."""
-        first = run.anchor
-        _, vertex = minimise_cut(run, first)
-        spread = POTENTIALS[self.potential].spread(vertex, first.x)
-        rng = np.random.default_rng(self.seed)
-        return MirrorDescentState(first.x, first.x, first.x, spread, rng)
+        """Start from the best evaluated point; the minimiser of its cut is a first far vertex."""
+        x = run.anchor.x
+        _, vertex = minimise_cut(run, run.anchor)
+        spread = _POTENTIALS[self.potential].spread(vertex, x)
+        return MirrorDescentState(x, x, x, spread, np.random.default_rng(self.seed))
 
     def step(self, run: Run, state: MirrorDescentState) -> Step:
         """Estimate the gradient, take a step and extend the average; evaluate that if it is time."""
         run.proceed()  # by chance, bounds may stay for long
-        potential = POTENTIALS[self.potential]
+        potential = _POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)
-        count = state.count + 1
+        kind, count = "average", state.count + 1
         if moment == 0.0 or not (self.step_size or state.spread):
-            return self._evaluate(run, replace(state, average=state.x, count=count), "stationary")
-        eta = self.step_size or math.sqrt(2.0 * state.spread / (moment * count))
-        weight = eta * (1.0 if self.step_size else count)
-        mass = state.mass + weight
-        state = replace(
-            state,
-            x=potential.step(run.problem.simple_set, state.x, eta * estimate),
-            average=state.average + weight / mass * (state.x - state.average),
-            mass=mass,
-            count=count,
-        )
-        if count < state.next_evaluation:
-            return Step("step", state)
-        return self._evaluate(run, state, "average")
+            kind, state = "stationary", replace(state, average=state.x, count=count)
+        else:
+            eta = self.step_size or math.sqrt(2.0 * state.spread / (moment * count))
+            weight = eta * (1.0 if self.step_size else count)
+            mass = state.mass + weight
+            state = replace(
+                state,
+                x=potential.step(run.problem.simple_set, state.x, eta * estimate),
+                average=state.average + weight / mass * (state.x - state.average),
+                mass=mass,
+                count=count,
+            )
+            if count < state.next_evaluation:
+                return Step("step", state)
+        _, vertex = minimise_cut(run, run.evaluate(state.average))
+        spread = max(state.spread, potential.spread(vertex, state.start))
+        pause = self.evaluate_every or math.ceil(_PAUSE * count)
+        return Step(kind, replace(state, spread=spread, next_evaluation=count + pause))
 
     def _estimate(self, run: Run, state: MirrorDescentState) -> tuple[Array, float]:
         """Return the estimate, and the mean of the square of its dual norm."""
@@ -176,40 +221,25 @@ class MirrorDescent(Method):
                     f"sample_gradient of {risk!r} must return an index in 0..{x.size - 1} and a finite "
                     f"number, got {index!r} and {value!r}."
                 )
-            return _entry(x.size, index, value), float(value) ** 2
+            estimate = np.zeros(x.size)
+            estimate[index] = value
+            return estimate, float(value) ** 2
         gradient = run.slopes(run.evaluate(x)).sum(axis=0)
         if self.sampling == "full":
-            return gradient, POTENTIALS[self.potential].second_moment(gradient)
-        sizes = np.abs(gradient)
+            return gradient, _POTENTIALS[self.potential].second_moment(gradient)
         if self.sampling == "importance":
+            sizes = np.abs(gradient)
             return sampled(gradient, sizes, state.rng), float(sizes.sum()) ** 2
         return sampled(gradient, np.ones(x.size), state.rng), x.size * float(gradient @ gradient)
-
-    def _evaluate(self, run: Run, state: MirrorDescentState, kind: str) -> Step:
-        _, vertex = minimise_cut(run, run.evaluate(state.average))
-        spread = POTENTIALS[self.potential].spread(vertex, state.start)
-        pause = self.evaluate_every or math.ceil((_GROWTH - 1.0) * state.count)
-        later = replace(state, spread=max(spread, state.spread), next_evaluation=state.count + pause)
-        return Step(kind, later)
 
 
 def sampled(gradient: Array, shares: Array, rng: np.random.Generator) -> Array:
     """Return an unbiased estimate with one nonzero entry, drawn in proportion to the shares.
 
-    Parameters
-    ----------
-    gradient, shares : ndarray of shape (dim,)
-        Shares are nonnegative, and positive where the gradient is not zero.
-    rng : numpy.random.Generator
+    The shares are nonnegative, and positive where the gradient is not zero.
     """
-    sums = np.cumsum(shares)
-    if not sums[-1] > 0.0:
-        return np.zeros_like(gradient)
-    index = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), gradient.size - 1)
-    return _entry(gradient.size, index, gradient[index] * (sums[-1] / shares[index]))
-
-
-def _entry(size: int, index: Any, value: Any) -> Array:
-    entry = np.zeros(size)
-    entry[index] = value
-    return entry
+    estimate, sums = np.zeros_like(gradient), np.cumsum(shares)
+    if sums[-1] > 0.0:
+        index = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), gradient.size - 1)
+        estimate[index] = gradient[index] * (sums[-1] / shares[index])
+    return estimate

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.ray import least_share
+from cutplane.engine.ray import search_segment
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
@@ -113,7 +112,7 @@ class ReducedGradient(Method):
                 low, point, stride = k, probe, 2 * stride
             else:
                 high, far = k, probe
-        found = point if far is None else _search(run, point, far, accuracy)
+        found = point if far is None else search_segment(run, point, far, accuracy=accuracy)[1]
         stuck = run.exact and low == 0 and found is point
         return Step(f"faces {low}", (found, count + 1), _STUCK if stuck else None)
 
@@ -175,52 +174,3 @@ def _is_simplex(feasible_set: FeasibleSet, dim: int) -> bool:
         return False
     signs = (form.lower == 0.0) & np.isposinf(form.upper) & (form.rows.toarray()[0] == 1.0)
     return bool(signs.all() and form.row_lower[0] == form.row_upper[0])
-
-
-def _search(run: Run, start: Point, far: Point, accuracy: float) -> Point:
-    """Return a point that is nearly the best on a segment at whose far end the objective is no lower."""
-    if run.imaged:
-        t = least_share(run, start, far)
-        return start if t == 0.0 else run.between(start, far, t)
-    change = far.x - start.x
-
-    def slope_at(point: Point) -> float:
-        if not math.isfinite(point.objective):
-            return math.inf
-        return float(run.slopes(point).sum(axis=0) @ change)
-
-    low, high = _Probe(0.0, start.objective, slope_at(start)), _Probe(1.0, far.objective, slope_at(far))
-    if high.slope <= 0.0:
-        return far
-    flat, best = _FLAT * abs(low.slope), start
-    noise = _NOISE * abs(start.objective)
-    halved = True
-    for _ in range(_PROBES if low.slope < 0.0 else 0):
-        width = high.t - low.t
-        share = low.slope / (low.slope - high.slope) if halved and high.slope < math.inf else 0.5
-        t = low.t + min(max(share, _MARGIN), 1.0 - _MARGIN) * width
-        point = run.visit(start.x + t * change, accuracy)
-        probe = _Probe(t, point.objective, slope_at(point))
-        low, high = (low, probe) if probe.slope > 0.0 else (probe, high)
-        halved = high.t - low.t <= 0.5 * width
-        best = point if point.objective < best.objective else best
-        if abs(probe.slope) <= flat and point.objective <= start.objective + noise:
-            return point
-        gain = start.objective - best.objective
-        if gain > 10.0 * noise and best.objective - _least_between(low, high) <= _ENOUGH * gain:
-            return best
-    return best
-
-
-class _Probe(NamedTuple):
-    t: float
-    objective: float
-    slope: float
-
-
-def _least_between(low: _Probe, high: _Probe) -> float:
-    """Return where the tangents at two points of a segment meet: a convex function is no lower between."""
-    if not high.slope < math.inf or low.slope >= 0.0:
-        return -math.inf
-    rise = high.objective - high.slope * (high.t - low.t) - low.objective
-    return low.objective + low.slope * rise / (low.slope - high.slope)

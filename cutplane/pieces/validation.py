@@ -182,3 +182,10 @@ def as_count(name: str, value: Any, *, low: int = 1) -> int:
     if value < low:
         raise InvalidInputError(f"{name} must be at least {low}, got {value}.")
     return int(value)
+
+
+def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the choices, or raise `InvalidInputError`."""
+    if value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value

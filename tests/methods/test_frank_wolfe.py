@@ -16,8 +16,7 @@ from scipy.optimize import nnls
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.losses import Hinge, Huber, Logistic, ModifiedHuber, Poisson, Squared, SquaredHinge
-from cutplane.methods.atoms import Atoms
-from cutplane.methods.frank_wolfe import FrankWolfe
+from cutplane.methods.frank_wolfe import Atoms, FrankWolfe
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet
