@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _CALLS, _FLAT = 3, 0.2
 """Calls of the oracle on a ray, and the share of the first slope at which they end, because each call is an
 iteration that is not made, and a cut there says more of the ray than the last digits of its minimiser."""
-_NEARLY_FLAT = 0.1
-"""Share of the first slope at which a search ends that a step follows, because the next gradient differs."""
 _NOISE = 1e-13
 """Rise of the objective, as a share of it, that a step may take, because it may be a rounding error."""
 
@@ -40,15 +38,18 @@ def search_ray(run: Run, start: Point, end: Point) -> Point:
     return best
 
 
-def search_segment(run: Run, start: Point, end: Point, accuracy: float | None = None) -> tuple[float, Point]:
+def search_segment(
+    run: Run, start: Point, end: Point, flat: float, accuracy: float | None = None
+) -> tuple[float, Point]:
     """Return t in [0, 1] and the point start + t (end - start), evaluated, where the objective is least.
 
     If the risk has no images, or its lines are costly, the point is the first found that is no higher than
-    the start and has a tenth of its slope. `accuracy` is passed to a risk with on-demand accuracy.
+    the start, with a slope of the share `flat` of the slope there. `accuracy` is passed to a risk with
+    on-demand accuracy.
     """
     found = _exact(run, start, end, 1.0)
     if found is None:
-        t, visited = _by_calls(run, start, end, _NEARLY_FLAT, accuracy=accuracy)
+        t, visited = _by_calls(run, start, end, flat, accuracy=accuracy)
         found = t, visited[t]
     return found
 

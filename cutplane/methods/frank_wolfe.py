@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
+_FLAT = 0.1
+"""Share of the first slope at which a search by calls of the oracle ends, because the next direction differs."""
 _HALVINGS = 60
 """Halvings of a step to a point where the risk is infinite: then it is shorter than the last digits of x."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
@@ -381,7 +383,7 @@ def _walk(
     change = end - start.x
     fall = -float(gradient @ change)
     if rule == "exact":
-        t, point = search_segment(run, start, run.visit(end))
+        t, point = search_segment(run, start, run.visit(end), _FLAT)
     else:
         t, point = 0.0, start
         if rule == "open_loop":

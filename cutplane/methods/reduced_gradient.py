@@ -13,7 +13,7 @@ from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
 
@@ -25,29 +25,29 @@ _STUCK = "no better point lies against the gradient: rounding, or the risk is no
 _ACCURACY = 1e-3
 """Share of the gap, or of the objective, that a risk with on-demand accuracy may be off."""
 _SELDOM = 10
-_PROBES = 12
-_ENOUGH = 0.1
-_FLAT = 0.1
-"""Share of its first slope along the segment at which the risk counts as flat."""
-_MARGIN = 0.02
-_NOISE = 1e-13
+"""The bound of all cuts is computed every iteration, from the tenth on every second one, and so on, because its
+cost grows with their number."""
+_FLAT = 0.5
+"""Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
+with which the next direction is better than this one."""
 _ROUNDING = 1e-15
+"""Rounding errors of a difference, relative to its terms."""
 
 
 @dataclass(frozen=True)
 class ReducedGradient(Method):
     """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
 
-    The largest coordinate takes up what the others change, so that their gradient is ``f'_j - f'_largest``;
-    the method moves against it, and not at all in coordinates at 0 that it would make negative. As long as
-    the objective falls, it moves on to where further coordinates become 0, which then stay there, without a
-    new gradient: one more, two more, four more, ..., then between the last two numbers by bisection. From
-    there to the next such point it searches the line. The gap is certified by the cut at the iterate,
+    The largest coordinate balances the changes of the others, so that their gradient is ``f'_j - f'_largest``;
+    the direction is against it, and 0 in coordinates that it would make negative. As long as the objective
+    falls, the step goes on to the point where further coordinates become 0, and stay there, without a new
+    gradient: one more, two more, four more, ..., then between the last two numbers by bisection. The line
+    from there to the next such point is searched. The gap is certified by the cut at the iterate,
     ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL, and from time to time by the
     least value of all cuts so far, a linear programme.
 
-    f must be convex and differentiable: the subgradients that the risk returns are taken for its gradients.
-    If they are not, the bounds hold all the same, but the method may come to a stop away from the optimum.
+    f must be convex and differentiable, because its subgradients are taken for gradients. If it is not, the
+    bounds hold, but the method may stop away from the optimum.
 
     Raises
     ------
@@ -57,8 +57,7 @@ class ReducedGradient(Method):
     Notes
     -----
     The line search costs no pass over the data if the risk keeps images, as `LinearRisk` does; otherwise a
-    few calls of the oracle, until the slope is a tenth of the first one, or the tangents show that a tenth of
-    what was gained is left at most.
+    few calls of the oracle, until the slope is half of the first one.
 
     References
     ----------
@@ -112,22 +111,22 @@ class ReducedGradient(Method):
                 low, point, stride = k, probe, 2 * stride
             else:
                 high, far = k, probe
-        found = point if far is None else search_segment(run, point, far, accuracy=accuracy)[1]
-        stuck = run.exact and low == 0 and found is point
+        found = point if far is None else search_segment(run, point, far, _FLAT, accuracy)[1]
+        stuck = run.exact and low == 0 and not found.objective < point.objective
         return Step(f"faces {low}", (found, count + 1), _STUCK if stuck else None)
 
 
 class FacePath(NamedTuple):
-    """The broken line x(s) along which falling coordinates stay at 0, and one takes up what others change.
+    """The broken line x(s) along which falling coordinates stay at 0, and one balances the others.
 
     Attributes
     ----------
     x : ndarray of shape (dim,)
         Where it starts.
     change : ndarray of shape (dim,)
-        The speed of each coordinate as long as it is positive; 0 for the one that takes up the rest.
+        The speed of each coordinate as long as it is positive; 0 for the base.
     base : int
-        That one.
+        The coordinate that balances the others.
     ends : ndarray of shape (K,)
         The s, ascending, at which another coordinate becomes 0; the last one ends the path.
     """
@@ -167,9 +166,8 @@ class FacePath(NamedTuple):
 
 
 def _is_simplex(feasible_set: FeasibleSet, dim: int) -> bool:
-    """Tell whether the linear form of a set is that of a simplex: x >= 0, and a sum that is given."""
-    linear_form = ability(feasible_set, Capability.LINEAR_FORM)
-    form = None if linear_form is None else linear_form(dim)
+    """Tell whether the linear form of a set is x >= 0 and a given sum."""
+    form = ask(feasible_set, Capability.LINEAR_FORM, dim)
     if form is None or form.n_columns != dim or form.rows.shape[0] != 1:
         return False
     signs = (form.lower == 0.0) & np.isposinf(form.upper) & (form.rows.toarray()[0] == 1.0)
