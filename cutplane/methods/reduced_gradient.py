@@ -25,8 +25,8 @@ _STUCK = "no better point lies against the gradient: rounding, or the risk is no
 _ACCURACY = 1e-3
 """Share of the gap, or of the objective, that a risk with on-demand accuracy may be off."""
 _SELDOM = 10
-"""The bound of all cuts is computed every iteration, from the tenth on every second one, and so on, because its
-cost grows with their number."""
+"""Iterations after which the bound of all cuts is computed in every second one only, after twice as many in
+every third, and so on, because its cost grows with the number of cuts."""
 _FLAT = 0.5
 """Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
 with which the next direction is better than this one."""
@@ -38,8 +38,8 @@ _ROUNDING = 1e-15
 class ReducedGradient(Method):
     """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
 
-    The largest coordinate balances the changes of the others, so that their gradient is ``f'_j - f'_largest``;
-    the direction is against it, and 0 in coordinates that it would make negative. As long as the objective
+    The largest coordinate balances the changes of the others, so that their gradient is
+    ``f'_j - f'_largest``; the direction is against it, and 0 in coordinates that it would make negative. As long as the objective
     falls, the step goes on to the point where further coordinates become 0, and stay there, without a new
     gradient: one more, two more, four more, ..., then between the last two numbers by bisection. The line
     from there to the next such point is searched. The gap is certified by the cut at the iterate,
