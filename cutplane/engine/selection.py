@@ -9,27 +9,29 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _SAMPLE = 15
+"""Kinks of which the median is the pivot, because it halves all of them well enough."""
 _NOISE = 2.0**-48
+"""Rounding errors of a sum of jumps, relative to the sum of their sizes."""
 
 
 @routine(fastmath=SUMS)
 def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
     """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
 
-    A pivot splits the kinks that are left: the derivative there, a sum over those before it, tells on which
-    side the zero lies, and the others are dropped. The pivot is the zero of the secant over the bracket or,
-    if the last one did not halve the kinks, the median of a few of them.
+    A pivot splits the remaining kinks: the sign of the derivative there, a sum over the kinks before it, is
+    positive if the zero lies before it; the kinks on the other side are dropped. The pivot is the zero of the
+    secant over the bracket or, if the last one did not halve the kinks, the median of a few of them.
 
-    curvature_jumps is empty if there are none. If the derivative is negative for ever, the answer is a finite
-    t beyond the last kink.
+    curvature_jumps may be empty. If the derivative stays negative, a finite t beyond the last kink is
+    returned.
     """
     if slope >= 0.0 or limit <= start:
         return start
     low, at_low, high, at_high = start, slope, limit, math.inf
     size, bend = -slope, abs(curvature)
-    curved = curvature_jumps.shape[0] > 0
+    left, curved = kinks.shape[0], curvature_jumps.shape[0] > 0
     times, jumps, bends = kinks, slope_jumps, curvature_jumps
-    left = kinks.shape[0]
+    kept_times, kept_jumps, kept_bends = np.empty(left), np.empty(left), np.empty(left * curved)
     pivot = min(max(guess, start), limit)
     while left > 0:
         before, tie, turn, grown, turned = _sums(times[:left], jumps[:left], bends[: left * curved], pivot)
@@ -46,11 +48,9 @@ def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit
                 return limit
             low, at_low = pivot, after
             curvature += turn
-        if times is kinks:
-            times, jumps, bends = np.empty(left), np.empty(left), np.empty(left * curved)
-            kept = _keep(kinks, slope_jumps, curvature_jumps, times, jumps, bends, low, high)
-        else:
-            kept = _keep(times[:left], jumps[:left], bends[: left * curved], times, jumps, bends, low, high)
+        old = times[:left], jumps[:left], bends[: left * curved]
+        kept = _keep(*old, kept_times, kept_jumps, kept_bends, low, high)
+        times, jumps, bends = kept_times, kept_jumps, kept_bends
         slow = 2 * kept > left
         left = kept
         pivot = low - at_low * (high - low) / (at_high - at_low)
@@ -79,20 +79,14 @@ def _sums(kinks, jumps, bends, pivot):
 
 @routine(fastmath=SUMS)
 def _keep(kinks, jumps, bends, kept_kinks, kept_jumps, kept_bends, low, high):
-    count = 0
-    if bends.shape[0]:
-        for j in range(kinks.shape[0]):
-            kink = kinks[j]
-            kept_kinks[count] = kink
-            kept_jumps[count] = jumps[j]
+    count, curved = 0, bends.shape[0] > 0
+    for j in range(kinks.shape[0]):
+        kink = kinks[j]
+        kept_kinks[count] = kink
+        kept_jumps[count] = jumps[j]
+        if curved:
             kept_bends[count] = bends[j]
-            count += int((kink > low) & (kink < high))
-    else:
-        for j in range(kinks.shape[0]):
-            kink = kinks[j]
-            kept_kinks[count] = kink
-            kept_jumps[count] = jumps[j]
-            count += int((kink > low) & (kink < high))
+        count += int((kink > low) & (kink < high))
     return count
 
 

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _SHARE = 1.0 / 3.0
-"""What share of the gap met during an epoch is left after it, before that was measured."""
+"""Certified gap over the gap met during an epoch, before it was measured."""
 _HURRY = 3.0
-"""The bounds are certified before a time limit ends the run: a next step may take a little longer, and to
-certify takes about as long."""
+"""Bounds are certified when so many epochs of time remain, because the next epoch may take longer, and a
+certificate takes about as long as one."""
 _TINY = 1e-300
-"""In the place of an estimate of 0: it is the iterate that is optimal then."""
+"""In the place of an estimate of 0, because then the iterate is optimal."""
 _TURN = 10
-"""Epochs after which the bounds are certified at any rate: a tenth of the work."""
+"""Epochs after which the bounds are certified, because they then cost a tenth of the work."""
 
 
 class BlockAscent(Protocol):
-    """What ``risk.block_ascent(quadratic, multipliers)`` returns: ascent on the dual, block by block."""
+    """The object that ``risk.block_ascent(quadratic, multipliers)`` returns: ascent on the dual by blocks."""
 
     @property
     def x(self) -> Array:
@@ -47,27 +47,27 @@ class BlockAscent(Protocol):
 
     @property
     def multipliers(self) -> Array:
-        """Those of the examples, for which ``risk.dual_cut`` returns the sum of the aggregates."""
+        """The multipliers of the examples, of which ``risk.dual_cut`` returns the sum of the aggregates."""
         ...
 
     def advance(self) -> float:
-        """Visit every example once with its decoder, and the cache as often as pays; return a gap.
+        """Visit every example once with its decoder, and the cache as often as pays; return an estimated gap.
 
-        It is the sum of the gaps of the examples, each at the time of its visit: an estimate.
+        It is the sum of the gaps of the examples, each at the time of its visit.
         """
         ...
 
 
 @dataclass(eq=False)
 class BlockState:
-    """Where the method stands.
+    """The ascent, and how its gap compares with the certified one.
 
     Attributes
     ----------
     ascent : BlockAscent
     share : float
-        The certified gap over the estimated one, which is that of the iterates, when it was last certified;
-        above 1 their average is no better than they are.
+        The last certified gap over the estimated one; above 1 the average of the iterates is no better than
+        the last one.
     waited : int
         Epochs since then.
     """
@@ -83,12 +83,12 @@ class BlockFrankWolfe(Method):
 
     For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2`` each example keeps a convex
     combination of labellings, with the aggregate (a_i, b_i), and ``w = -sum_i a_i / lam``. A visit decodes
-    the example at w, and moves share from the worst of its labellings to the best one, as far as the dual
-    rises (a pairwise step [2]_); more visits, as many as pay by the rise per second, take the best
-    labelling of those found before and decode nothing [3]_. The sum of the aggregates is one cut of f: its
-    lower bound never falls. The upper bound is the objective at the average of the iterates, of which the
-    k-th has a weight that grows like k, or at the last one where that is better. Both are certified, by a
-    pass over the data, as soon as the gaps met in an epoch say that it pays, and after every tenth epoch.
+    the example at w, and shifts weight from the worst of its labellings to the best one, as far as the dual
+    rises (a pairwise step [2]_); more visits, as many as pay by the rise per second, take the best labelling
+    found before and decode nothing [3]_. The sum of the aggregates is one cut of f: its lower bound never
+    falls. The upper bound is the objective at the average of the iterates, of which the k-th has a weight
+    that grows like k, or at the last one where that is better. Both are certified, by a pass over the data,
+    when the gaps of an epoch indicate that it pays, and after every tenth epoch.
 
     It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, your own
     `structured.ExampleSum`, and `MulticlassRisk` with a loss of margins, where a visit finds the best shares

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _FLAT = 0.1
-"""Share of the first slope at which a search by calls of the oracle ends, because a new direction is better."""
+"""Share of the first slope at which a search by calls of the oracle ends: a new direction is then better."""
 _HALVINGS = 60
 """Halvings of a step to a point where the risk is infinite: then it is shorter than the last digits of x."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
-"""What share of the predicted decrease, and what share of the slope, a step may leave: as is usual."""
+"""Share of the predicted decrease, and of the slope, that may remain after a step: as is usual."""
 _TRIALS = 40
-"""Points of a line search: bisection alone gives twelve digits."""
+"""Points of a line search, because bisection alone gives twelve digits with them."""
 _FALL = 0.5
-"""At most what the gap of a point is of the present one when its cut is added: it costs as much as a step."""
+"""The cut of a point is added if it at least halves the gap, because adding it costs as much as a step."""
 _NOISE = 1e-15
-"""Changes of the objective below this share of it are rounding."""
+"""Changes of the objective below this share of it are rounding errors."""
 
 
 @dataclass(eq=False)
 class LBFGSState:
-    """Where the method stands.
+    """The current point, the last steps, and the point with the best bound.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class LBFGSState:
     quadratic : DiagonalQuadratic
         The regularizer.
     steps, changes : list of ndarray
-        The last steps, and by what the gradient changed along each.
+        The last steps, and the changes of the gradient along them.
     bound, proof, share : float, Point, float
         The best lower bound of a cut so far, its point, and the share of the cut in it; see `keep`.
     """
@@ -57,9 +57,16 @@ class LBFGSState:
     proof: Point = field(init=False)
     share: float = 1.0
 
+    @classmethod
+    def begin(cls, run: Run, point: Point, quadratic: DiagonalQuadratic) -> LBFGSState:
+        """Return the state at a point, without steps."""
+        state = cls(point, _gradient(run, point), quadratic)
+        state.keep(run)
+        return state
+
     @property
     def gap(self) -> float:
-        """What the cut at the point leaves open, but for rounding."""
+        """The gap between the objective and the bound of the cut at the point, without rounding errors."""
         return 0.5 * float(self.gradient @ (self.gradient / self.quadratic.weights))
 
     def keep(self, run: Run) -> None:
@@ -99,21 +106,21 @@ class LBFGSState:
 class LBFGS(Method):
     """L-BFGS for a smooth risk and a square: steps by the curvature of the last few gradients [1]_.
 
-    A line search ends where the objective has fallen, and its slope too (the conditions of Wolfe). With
+    A line search ends where the objective and its slope have fallen (the conditions of Wolfe). With
     ``g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2``, all weights positive, the cut at one point proves that
 
         F* >= F(x) - 1/2 sum_j (grad F(x))_j^2 / weights_j,
 
     so that every point gives both bounds, and the certified gap falls with the square of the gradient.
 
-    The risk must be differentiable: the subgradients that it returns are taken for gradients. On one that is
-    not, the method gets stuck, and says so. It needs `L2`, or another diagonal quadratic, with positive
-    weights, and no feasible set.
+    The risk must be differentiable, because its subgradients are taken for gradients. If it is not, the
+    method stalls with a reason. It needs `L2`, or another diagonal quadratic, with positive weights, and no
+    feasible set.
 
     Parameters
     ----------
     memory : int, default 10
-        How many steps are remembered.
+        Number of steps in the approximation of the Hessian.
 
     Raises
     ------
@@ -156,48 +163,43 @@ class LBFGS(Method):
 
     def start(self, run: Run) -> LBFGSState:
         """Start from the best evaluated point."""
-        point, problem = run.anchor, run.problem
-        quadratic: Any = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
-        state = LBFGSState(point, _gradient(run, point), quadratic)
-        state.keep(run)
-        return state
+        quadratic: Any = ask(run.problem.active_regularizer, Capability.QUADRATIC, run.problem.dim)
+        return LBFGSState.begin(run, run.anchor, quadratic)
 
     def finish(self, run: Run, state: LBFGSState) -> None:
-        """Take the best bound of the points seen, each with as much of the known infimum as is best."""
+        """Take the best bound of all points, each with the best share of the known infimum."""
         if state.bound > run.lower:
             minimise_cut(run, state.proof, state.share)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
-        """Search the line of the quasi-Newton direction; take the bound of the point found where it pays."""
+        """Search the quasi-Newton direction, and add the cut where it pays.
+
+        If no step is found, step to the minimiser of the last cut, and forget the steps.
+        """
         direction = state.direction()
         slope = float(direction @ state.gradient)
         if not slope < 0.0:
             state.steps, state.changes = [], []
             direction, slope = -state.gradient, -float(state.gradient @ state.gradient)
         found = _search(run, state.point, direction, slope)
-        if found is None:
-            return self._from_model(run, state)
-        point, gradient = found
-        step, change = point.x - state.point.x, gradient - state.gradient
-        if float(step @ change) > 0.0:
-            state.steps = [*state.steps, step][-self.memory :]
-            state.changes = [*state.changes, change][-self.memory :]
-        state.point, state.gradient = point, gradient
-        state.keep(run)
-        if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
-            minimise_cut(run, point)
-        return Step("quasi-Newton", state)
-
-    def _from_model(self, run: Run, state: LBFGSState) -> Step:
-        """Take the bound of a point that no step improves, and begin anew where its cut leads lower."""
-        _, minimiser = minimise_cut(run, state.point)
-        if not run.closed:
-            point = run.visit(minimiser)
-            if not point.objective < state.point.objective:
-                return Step("search", state, "no step along the gradient decreases the objective")
-            state = LBFGSState(point, _gradient(run, point), state.quadratic)
+        if found is not None:
+            point, gradient = found
+            step, change = point.x - state.point.x, gradient - state.gradient
+            if float(step @ change) > 0.0:
+                state.steps = [*state.steps, step][-self.memory :]
+                state.changes = [*state.changes, change][-self.memory :]
+            state.point, state.gradient = point, gradient
             state.keep(run)
-        return Step("model", state)
+            if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
+                minimise_cut(run, point)
+            return Step("quasi-Newton", state)
+        _, minimiser = minimise_cut(run, state.point)
+        if run.closed:
+            return Step("model", state)
+        point = run.visit(minimiser)
+        if not point.objective < state.point.objective:
+            return Step("search", state, "no step along the gradient decreases the objective")
+        return Step("model", LBFGSState.begin(run, point, state.quadratic))
 
 
 def _gradient(run: Run, point: Point) -> Array:

@@ -11,10 +11,9 @@ from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import is_certifiable
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
-    from cutplane.engine.model_minimiser import Reduced
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
@@ -23,7 +22,7 @@ _FAR = 1e8
 """A cut that lies so many predicted decreases below the centre's objective there is not added, because its
 slope is that much steeper than the model, whose last digits it would cost."""
 _PATIENCE = 3
-"""Steps of one kind in a row before the weight changes without a cause, from Kiwiel's rule."""
+"""Steps of one kind in a row before the weight may change, from Kiwiel's rule."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
 """Weights for the lower bound, in units of the present one. They come before the model without a prox term,
 because the master of the steps solves them faster than another master would solve that."""
@@ -31,7 +30,7 @@ because the master of the steps solves them faster than another master would sol
 
 @dataclass(frozen=True, eq=False)
 class ProximityState:
-    """Centre and weight of the prox term, and what Kiwiel's rule remembers.
+    """Centre and weight of the prox term, and the counters of Kiwiel's rule.
 
     Attributes
     ----------
@@ -59,9 +58,9 @@ class ProximalBundle(Method):
     model predicts less than the tolerance, it is minimised with smaller weights for the lower bound, and
     u_t is halved.
 
-    Needs nothing of the problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
-    combination of the cuts is flat, as it is where f is piecewise linear; otherwise the run ends, with status
-    STALLED and the reason, when the predicted decrease is below the tolerance.
+    It takes any problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
+    combination of the cuts is flat, for example where f is piecewise linear; otherwise the run ends, with
+    status STALLED and the reason, when the predicted decrease is below the tolerance.
 
     Parameters
     ----------
@@ -101,34 +100,39 @@ class ProximalBundle(Method):
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 
     def step(self, run: Run, state: ProximityState) -> Step:
-        """Minimise the stabilised model, query its minimiser, move the centre or not."""
+        """Minimise the stabilised model, evaluate its minimiser, take it as the centre or not."""
         if run.best is not None and not state.centre.feasible:
             state = replace(state, centre=run.best)
         centre, finished = state.centre, None
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
+        steepness = state.weight * float(norm(reduced.x - centre.x))
         if predicted <= run.tolerance(centre.objective) and not run.closed:
             if is_certifiable(run.problem):
                 _certify(run, centre, state.weight)
             else:
                 run.reduced()
-                finished = _natural_stop(state, reduced, predicted)
+                finished = (
+                    f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate "
+                    f"subgradient of norm {steepness:.2g}), but this gap is not certified because the "
+                    "problem has no regularizer and its feasible set is unbounded"
+                )
             state = replace(state, weight=0.5 * state.weight)
         if run.closed:
             return Step("null", state)
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))
-        if predicted > 0.0 and point.feasible:
-            if point.objective <= centre.objective - self.decrease * predicted:
-                run.add_cut(point)
-                return Step("serious", _after_serious_step(state, point, predicted), finished)
-        error = centre.objective - point.objective - _slope_along(run, point, centre.x - point.x)
+        useful = predicted > 0.0 and point.feasible
+        if useful and point.objective <= centre.objective - self.decrease * predicted:
+            run.add_cut(point)
+            return Step("serious", _after_serious_step(state, point, predicted), finished)
+        slope = run.slopes(point).sum(axis=0)
+        error = float((centre.values - point.values).sum() - slope @ (centre.x - point.x))
         if error > _FAR * predicted > 0.0:
             return Step("null", replace(state, weight=10.0 * state.weight), finished)
         run.add_cut(point)
-        if not (predicted > 0.0 and point.feasible):
-            return Step("null" if point.feasible else "separation", state, finished)
-        steepness = state.weight * float(norm(reduced.x - centre.x))
-        return Step("null", _after_null_step(state, point, predicted, error, steepness), finished)
+        if useful:
+            state = _after_null_step(state, point, predicted, error, steepness)
+        return Step("null" if point.feasible else "separation", state, finished)
 
 
 def _certify(run: Run, centre: Point, weight: float) -> None:
@@ -139,47 +143,28 @@ def _certify(run: Run, centre: Point, weight: float) -> None:
             return
 
 
-def _natural_stop(state: ProximityState, reduced: Reduced, predicted: float) -> str:
-    steepness = state.weight * float(norm(reduced.x - state.centre.x))
-    return (
-        f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate subgradient of "
-        f"norm {steepness:.2g}), but this gap is not certified because the problem has no regularizer "
-        "and its feasible set is unbounded"
-    )
-
-
-def _slope_along(run: Run, point: Point, direction: Array) -> float:
-    """Return <s, direction> + g(point + direction) - g(point), with s a subgradient of f at the point."""
-    regularizer = run.problem.regularizer
-    rise = regularizer.value(point.x + direction) - regularizer.value(point.x)
-    return float(run.slopes(point).sum(axis=0) @ direction) + rise
-
-
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
     """Return the weight for which a quadratic fitted to F(c), its predicted slope and F(x_t) ends at x_t."""
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 
 def _after_serious_step(state: ProximityState, point: Point, predicted: float) -> ProximityState:
-    weight, count = state.weight, max(state.run_length + 1, 1)
+    weight = state.weight
     if state.centre.objective - point.objective >= 0.5 * predicted and state.run_length > 0:
         weight = _interpolated(state, point, predicted)
     elif state.run_length > _PATIENCE:
         weight = state.weight / 2.0
     weight = max(weight, state.weight / 10.0)
-    if weight != state.weight:
-        count = 1
+    count = max(state.run_length + 1, 1) if weight == state.weight else 1
     return ProximityState(point, weight, count, max(state.variation, 2.0 * predicted))
 
 
 def _after_null_step(
     state: ProximityState, point: Point, predicted: float, error: float, steepness: float
 ) -> ProximityState:
-    weight, count = state.weight, min(state.run_length - 1, -1)
-    aggregate_error = max(predicted - steepness**2 / state.weight, 0.0)
-    variation = min(state.variation, steepness + aggregate_error)
+    weight = state.weight
+    variation = min(state.variation, steepness + max(predicted - steepness**2 / weight, 0.0))
     if error > max(variation, 10.0 * predicted) and state.run_length < -_PATIENCE:
-        weight = min(max(_interpolated(state, point, predicted), state.weight), 10.0 * state.weight)
-    if weight != state.weight:
-        count = -1
+        weight = min(max(_interpolated(state, point, predicted), weight), 10.0 * weight)
+    count = min(state.run_length - 1, -1) if weight == state.weight else -1
     return ProximityState(state.centre, weight, count, variation)

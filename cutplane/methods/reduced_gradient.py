@@ -39,12 +39,12 @@ class ReducedGradient(Method):
     """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
 
     The largest coordinate balances the changes of the others, so that their gradient is
-    ``f'_j - f'_largest``; the direction is against it, and 0 in coordinates that it would make negative. As long as the objective
-    falls, the step goes on to the point where further coordinates become 0, and stay there, without a new
-    gradient: one more, two more, four more, ..., then between the last two numbers by bisection. The line
-    from there to the next such point is searched. The gap is certified by the cut at the iterate,
-    ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL, and from time to time by the
-    least value of all cuts so far, a linear programme.
+    ``f'_j - f'_largest``; the direction is against it, and 0 in coordinates that it would make negative. As
+    long as the objective falls, the step goes on to the point where further coordinates become 0, and stay
+    there, without a new gradient: one more, two more, four more, ..., then between the last two numbers by
+    bisection. The line from there to the next such point is searched. The gap is certified by the cut at the
+    iterate, ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL, and from time to time
+    by the least value of all cuts so far, a linear programme.
 
     f must be convex and differentiable, because its subgradients are taken for gradients. If it is not, the
     bounds hold, but the method may stop away from the optimum.
