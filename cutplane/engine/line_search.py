@@ -9,24 +9,29 @@ import numpy as np
 from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 _MAX_EVALUATIONS = 100
+"""Evaluations at most, because bisection alone gives all digits with fewer."""
 _FAR = 1e12
+"""A step of this length is taken for an infinite one, because phi falls for ever."""
 _DEVIATIONS = 2.5
+"""Deviations of an estimated slope on each side of zero, because the exact zero is nearly surely there."""
 _CLOSE = 1e-6
+"""Relative length of a Newton step after which the search ends, because the next is its square."""
 _FEW = 8
+"""Newton steps after which one whose gain is a rounding error of phi ends the search."""
 _NOTHING = PiecewiseLinear(0.0, 0.0, NO_KINKS, NO_KINKS)
 
 
 def minimise_on_line(line: Line, limit: float) -> float:
     """Return the t in [0, limit] that minimises the convex phi(t).
 
-    What the line knows decides how:
+    The search depends on the members of the line:
 
-    * its derivative: where that crosses zero, in time linear in the number of kinks, without an evaluation;
-    * Newton derivatives: Newton steps kept in a bracket, each to the zero of the model that takes the smooth
-      part as a parabola and the kinks as they are, until t is known to a relative 1e-10;
-    * its kinks: the median of the remaining ones is tested until the derivative is affine on the bracket;
-    * nothing: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
-      after one that did not halve the bracket, until t is known to a relative 1e-10, or phi(t) to rounding.
+    * a derivative: its zero is computed in time linear in the number of kinks, without an evaluation;
+    * Newton derivatives: Newton steps kept in a bracket, each to the zero of the model with a parabola for
+      the smooth part and exact kinks, to a relative accuracy of 1e-10 of t;
+    * kinks: the median of the remaining ones is tested until the derivative is affine on the bracket;
+    * none: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
+      after a step that did not halve the bracket, to a relative accuracy of 1e-10 of t, or rounding of phi.
 
     Where phi falls for ever the step is finite.
 

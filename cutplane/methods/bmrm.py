@@ -23,8 +23,7 @@ class BMRM(Kelley):
     References
     ----------
     .. [1] C. H. Teo, S. V. N. Vishwanathan, A. Smola, Q. V. Le, "Bundle methods for regularized risk
-       minimization",
-       JMLR 11, 2010, https://jmlr.org/papers/v11/teo10a.html.
+       minimization", JMLR 11, 2010, https://jmlr.org/papers/v11/teo10a.html.
 
     Examples
     --------

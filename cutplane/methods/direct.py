@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class Direct(Method):
     """Solves the whole problem as one conic programme.
 
-    ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. Its solution x is
-    asked for, as any point is, which gives the upper bound. The multiplier s of the equation is a subgradient
-    of f there. The highest cut of f over X with the slope s, whose offset is certified by the dual point of
-    another conic solve, gives the lower bound. The solver is asked for a small share of `tol`, and once more
-    for its last digits if that leaves a gap. Where rounding leaves one, or the risk has no such cut,
-    `ProximalBundle` goes on from there.
+    ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. The objective at
+    its solution x is the upper bound. The multiplier s of the equation is a subgradient of f there. The
+    highest cut of f over X with the slope s, whose offset is certified by the dual point of another conic
+    solve, gives the lower bound. The solver's tolerance is a small share of `tol`, and then its last digits
+    if a gap remains. If one remains after that, because of rounding or because the risk has no such cut,
+    `ProximalBundle` continues.
 
     Losses with pieces, their sums and linear images, with l1 and l2 norms, quadratic forms and polyhedra,
     are one quadratic programme. It is assembled without cvxpy, and the cut comes from the multipliers of its
@@ -74,12 +74,8 @@ class Direct(Method):
                 "it cuts off. Use ProximalBundle()."
             )
 
-    def start(self, run: Run) -> Any:
-        """Nothing is known yet."""
-        return None
-
     def step(self, run: Run, state: Any) -> Step:
-        """Solve the whole problem; after that, do a step of the proximal bundle method."""
+        """Solve the whole problem; after that, take steps of the proximal bundle method."""
         stable = ProximalBundle()
         if state is not None:
             return stable.step(run, state)
@@ -127,10 +123,10 @@ class Direct(Method):
 
 
 def _with_zeros(problem: Declaration, whole: Whole) -> Array:
-    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer leave no other.
+    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer allow nothing else.
 
-    There a slope of the risk is smaller than c_j. An interior point leaves both a little off: x_j is taken to
-    be zero if it is smaller, relative to the largest coordinate, than what is left of c_j is relative to c_j.
+    There the slope of the risk is smaller than c_j by a margin. An interior point has errors in both: x_j is
+    taken for zero if it is smaller, relative to the largest coordinate, than the margin relative to c_j.
     """
     x = whole.x
     assert x is not None
@@ -139,5 +135,5 @@ def _with_zeros(problem: Declaration, whole: Whole) -> Array:
         return x
     costs = separable.costs
     quadratic = separable.quadratic
-    left = costs - np.abs(whole.multipliers + quadratic.weights * (x - quadratic.centre))
-    return np.where(np.abs(x) * costs < left * np.abs(x).max(initial=0.0), 0.0, x)
+    margin = costs - np.abs(whole.multipliers + quadratic.weights * (x - quadratic.centre))
+    return np.where(np.abs(x) * costs < margin * np.abs(x).max(initial=0.0), 0.0, x)

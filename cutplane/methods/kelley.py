@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Kelley(Method):
-    """Cutting planes: query where the model is least.
+    """Cutting planes: evaluate the minimiser of the model.
 
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
-    from X, are added. Needs a reduced problem that is bounded below. Certifies the lower bound of the reduced
-    problem's multipliers. Of a linear f there is nothing to learn but half-spaces: points of X, which give
-    upper bounds, are looked for only where they may halve the gap, unless a separation oracle proposes them.
+    from X, are added. The reduced problem must be bounded below; its multipliers give the lower bound. The
+    model of a linear f is exact: points of X, which give upper bounds, are then computed only where they may
+    halve the gap, unless a separation oracle proposes them.
 
     Parameters
     ----------
     max_age : int, optional
         Half-spaces whose multipliers have been zero for more iterations than this are dropped when the lower
-        bound rises; by default none is. Few rows make the reduced problem cheap; a half-space dropped too
-        early is found again.
+        bound rises, because few rows make the reduced problem cheap; one dropped too early is found again. By
+        default none is.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class Kelley(Method):
         return problem.simple_set.bounded is not True
 
     def step(self, run: Run, state: None) -> Step:
-        """Minimise the model, query its minimiser."""
+        """Minimise the model, evaluate its minimiser."""
         reduced = run.reduced(max_age=self.max_age)
         point = run.evaluate_relaxed(reduced) if run.problem.risk.linear else run.evaluate(reduced.x)
         if point is None:

@@ -21,8 +21,8 @@ class LevelBundle(Method):
     """Level bundle: project the last point on a level set of the model.
 
     ``x_{t+1} = argmin {||x - x_t||^2 : f_t(x) + g(x) <= l, x in X}`` with ``l = LB + kappa (UB - LB)``, where
-    LB is the least value of the model. Takes O(1/eps^2) iterations in any dimension, far fewer than `Kelley`
-    in practice.
+    LB is the least value of the model. It takes O(1/eps^2) iterations in any dimension, far fewer than
+    `Kelley` in practice.
 
     Parameters
     ----------
@@ -37,8 +37,7 @@ class LevelBundle(Method):
     References
     ----------
     .. [1] C. Lemaréchal, A. Nemirovskii, Y. Nesterov, "New variants of bundle methods", Math. Program. 69,
-       1995,
-       doi:10.1007/BF01585555.
+       1995, doi:10.1007/BF01585555.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class LevelBundle(Method):
         return run.anchor.x
 
     def step(self, run: Run, state: Any) -> Step:
-        """Minimise the model for its bound, project on the level set, query the projection."""
+        """Minimise the model for its bound, project on the level set, evaluate the projection."""
         least = run.reduced()
         if not -math.inf < run.lower < run.upper < math.inf:
             run.query(least.x)

@@ -12,12 +12,11 @@ from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.engine.evaluator import Point
     from cutplane.engine.run import Run
 
 _BESIDE = 1e-6
-"""How far beside the best point its cut is taken, where an exact search ended at a kink and rounding would
-choose the subgradient there."""
+"""Where the cut beside the best point is taken, as a share of the segment, because at a kink, where an exact
+search ends, rounding would choose the subgradient."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class OCAS(Method):
         Where on the segment from the best point (0) to the minimiser of the model (1) the next cut is taken;
         in (0, 1].
     second_cut : bool, default False
-        Whether to cut just beside w_b too, for risks with images. It costs a part of a pass where the risk is
-        piecewise linear, for few examples change sides between the two; not in the paper.
+        Whether to cut just beside w_b too, for risks with images; not in the paper. It costs a part of a pass
+        where the risk is piecewise linear, because few examples change sides between the two.
 
     Raises
     ------
@@ -47,8 +46,7 @@ class OCAS(Method):
     References
     ----------
     .. [1] V. Franc, S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization",
-       JMLR 10, 2009,
-       https://jmlr.org/papers/v10/franc09a.html.
+       JMLR 10, 2009, https://jmlr.org/papers/v10/franc09a.html.
 
     Examples
     --------
@@ -73,22 +71,17 @@ class OCAS(Method):
         require_line(problem, self.name)
 
     def step(self, run: Run, state: None) -> Step:
-        """Search the line to the minimiser of the model, and cut."""
+        """Search the line to the minimiser of the model, and add cuts near the best point."""
         start = run.best
         target = run.evaluate(run.reduced().x)
         if start is None or not target.feasible:
             run.add_cut(target)
             return Step("cut")
         best = run.line_search(start, target)
-        self._cut(run, best, target)
-        return Step("serious" if best.objective < start.objective else "null")
-
-    def _cut(self, run: Run, best: Point, target: Point) -> None:
-        if run.closed:
-            return
-        if best is target:
+        if best is target and not run.closed:
             run.add_cut(target)
-            return
-        if self.second_cut and run.imaged:
-            run.add_cut(run.between(best, target, _BESIDE))
-        run.add_cut(run.between(best, target, self.theta))
+        elif not run.closed:
+            if self.second_cut and run.imaged:
+                run.add_cut(run.between(best, target, _BESIDE))
+            run.add_cut(run.between(best, target, self.theta))
+        return Step("serious" if best.objective < start.objective else "null")
