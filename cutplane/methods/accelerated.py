@@ -32,19 +32,12 @@ _SPACING = 20
 
 
 class Estimate:
-    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2, of which the first sum is at most sum_i a_i f(x).
-
-    Attributes
-    ----------
-    centre : ndarray of shape (dim,)
-    slope : ndarray of shape (dim,)
-        The sum of a_i times the slope of cut i.
-    total : float
-        The sum of the a_i.
-    """
+    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2, of which the first sum is at most sum_i a_i f(x)."""
 
     def __init__(self, centre: Array):
-        self.centre, self.slope, self.total = centre, np.zeros_like(centre), 0.0
+        self.centre = centre
+        self.slope = np.zeros_like(centre)  # of the first sum
+        self.total = 0.0  # of the a_i
         self._ids: list[int] = []
         self._weights: list[float] = []
         self._count, self._next = 0, 1
@@ -73,23 +66,12 @@ class Estimate:
 
 
 class AcceleratedState(NamedTuple):
-    """The state after a step.
-
-    Attributes
-    ----------
-    y : Point
-        The end of the last gradient step, evaluated.
-    estimate : Estimate
-    lipschitz : float
-        The constant of the next step.
-    shrink : float
-        Its factor from one step to the next.
-    """
+    """The end of the last gradient step, and what the next one needs."""
 
     y: Point
     estimate: Estimate
     lipschitz: float
-    shrink: float = _FIRST_SHRINK
+    shrink: float = _FIRST_SHRINK  # the factor of `lipschitz` after a step
 
 
 @dataclass(frozen=True)

@@ -60,21 +60,13 @@ class BlockAscent(Protocol):
 
 @dataclass(eq=False)
 class BlockState:
-    """The ascent, and how its gap compares with the certified one.
-
-    Attributes
-    ----------
-    ascent : BlockAscent
-    share : float
-        The last certified gap over the estimated one; above 1 the average of the iterates is no better than
-        the last one.
-    waited : int
-        Epochs since then.
-    """
+    """The ascent, and its last certificate."""
 
     ascent: BlockAscent
-    share: float = _SHARE
-    waited: int = 0
+    share: float = (
+        _SHARE  # the certified gap over the estimated one; above 1, the last iterate is the best one
+    )
+    waited: int = 0  # epochs since then
 
 
 @dataclass(frozen=True)

@@ -33,29 +33,16 @@ _NOISE = 1e-15
 
 @dataclass(eq=False)
 class LBFGSState:
-    """The current point, the last steps, and the point with the best bound.
-
-    Attributes
-    ----------
-    point : Point
-    gradient : ndarray of shape (dim,)
-        Of risk and regularizer together.
-    quadratic : DiagonalQuadratic
-        The regularizer.
-    steps, changes : list of ndarray
-        The last steps, and the changes of the gradient along them.
-    bound, proof, share : float, Point, float
-        The best lower bound of a cut so far, its point, and the share of the cut in it; see `keep`.
-    """
+    """The current point, the last steps, and the point `proof` with the best bound; see `keep`."""
 
     point: Point
-    gradient: Array
-    quadratic: DiagonalQuadratic
+    gradient: Array  # of risk and regularizer together
+    quadratic: DiagonalQuadratic  # the regularizer
     steps: list[Array] = field(default_factory=list)
-    changes: list[Array] = field(default_factory=list)
+    changes: list[Array] = field(default_factory=list)  # of the gradient along the steps
     bound: float = -math.inf
     proof: Point = field(init=False)
-    share: float = 1.0
+    share: float = 1.0  # of the cut at `proof` in the bound
 
     @classmethod
     def begin(cls, run: Run, point: Point, quadratic: DiagonalQuadratic) -> LBFGSState:

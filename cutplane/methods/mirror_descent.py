@@ -72,24 +72,14 @@ _POTENTIALS = {"l2": Euclidean(), "entropy": Entropy()}
 
 @dataclass(frozen=True, eq=False)
 class MirrorDescentState:
-    """The current point and the average.
-
-    Attributes
-    ----------
-    x : ndarray of shape (dim,)
-        The current point.
-    average : ndarray of shape (dim,)
-        The average of all points before it; the starting point, if there are none.
-    count : int
-        Number of steps so far.
-    """
+    """The current point, and the average of all points before it."""
 
     x: Array
     average: Array
     start: Array
-    spread: float
+    spread: float  # of the potential, from the start to the farthest vertex so far
     rng: np.random.Generator
-    mass: float = 0.0
+    mass: float = 0.0  # the sum of the weights in the average
     count: int = 0
     next_evaluation: int = 1
 

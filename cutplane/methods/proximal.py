@@ -30,22 +30,12 @@ because the master of the steps solves them faster than another master would sol
 
 @dataclass(frozen=True, eq=False)
 class ProximityState:
-    """Centre and weight of the prox term, and the counters of Kiwiel's rule.
-
-    Attributes
-    ----------
-    centre : Point
-    weight : float
-    run_length : int
-        Number of serious (positive) or null (negative) steps since the weight last changed.
-    variation : float
-        Estimate of how much the objective varies near the centre.
-    """
+    """Centre and weight of the prox term, and the numbers of Kiwiel's rule."""
 
     centre: Point
     weight: float
-    run_length: int = 0
-    variation: float = float("inf")
+    run_length: int = 0  # serious (positive) or null (negative) steps since the weight last changed
+    variation: float = float("inf")  # of the objective near the centre, estimated
 
 
 @dataclass(frozen=True)

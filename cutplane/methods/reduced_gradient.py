@@ -117,24 +117,12 @@ class ReducedGradient(Method):
 
 
 class FacePath(NamedTuple):
-    """The broken line x(s) along which falling coordinates stay at 0, and one balances the others.
+    """The broken line x(s) along which falling coordinates stay at 0, and one balances the others."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (dim,)
-        Where it starts.
-    change : ndarray of shape (dim,)
-        The speed of each coordinate as long as it is positive; 0 for the base.
-    base : int
-        The coordinate that balances the others.
-    ends : ndarray of shape (K,)
-        The s, ascending, at which another coordinate becomes 0; the last one ends the path.
-    """
-
-    x: Array
-    change: Array
-    base: int
-    ends: Array
+    x: Array  # the start
+    change: Array  # the speed of each coordinate as long as it is positive; 0 for the base
+    base: int  # the coordinate that balances the others
+    ends: Array  # the s, ascending, at which another coordinate becomes 0; the last one ends the path
 
     @classmethod
     def against(cls, gradient: Array, x: Array) -> FacePath:
