@@ -1,4 +1,4 @@
-"""What a method that follows a path says of it."""
+"""The knots of a piecewise linear path of solutions."""
 
 from __future__ import annotations
 
@@ -13,27 +13,13 @@ from cutplane.pieces.validation import Array
 
 @dataclass(eq=False)
 class Knots:
-    """Where the linear pieces of a path meet, as they are found.
+    """The points where the linear pieces of a path meet, in the order in which they are found."""
 
-    Attributes
-    ----------
-    weights : list of float
-        In multiples of the weight at the end, falling.
-    points : list of (ndarray, ndarray)
-        Coordinates, of which the others are zero, and their values.
-    events : list of str
-        What ended the piece before, such as "joins 3".
-    reciprocal : bool
-        Whether the solution is linear in 1 / weight between knots, not in the weight.
-    limit : ndarray of shape (dim,) or None
-        The solution at an infinite weight; None if it is that of the first knot.
-    """
-
-    weights: list[float] = field(default_factory=list)
-    points: list[tuple[Array, Array]] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
-    reciprocal: bool = False
-    limit: Array | None = None
+    weights: list[float] = field(default_factory=list)  # falling multiples of the weight at the end
+    points: list[tuple[Array, Array]] = field(default_factory=list)  # nonzero coordinates and their values
+    events: list[str] = field(default_factory=list)  # at the end of the piece before, such as "joins 3"
+    reciprocal: bool = False  # whether the solution is linear in 1 / weight between knots, not in the weight
+    limit: Array | None = None  # the solution at an infinite weight; None if it is the first knot
 
     def add(self, weight: float, index: Array, values: Array, event: str) -> None:
         """Add a knot at the point with these coordinates; the others are zero."""
@@ -53,12 +39,7 @@ class Knots:
 
 @runtime_checkable
 class FollowsPath(Protocol):
-    """What the state of a method says that follows the path down to the weight of its problem.
-
-    Attributes
-    ----------
-    knots : Knots
-    """
+    """The state of a method that follows the path down to the weight of its problem."""
 
     knots: Knots
 

@@ -38,8 +38,7 @@ class LBFGSState:
     point: Point
     gradient: Array  # of risk and regularizer together
     quadratic: DiagonalQuadratic  # the regularizer
-    steps: list[Array] = field(default_factory=list)
-    changes: list[Array] = field(default_factory=list)  # of the gradient along the steps
+    pairs: list[tuple[Array, Array]] = field(default_factory=list)  # of a step and the change of the gradient
     bound: float = -math.inf
     proof: Point = field(init=False)
     share: float = 1.0  # of the cut at `proof` in the bound
@@ -74,17 +73,16 @@ class LBFGSState:
     def direction(self) -> Array:
         """Return the quasi-Newton direction, by the two-loop recursion."""
         q = -self.gradient
-        pairs = list(zip(self.steps, self.changes, strict=True))
         shares = []
-        for s, y in reversed(pairs):
+        for s, y in reversed(self.pairs):
             shares.append(float(s @ q) / float(s @ y))
             q -= shares[-1] * y
-        if pairs:
-            s, y = pairs[-1]
+        if self.pairs:
+            s, y = self.pairs[-1]
             q *= float(s @ y) / float(y @ y)
         else:
             q /= max(1.0, float(np.linalg.norm(self.gradient)))
-        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        for (s, y), share in zip(self.pairs, reversed(shares), strict=True):
             q += (share - float(y @ q) / float(s @ y)) * s
         return q
 
@@ -166,15 +164,14 @@ class LBFGS(Method):
         direction = state.direction()
         slope = float(direction @ state.gradient)
         if not slope < 0.0:
-            state.steps, state.changes = [], []
+            state.pairs = []
             direction, slope = -state.gradient, -float(state.gradient @ state.gradient)
         found = _search(run, state.point, direction, slope)
         if found is not None:
             point, gradient = found
             step, change = point.x - state.point.x, gradient - state.gradient
             if float(step @ change) > 0.0:
-                state.steps = [*state.steps, step][-self.memory :]
-                state.changes = [*state.changes, change][-self.memory :]
+                state.pairs = [*state.pairs, (step, change)][-self.memory :]
             state.point, state.gradient = point, gradient
             state.keep(run)
             if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
