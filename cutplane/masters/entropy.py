@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
     Kind,
@@ -61,51 +60,14 @@ class EntropyMaster:
     curvature on the rows that have a multiplier or deserve one, and on the coordinates of x that are not at a
     bound. A line search costs no product with A. The gap of (x(a), a) is the largest row at x(a) less the
     mean of the rows by a, summed over the blocks. Where Newton's method fails from the last multipliers,
-    because lam is small, the solution is followed from that of a larger lam.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
-
-    Attributes
-    ----------
-    gap : float
-        What the answer of the last solve is certified to: its value less that of its multipliers.
-
-    Raises
-    ------
-    MissingCapabilityError
-        If the reduced problem is of another kind.
-
-    References
-    ----------
-    M. K. Warmuth, K. A. Glocer, S. V. N. Vishwanathan, "Entropy regularized LPBoost", ALT 2008,
-    doi:10.1007/978-3-540-87987-9_23.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from types import SimpleNamespace
-    >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.entropy import EntropyMaster
-    >>> from cutplane.regularizers import NegativeEntropy
-    >>> from cutplane.sets import Simplex
-    >>> master = EntropyMaster(ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2)))
-    >>> cuts = SimpleNamespace(
-    ...     slopes=np.eye(2), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
-    ... )
-    >>> solution = master.solve(cuts)
-    >>> solution.x.round(6).tolist(), solution.multipliers.round(6).tolist()
-    ([0.5, 0.5], [0.5, 0.5])
+    because lam is small, the solution is followed from that of a larger lam (Warmuth, Glocer, Vishwanathan
+    2008, doi:10.1007/978-3-540-87987-9_23). `gap` is what the last answer is certified to.
     """
 
     name = "entropy_dual"
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        reason = refusal(reduced)
-        if reason is not None:
-            raise MissingCapabilityError(f"EntropyMaster cannot solve this reduced problem: {reason}.")
         self._minimiser = EntropicMinimiser(reduced)
         self._n_blocks = reduced.n_blocks
         self.gap = math.inf
@@ -116,12 +78,17 @@ class EntropyMaster:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term beside an entropy has no closed form"
-        return refusal(reduced)
+        regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
+        if not offers(regularizer, Capability.ENTROPY) or not regularizer.lam > 0.0:
+            return "the regularizer is not an entropy with lam > 0"
+        bounds = simple_set.bounds(dim)
+        if bounds is not None:
+            return None if (bounds[1] >= 0.0).all() else "the box has no point where the entropy is finite"
+        known = capped_form(simple_set, dim) is not None
+        return None if known else "the feasible set is neither a box nor a (capped) simplex"
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `accuracy` is the absolute error of the optimal value that may remain."""
-        if stabilization is not None:
-            raise MissingCapabilityError(f"EntropyMaster has no closed form with {stabilization!r}.")
         return self.solve_at(rows, self._minimiser.lam, accuracy)
 
     def solve_at(self, rows: Rows, lam: float, accuracy: float) -> MasterSolution:
@@ -292,19 +259,6 @@ def _combine(weights: Array, slopes: Array) -> Array:
     return weights[support] @ slopes[support] if 3 * support.size < weights.size else weights @ slopes
 
 
-def refusal(reduced: ReducedProblem) -> str | None:
-    """Return None if x(v) has a closed form with a known derivative, else the reason why not."""
-    regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
-    if not offers(regularizer, Capability.ENTROPY) or not regularizer.lam > 0.0:
-        return "the regularizer is not an entropy with lam > 0"
-    bounds = simple_set.bounds(dim)
-    if bounds is not None:
-        return None if (bounds[1] >= 0.0).all() else "the box has no point where the entropy is finite"
-    if capped_form(simple_set, dim) is None:
-        return "the feasible set is neither a box nor a (capped) simplex"
-    return None
-
-
 class EntropicMinimiser:
     """x(v) = argmin over x in X0 of lam sum_j x_j (ln x_j - log_reference_j) + <v, x>.
 
@@ -313,7 +267,6 @@ class EntropicMinimiser:
 
         inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
 
-    The reduced problem is one that `refusal` accepts.
     """
 
     def __init__(self, reduced: ReducedProblem):
@@ -414,27 +367,6 @@ class SmoothedLP:
     With lam times the relative entropy to the uniform distribution, at most ``ln(dim cap)``, Newton's method
     moves all of them at once. lam is such that the entropy costs ten times the accuracy asked for: a tenth of
     the gap of the run. Where that is too small for Newton's method to pay, HiGHS takes over.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from types import SimpleNamespace
-    >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.entropy import SmoothedLP
-    >>> from cutplane.regularizers import NoRegularizer
-    >>> from cutplane.sets import CappedSimplex
-    >>> signs = np.where(np.arange(4000) < 1000, -1.0, 1.0)
-    >>> cuts = SimpleNamespace(
-    ...     slopes=np.array([signs, -signs]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
-    ... )
-    >>> master = SmoothedLP(ReducedProblem(4000, 1, NoRegularizer(), CappedSimplex(1e-3, 4000)))
-    >>> solution = master.solve(cuts, accuracy=1e-4)
-    >>> abs(round(float(signs @ solution.x), 3))
-    0.0
     """
 
     name = "smoothed_lp"

@@ -31,14 +31,9 @@ def survivors(known: Array, ids: Array) -> Array:
 
 
 class FollowedRows:
-    """Copies of the rows of a pool, below some rows that are always there; only new rows are copied.
+    """Copies of the rows of a pool, below some rows that are always there, which have negative ids.
 
-    Parameters
-    ----------
-    slopes, offsets, blocks : ndarray
-        The rows that are always there, with negative ids.
-    size, height : float, default 1
-        The copies are for x / size and heights / height; half-spaces keep their slopes.
+    Only new rows are copied: for x / size and heights / height; half-spaces keep their slopes.
     """
 
     def __init__(self, slopes: Array, offsets: Array, blocks: Array, size: float = 1.0, height: float = 1.0):

@@ -137,12 +137,7 @@ def _name_of(kind: Any) -> str:
 class Candidate:
     """A master that accepts a kind of reduced problem, not yet built; one name is one living master.
 
-    Attributes
-    ----------
-    name : str
-    build : callable
-    exact : bool
-        Whether its answers are exact up to rounding, so that where they get a run no further, no other's do.
+    If `exact`, its answers are so up to rounding: where they get a run no further, no other's do.
     """
 
     name: str

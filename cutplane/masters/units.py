@@ -106,12 +106,7 @@ class Unit:
 
 
 class StatedRows:
-    """The rows of a pool in a unit; dense ones are copied once, since all of them are a pass over the pool.
-
-    Parameters
-    ----------
-    unit : Unit
-    """
+    """The rows of a pool in a unit; dense ones are copied once, because all are a pass over the pool."""
 
     def __init__(self, unit: Unit):
         self.unit = unit

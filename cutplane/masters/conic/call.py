@@ -85,18 +85,9 @@ _STATUSES = {
 def call(
     problem: cp.Problem, backend: str, options: Mapping[str, Any], **how: Any
 ) -> tuple[MasterStatus, str]:
-    """Solve with `backend` (its name in cvxpy), without a warning or an exception.
+    """Solve with `backend` (its name in cvxpy), without a warning or an exception but `OutOfTime`.
 
-    Returns
-    -------
-    status : MasterStatus
-        SOLVED also if the solution is less accurate than asked for: the message says so then.
-    message : str
-
-    Raises
-    ------
-    OutOfTime
-        If the deadline passes before there is a solution.
+    The status is SOLVED also if the solution is less accurate than asked for: the message says so then.
     """
     accurate = {**ACCURATE.get(backend, {}), **options}
     if backend == "HIGHS":

@@ -34,30 +34,6 @@ class InnerMinimum:
     The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
     The value is a lower bound computed from the dual point, not the objective the backend printed:
     `cutplane.masters.conic.cone_programme.solve_conic` states what is proven.
-
-    Parameters
-    ----------
-    regularizer : Regularizer
-        With a cvxpy form.
-    simple_set : FeasibleSet
-        With a cvxpy form.
-    dim : int
-
-    Raises
-    ------
-    MissingCapabilityError
-        If a cvxpy form is missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.masters.conic.certificates import InnerMinimum
-    >>> from cutplane.regularizers import L2
-    >>> from cutplane.sets import Polyhedron
-    >>> inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [-2.0]), dim=2)
-    >>> minimum = inner(np.zeros(2))
-    >>> minimum.value <= 1.0, round(minimum.value, 6), minimum.x.round(6).tolist()
-    (True, 1.0, [-1.0, -1.0])
     """
 
     def __init__(self, regularizer: Regularizer, simple_set: FeasibleSet, dim: int):
@@ -87,21 +63,10 @@ class InnerMinimum:
         self._within_budget = cp.Problem(objective, [*constraints, g <= self._budget])
 
     def __call__(self, v: Array, budget: float = math.inf, extent: float = 0.0) -> Minimum:
-        """Evaluate.
+        """Return the minimum, (-inf, None) if it is unbounded or if no backend could solve it.
 
-        Parameters
-        ----------
-        v : ndarray of shape (dim,)
-        budget : float, default inf
-            An upper bound of g at the solution of the whole problem. If the minimum over X0 is -inf, it is
-            taken over {g <= budget}, from then on.
-        extent : float, default 0
-            What is known of the size of the solution of the whole problem, in its largest coordinate.
-
-        Returns
-        -------
-        Minimum
-            ``(-inf, None)`` if it is unbounded, or if no backend could solve it.
+        `budget` is an upper bound of g at the solution of the whole problem: if the minimum over X0 is -inf,
+        it is taken over {g <= budget}, from then on. `extent` is the size of that solution, if it is known.
         """
         if far_from_unit(extent, self._unit) or extent > _TOO_FAR * self._unit:
             self._compile(unit_of(extent))
@@ -166,27 +131,7 @@ class InnerMinimum:
 
 
 class ConicProjection:
-    """x -> the Euclidean projection of x on a set that has only a cvxpy form; compiled once.
-
-    Parameters
-    ----------
-    simple_set : FeasibleSet
-        With a cvxpy form.
-    dim : int
-
-    Raises
-    ------
-    MissingCapabilityError
-        If the cvxpy form is missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.masters.conic.certificates import ConicProjection
-    >>> from cutplane.sets import Polyhedron
-    >>> ConicProjection(Polyhedron([[1.0, 1.0]], [1.0]), dim=2)(np.array([2.0, 1.0])).round(6).tolist()
-    [1.0, -0.0]
-    """
+    """x -> the Euclidean projection of x on a set that has only a cvxpy form; compiled once."""
 
     def __init__(self, simple_set: FeasibleSet, dim: int):
         require(
@@ -198,15 +143,7 @@ class ConicProjection:
         self._unit = 0.0
 
     def __call__(self, x: Array) -> Array:
-        """Return the projection of x, up to about 1e-9 of its size; x itself if it is inside.
-
-        Raises
-        ------
-        InfeasibleError
-            If the set is proven to be empty.
-        BackendError
-            If no backend finds it: the set is badly scaled.
-        """
+        """Return the projection of x, up to about 1e-9 of its size; x itself if it is inside."""
         violation = self.simple_set.violation(x)
         if violation <= 0.0:
             return x.copy()
@@ -255,16 +192,7 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     times the largest distance of a half-space's boundary from zero, at least 1. The same is proven if X0
     itself is empty.
 
-    Parameters
-    ----------
-    rows : Rows
-    simple_set : FeasibleSet
-    dim : int
-
-    Returns
-    -------
-    bool
-        False if there is a common point, and also if there is no proof, as for a set without a cvxpy form.
+    False if there is a common point, and also if there is no proof, as for a set without a cvxpy form.
     """
     x, worst = cp.Variable(dim), cp.Variable()
     inside = ask(simple_set, Capability.CVXPY, x)

@@ -22,8 +22,7 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.conic.call import EXACT, SLOPE_SIZES, call
-from cutplane.masters.qp.dual_qp import Gram
-from cutplane.masters.rows import is_finite, objective_scale, row_factors, survivors
+from cutplane.masters.rows import is_finite, objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.forms import DiagonalQuadratic
@@ -40,39 +39,8 @@ class CvxpyMaster:
 
     The problem is compiled once for a pool of parametrised rows that doubles, and re-solved warm. For a
     diagonal quadratic on the whole space (L2, or any such g with a prox term) with fewer rows than variables,
-    the dual over the multipliers is solved instead, because that is ten to a hundred times faster at 1,000
-    variables.
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
-    backend : str
-        One of ``cvxpy.installed_solvers()``, in any case.
-    options : mapping, optional
-        Passed to the backend (``eps_abs``, ``max_iter``, ...), on top of defaults that make it accurate.
-
-    Raises
-    ------
-    InvalidInputError
-        If the backend is not installed; the message lists those that are.
-    MissingCapabilityError
-        If a cvxpy form is missing; the message names the piece.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from types import SimpleNamespace
-    >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.conic.cvxpy import CvxpyMaster
-    >>> from cutplane.regularizers import L2
-    >>> from cutplane.sets import WholeSpace
-    >>> master = CvxpyMaster(ReducedProblem(1, 1, L2(1.0), WholeSpace(1)), "clarabel")
-    >>> cuts = SimpleNamespace(
-    ...     slopes=np.array([[1.0], [-3.0]]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
-    ... )
-    >>> solution = master.solve(cuts)
-    >>> abs(solution.x).round(4).tolist(), solution.multipliers.round(4).tolist()
-    ([0.0], [0.75, 0.25])
+    the dual over the multipliers is solved instead, because that is ten times faster at 1,000 variables.
+    The options are passed to the backend, on top of defaults that make it accurate.
     """
 
     def __init__(self, reduced: ReducedProblem, backend: str, options: Mapping[str, Any] | None = None):
@@ -261,8 +229,6 @@ class DualForm:
 
     def __init__(self, reduced: ReducedProblem):
         self.n_blocks = reduced.n_blocks
-        self._gram = Gram(None)
-        self._known = np.empty(0, dtype=np.int64)
         self._size = 0
 
     def solve(
@@ -274,7 +240,8 @@ class DualForm:
         factors = row_factors(slopes, blocks, 1.0)
         r = (rows.offsets + slopes @ quadratic.centre) * factors
         r[cuts] -= r[cuts].max()
-        H = self._metric_gram(rows, 1.0 / quadratic.weights) * np.outer(factors, factors)
+        A = slopes * (factors[:, np.newaxis] / np.sqrt(quadratic.weights))
+        H = A @ A.T
         scale = float(np.abs(r).max(initial=0.0)) or float(H.diagonal().max(initial=0.0)) or 1.0
         if not count <= self._size < count + 2 * _FIRST:
             self._compile(_FIRST * (1 + (count - 1) // _FIRST))
@@ -299,20 +266,6 @@ class DualForm:
         ]
         objective = 0.5 * cp.quad_form(self._m, cp.psd_wrap(H)) - r @ self._m
         self._problem = cp.Problem(cp.Minimize(objective), [self._m >= 0, members @ self._m == 1])
-
-    def _metric_gram(self, rows: Rows, metric: Array) -> Array:
-        factor, shape = (metric[0], None) if (metric == metric[0]).all() else (1.0, metric)
-        last = self._gram.metric
-        if shape is not last and (shape is None or last is None or not np.array_equal(shape, last)):
-            self._gram, self._known = Gram(shape), self._known[:0]
-        kept = survivors(self._known, rows.ids)
-        if not kept.all():
-            self._gram.keep(np.flatnonzero(kept))
-        known, count = int(kept.sum()), rows.ids.size
-        if known < count:
-            self._gram.extend(rows.slopes, known)
-        self._known = np.array(rows.ids)
-        return factor * self._gram.matrix[:count, :count]
 
 
 def _respects_half_spaces(rows: Rows, x: Array) -> bool:

@@ -9,7 +9,6 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import (
     HALF_SPACE,
     Kind,
@@ -32,42 +31,15 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
 
-_ORIENTATIONS = ("auto", "rows", "columns")
 _FEW_VARIABLES = 100  # where columns were faster than rows in runs of cutting planes
 
 
 class HighsMaster:
     """Solves linear reduced problems in one HiGHS model that grows and shrinks and keeps its basis.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-        Regularizer and simple set have linear forms.
-    orientation : {"auto", "rows", "columns"}, default "auto"
-        Whether cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex).
-        Columns are faster, up to twice, once there are several times more cuts than variables; rows, up to
-        four times, where the variables outnumber the cuts. "auto" takes columns up to 100 variables.
-
-    Raises
-    ------
-    MissingCapabilityError
-        If a linear form is missing; the message names the piece.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from types import SimpleNamespace
-    >>> from cutplane.masters.base import ReducedProblem
-    >>> from cutplane.masters.lp.highs import HighsMaster
-    >>> from cutplane.regularizers import NoRegularizer
-    >>> from cutplane.sets import Box
-    >>> master = HighsMaster(ReducedProblem(1, 1, NoRegularizer(), Box(-2, 5)))
-    >>> cuts = SimpleNamespace(
-    ...     slopes=np.array([[1.0], [-3.0]]), offsets=np.zeros(2), blocks=np.zeros(2, int), ids=np.arange(2)
-    ... )
-    >>> solution = master.solve(cuts)
-    >>> solution.x.round(6).tolist(), solution.multipliers.round(6).tolist()
-    ([0.0], [0.75, 0.25])
+    Cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are
+    faster, up to twice, once there are several times more cuts than variables; rows, up to four times, where
+    the variables outnumber the cuts. "auto" takes columns up to 100 variables.
     """
 
     name = "highs"
@@ -75,11 +47,6 @@ class HighsMaster:
     sparse = True
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
-        reason = self.refusal(reduced, None)
-        if reason is not None:
-            raise MissingCapabilityError(f"HighsMaster cannot solve this reduced problem: {reason}.")
-        if orientation not in _ORIENTATIONS:
-            raise InvalidInputError(f"orientation must be 'auto', 'rows' or 'columns', got {orientation!r}.")
         regularizer, simple_set = (
             ask(piece, Capability.LINEAR_FORM, reduced.dim)
             for piece in (reduced.regularizer, reduced.simple_set)
@@ -104,10 +71,6 @@ class HighsMaster:
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `stabilization` must be None, and `accuracy` is not used: a basis is exact."""
-        if stabilization is not None:
-            raise MissingCapabilityError(
-                f"HighsMaster solves linear programmes only, not with {stabilization!r}."
-            )
         if not is_finite(rows) or not self._follow(rows):
             self._settled = False
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
@@ -304,16 +267,8 @@ class AbsoluteValues:
     """A linear form in which each pair x_j, t_k with t_k >= |x_j| at a cost has become p - q and p + q.
 
     From a cold start the simplex method takes a pivot for every such row, and none without them. The columns
-    of x_j and t_k hold p >= 0 and q >= 0.
-
-    Attributes
-    ----------
-    form : LinearForm
-        Without the rows of the pairs.
-    x, t : ndarray
-        The columns of the pairs.
-    under, over : ndarray
-        The rows ``x_j - t_k <= 0`` and ``x_j + t_k >= 0`` that are gone.
+    `x` and `t` hold p >= 0 and q >= 0. The rows `under` and `over`, x_j - t_k <= 0 and x_j + t_k >= 0, are
+    not in the form any more.
     """
 
     form: LinearForm

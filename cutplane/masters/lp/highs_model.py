@@ -69,17 +69,8 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     more generous one: the simplex method takes a few times as many iterations as there are rows and columns,
     or it runs in circles.
 
-    Returns
-    -------
-    status : MasterStatus
-        Only a solve from scratch is believed when it says infeasible or unbounded.
-    message : str
-        What HiGHS said, unless it found an optimum.
-
-    Raises
-    ------
-    OutOfTime
-        If the deadline passes.
+    Only a solve from scratch is believed when it says infeasible or unbounded. The message is what HiGHS
+    said, unless it found an optimum.
     """
     limit = _usual_iterations(model)
     _configure(model, _TIGHT, perturbation=0.0)

@@ -35,21 +35,8 @@ class LinearMinimum:
         sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i
             + min over lower <= u <= upper of <cost + (v, 0) - rows' y, u>,
 
-    which is the minimum for those of an optimal basis. They are found by HiGHS unless they are given.
-
-    Parameters
-    ----------
-    form : LinearForm
-        Of the regularizer, merged with that of the set.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.masters.lp.linear_minimum import LinearMinimum
-    >>> from cutplane.sets import Box, Polyhedron
-    >>> corner = Polyhedron([[-1.0, -1.0]], [-1.0]) & Box(0, 1, dim=2)
-    >>> LinearMinimum(corner.linear_form(2))(np.array([2.0, 1.0])).value
-    1.0
+    which is the minimum for those of an optimal basis. They are found by HiGHS unless they are given. The
+    form is the regularizer's, merged with the set's.
     """
 
     def __init__(self, form: LinearForm):

@@ -25,14 +25,8 @@ class DualQP:
     A metric of None stands for ones. Coordinates without weight, where `unweighted` is 1 and `metric` is 0,
     enter H with a factor `kappa`, which can be changed cheaply.
 
-    Attributes
-    ----------
-    count : int
-        The number of rows.
-    constraints : ndarray
-        The numbers of the rows of no block.
-    finite, complete : bool
-        Whether every entry of H is finite; whether every block has a row.
+    There are `count` rows; `constraints` are the numbers of those of no block. `finite` tells whether every
+    entry of H is finite, `complete` whether every block has a row.
     """
 
     def __init__(self, n_blocks: int, metric: Array | None = None, unweighted: Array | None = None):
@@ -265,17 +259,9 @@ class DualQP:
 
 
 class Gram:
-    """A diag(metric) A' for the rows A of a pool; one product with A for all the rows added at once.
+    """A diag(metric) A' for the rows A of a pool, the leading block of `matrix`; None stands for ones.
 
-    Parameters
-    ----------
-    metric : ndarray of shape (dim,) or None
-        Nonnegative; None stands for ones.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (capacity, capacity)
-        Its leading block is the Gram matrix.
+    There is one product with A for all the rows added at once.
     """
 
     def __init__(self, metric: Array | None):

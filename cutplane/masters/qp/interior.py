@@ -41,15 +41,7 @@ class InteriorPoint:
 
     and half-spaces and bounds of x. The heights are eliminated block by block, so that the matrix of a step
     is W + sum_i d_i a_i a_i' with the rows a_i less the weighted mean of their block, of shape (dim, dim).
-
-    Parameters
-    ----------
-    reduced : ReducedProblem
-
-    References
-    ----------
-    S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992,
-    doi:10.1137/0802028.
+    See S. Mehrotra, SIAM J. Optim. 2, 1992, doi:10.1137/0802028.
     """
 
     name = "interior_point"

@@ -213,12 +213,8 @@ class UnweightedCoordinates:
     """Proximal point method on the coordinates of weight zero, such as a bias, without a prox term.
 
     They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope
-    on them, which is the multiplier of the move, is then zero up to rounding.
-
-    Attributes
-    ----------
-    bounded : bool
-        Whether the reduced problem is known to be bounded in them.
+    on them, which is the multiplier of the move, is then zero up to rounding. `bounded` tells whether the
+    reduced problem is known to be bounded in them.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -294,10 +290,7 @@ def _largest(numerator: Array, denominator: Array) -> float:
 class RowsOfSet(FollowedRows):
     """The half-spaces of a linear form without auxiliaries, above the rows of a pool.
 
-    Parameters
-    ----------
-    form : LinearForm
-        Each finite row bound becomes a half-space, a row with equal bounds becomes an equation.
+    Each finite row bound becomes a half-space, a row with equal bounds becomes an equation.
     """
 
     def __init__(self, form: LinearForm):
@@ -321,14 +314,6 @@ def project_on_polyhedron(simple_set: Any, x: Array) -> Array | None:
     """Return the projection of x, up to rounding; None if the set is none of few rows, or no answer is found.
 
     It is the reduced problem whose only cut is zero, with the prox term around x.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.masters.qp.simplex_qp import project_on_polyhedron
-    >>> from cutplane.sets import Polyhedron
-    >>> project_on_polyhedron(Polyhedron([[1.0, 1.0]], [1.0]), np.array([2.0, 1.0])).round(6).tolist()
-    [1.0, 0.0]
     """
     if not offers(simple_set, Capability.LINEAR_FORM):
         return None
