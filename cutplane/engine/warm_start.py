@@ -177,7 +177,7 @@ def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
     """Return the point with the least objective among those whose risk is known, and its risk."""
     problem, before = run.problem, earlier.problem
     if earlier.x is not None and before is not None and before.regularizer is problem.regularizer:
-        if problem.has_set_of(before):
+        if problem.has_set_of(before) and problem.in_simple_set(earlier.x):
             return earlier.x, earlier.risk_value
     best, best_risk, best_objective = None, None, np.inf
     several = offers(problem.risk, Capability.PIECES)  # of which the largest may have been dropped

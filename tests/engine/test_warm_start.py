@@ -228,3 +228,12 @@ def test_a_risk_of_zero_may_come_back_with_the_last_bits_of_its_terms():
     recorded = replace(result, certificate=replace(result.certificate, risk_value=-2e-16))
     again = cut.Problem(risk, feasible_set=cut.Box(-2, 2)).solve(cut.Kelley(), warm_start=recorded)
     assert again.status == "OPTIMAL" and again.objective == 0.0
+
+
+def test_a_best_point_outside_the_set_is_not_where_a_run_begins():
+    problem = cut.Problem(cut.LinearObjective(np.ones(2)), feasible_set=cut.Simplex(2))
+    result = problem.solve()
+    far = replace(result.certificate, x=np.zeros(2), risk_value=0.0, upper_bound=0.0)
+    again = problem.solve(warm_start=replace(result, certificate=far))
+    assert again.status == "OPTIMAL"
+    assert again.objective == pytest.approx(1.0)
