@@ -135,7 +135,9 @@ class DualFunction:
             return self._of(rise, free, upper, held, extent, -math.inf).value
 
         error = self._intervals.charge(found, rows, free, upper, upper - value.value, reach, bound)
-        error += 2.0 * EPS * abs(value.value - error) if math.isfinite(error) else 0.0
+        if math.isinf(error):
+            return value._replace(value=-math.inf)
+        error += 2.0 * EPS * abs(value.value - error)
         return value._replace(value=value.value - error, error=value.error + error)
 
     def _of(

@@ -278,3 +278,31 @@ def test_an_honest_certificate_is_valid_however_it_was_found(name, tol, max_iter
     verification = result.certificate.verify()
     assert verification.valid, verification.problems
     assert verification.lower_bound <= verification.upper_bound
+
+
+def test_a_row_that_nobody_asked_for_does_not_balance_a_free_coordinate():
+    """One row in use, which rises there, and an idle forged one that falls."""
+
+    @cut.risk(dim=6)
+    def risk(x):
+        r = A @ x[:5] + x[5] - b - 2.0
+        return np.abs(r).mean(), np.append(A.T @ np.sign(r), np.sign(r).sum()) / len(b)
+
+    problem = cut.Problem(risk, cut.L2(0.1, weights=[1.0] * 5 + [0.0]))
+    honest = problem.solve(cut.BMRM(), tol=1e-3).certificate
+    row = int(honest.slopes[:, 5].argmax())
+    assert honest.slopes[row, 5] > 0.0
+    multipliers = np.zeros(honest.offsets.size + 1)
+    multipliers[row] = 1.0
+    forged = replace(
+        honest,
+        slopes=np.vstack([honest.slopes, -1e3 * honest.slopes[row, 5] * np.eye(6)[5]]),
+        offsets=np.append(honest.offsets, 1e5),
+        blocks=np.append(honest.blocks, 0),
+        queries=np.append(honest.queries, honest.queries[row]),
+        multipliers=multipliers,
+        lower_bound=honest.upper_bound * (1.0 - 1e-9),
+    )
+    found = forged.verify()
+    assert not found.valid and found.lower_bound == -np.inf
+    assert honest.verify().valid
