@@ -129,8 +129,8 @@ class Declaration:
         return order_of_entries(common_variables((self.risk, self.regularizer, self.feasible_set)))
 
     @cached_property
-    def suitable(self) -> dict[Any, bool]:
-        """Whether it has what a method needs, for the methods that have been asked."""
+    def suitable(self) -> dict[Any, Any]:
+        """The estimates, or refusals, of the methods that have been asked."""
         return {}
 
     def has_set_of(self, other: Declaration) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.columns import Columns
 from cutplane.linear.compressed import Compressed, cost_of_compression
-from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.examples import Examples, bend_of_conjugate
 from cutplane.linear.group_terms import GroupTerms, group_terms_of
 from cutplane.linear.group_working_set import GroupWorkingSet

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
-from cutplane.linear.costs import cost_of_newton
+from cutplane.engine.costs import cost_of_newton
 from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only

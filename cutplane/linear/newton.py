@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from cutplane.engine.costs import BATCH, NEWTON, OVERHEAD, USUAL_FALL, cost_of_newton
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import BATCH, NEWTON, OVERHEAD, cost_of_newton
 from cutplane.linear.predictor import Regularized, require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
@@ -29,7 +29,7 @@ _MOST_FEATURES = 2000
 """A Hessian of 32 MB, whose factor takes about half a second."""
 _FAR = 10.0
 """A step so much longer than the Newton step loses a digit of the image, which is then computed anew."""
-_USUAL_SHARE, _USUAL_STEPS, _USUAL_FALL = 0.1, 12, math.log(1e3)
+_USUAL_SHARE, _USUAL_STEPS = 0.1, 12
 """Before the first turn: a tenth of the examples near a kink, and 12 steps for a gap of 1e-3."""
 _USUAL_IF_SMOOTH = 4
 """Steps without kinks, where the model is that of the risk itself and all examples bend it."""
@@ -80,7 +80,7 @@ class SemismoothNewton(Method):
 
     def usual_rate(self, problem: Declaration) -> float:
         """Return by how much the logarithm of the gap usually falls per nanosecond."""
-        return _USUAL_FALL / usual_cost_of_newton(require_regularized(problem, self.name))
+        return USUAL_FALL / usual_cost_of_newton(require_regularized(problem, self.name))
 
     def start(self, run: Run) -> NewtonSteps:
         """Return the steps to come, from known multipliers and the best point."""

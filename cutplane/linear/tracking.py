@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TURN = 64
 """Events of one iteration."""
 _PER_EVENT = 6e4
-"""What an event costs outside the data, in the nanoseconds of `linear.costs`."""
+"""What an event costs outside the data, in the nanoseconds of `engine.costs`."""
 _SOLVE, _EPOCHS = 9.0, 20.0
 """A solve from the last weight's solution: iterations, and passes over the data in them."""
 

@@ -1,7 +1,7 @@
 """Methods: where to query next, how to move the centre, what the reduced problem adds."""
 
 from cutplane.methods.accelerated import AcceleratedGradient
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
 from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
@@ -12,6 +12,7 @@ from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.methods.race import Race
 from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
 
@@ -22,13 +23,16 @@ __all__ = [
     "AcceleratedGradient",
     "BlockFrankWolfe",
     "Direct",
+    "Estimate",
     "FrankWolfe",
     "Kelley",
     "LevelBundle",
     "Method",
     "MirrorDescent",
     "ProximalBundle",
+    "Race",
     "ReducedGradient",
+    "Refusal",
     "Relay",
     "Step",
 ]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Prox
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
+
+
+CALL = 1e-4
+"""Seconds of a call of an oracle whose time is not measured."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,53 @@ class Leads(Protocol):
         ...
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """A state of a method that counts its work.
+
+    Attributes
+    ----------
+    counted : float
+        Seconds so far, from sizes and `engine.costs`, so that a run can be repeated.
+    """
+
+    @property
+    def counted(self) -> float:
+        """Seconds so far."""
+        ...
+
+
+class Refusal(NamedTuple):
+    """Why a method does not suit a problem."""
+
+    reason: str
+
+
+class Estimate(NamedTuple):
+    """How long a method is expected to take, right to about a factor of two.
+
+    Attributes
+    ----------
+    seconds : float
+        Outside the oracle; inf if nothing is known.
+    calls : float
+        Calls of the oracle, whose time is measured when it is called first.
+    whole : bool
+        Whether the first step, nearly all of the work, cannot be divided.
+    rounds : float
+        Iterations; 0 if nothing is known.
+    """
+
+    seconds: float
+    calls: float = 0.0
+    whole: bool = False
+    rounds: float = 0.0
+
+    def total(self, call: float = CALL) -> float:
+        """Return all seconds, with those of a call."""
+        return self.seconds + self.calls * call
+
+
 class Method(ABC):
     """A frozen dataclass of parameters that says what it needs, where it starts, what an iteration does.
 
@@ -69,10 +121,13 @@ class Method(ABC):
     ----------
     stabilizations : tuple
         The kinds of reduced problem it solves: None, `Prox`, `Level`.
+    kind : str
+        ``"cuts"``, ``"whole"``, ``"moves"`` or ``"first order"``: a race takes at most two of a kind.
     first_cut : bool
         Whether the cut at the first point is wanted; without, its subgradient is not computed.
     """
 
+    kind: ClassVar[str] = "cuts"
     first_cut: ClassVar[bool] = True
 
     stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
@@ -89,6 +144,21 @@ class Method(ABC):
     def check(self, problem: Declaration) -> None:
         """Raise `MissingCapabilityError` if a piece of the problem lacks what the method needs."""
         return
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return how long a solve of a problem that `check` accepts takes, from sizes and `engine.costs`.
+
+        A refusal says why the method would prove nothing; then it runs only if it is chosen by name.
+        """
+        return Estimate(math.inf)
+
+    def suits(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate, or why the problem lacks what the method needs."""
+        try:
+            self.check(problem)
+        except MissingCapabilityError as error:
+            return Refusal(str(error))
+        return self.estimate(problem)
 
     def start(self, run: Run) -> Any:
         """Return the state before the first iteration; ``run.anchor`` has been evaluated."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from cutplane.engine.costs import ITERATION
 from cutplane.exceptions import CutplaneError, MissingCapabilityError, OracleError
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Step
 from cutplane.pieces.answers import name_of
 from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
@@ -26,6 +27,8 @@ _SHARE = 1.0 / 3.0
 _HURRY = 3.0
 """Bounds are certified when so many epochs of time remain, because the next epoch may take longer, and a
 certificate takes about as long as one."""
+_PASSES = 30.0
+"""Passes that suffice where examples are many."""
 _TINY = 1e-300
 """In the place of an estimate of 0, because then the iterate is optimal."""
 _TURN = 10
@@ -111,6 +114,7 @@ class BlockFrankWolfe(Method):
     OPTIMAL 0.05
     """
 
+    kind = "first order"
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
@@ -126,6 +130,10 @@ class BlockFrankWolfe(Method):
                 f"{self.name} needs a square with equal weights, such as L2(0.1), and no feasible set; got "
                 f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
             )
+
+    def estimate(self, problem: Declaration) -> Estimate:
+        """Return the estimate of some thirty passes."""
+        return Estimate(1e-9 * _PASSES * ITERATION, _PASSES, rounds=_PASSES)
 
     def start(self, run: Run) -> BlockState:
         """Start from known multipliers, or from the true labellings."""

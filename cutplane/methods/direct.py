@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError, OracleError
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.estimates import cost_of_whole
 from cutplane.methods.proximal import ProximalBundle
+from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import LEFT
@@ -61,6 +63,7 @@ class Direct(Method):
     OPTIMAL 2.0
     """
 
+    kind = "whole"
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
@@ -73,6 +76,15 @@ class Direct(Method):
                 f"{self.name} solves the whole problem, but {problem.separators[0]!r} is known only by what "
                 "it cuts off. Use ProximalBundle()."
             )
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate of one conic solve; a refusal where it proves nothing."""
+        risk = problem.risk
+        if risk.n_blocks > 1 or offers(risk, Capability.PIECES):
+            return Refusal("an interior point does not give the weights of blocks or of parts of a maximum")
+        if offers(risk, Capability.DUAL_CUT) and not is_certifiable(problem):
+            return Refusal("the slope of an interior point is not exactly zero, where only that is bounded")
+        return Estimate(1e-9 * cost_of_whole(problem), whole=True)
 
     def step(self, run: Run, state: Any) -> Step:
         """Solve the whole problem; after that, take steps of the proximal bundle method."""

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
+from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
 from cutplane.engine.ray import search_segment
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.estimates import sizes
 from cutplane.methods.requirements import require_linear_minimisation
-from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array, as_choice
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
+_STEPS = 1000.0
+"""Steps for a gap of 1e-3 of the first one."""
 _FLAT = 0.1
 """Share of the first slope at which a search by calls of the oracle ends: a new direction is then better."""
 _HALVINGS = 60
@@ -258,6 +262,7 @@ class FrankWolfe(Method):
     variant: Variant = "vanilla"
     correction: Correction | None = None
 
+    kind = "first order"
     stabilizations = ()
 
     def __post_init__(self) -> None:
@@ -280,6 +285,16 @@ class FrankWolfe(Method):
         if self.step_size == "short":
             remedy = 'Use FrankWolfe("exact") or FrankWolfe("open_loop").'
             require(problem.risk, Capability.CURVATURE, 'FrankWolfe("short")', remedy)
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate of some thousand steps, because the gap falls like their inverse.
+
+        With kinks it may not fall at all: a refusal, unless nothing else is known of the set.
+        """
+        others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
+        if not sizes(problem).smooth and any(offers(problem.simple_set, other) for other in others):
+            return Refusal("the gap of vertices of the set may not fall where the risk has kinks")
+        return Estimate(1e-9 * _STEPS * ITERATION, _STEPS, rounds=_STEPS)
 
     def start(self, run: Run) -> FrankWolfeState:
         """Start from the first evaluated point, the first atom."""

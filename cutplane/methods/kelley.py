@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.estimates import of_cuts, vertex_rounds
 from cutplane.methods.requirements import require_bounded_model
 from cutplane.pieces.parameters import short_repr
 from cutplane.pieces.validation import as_count
@@ -63,6 +64,10 @@ class Kelley(Method):
     def check(self, problem: Declaration) -> None:
         """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate of minimisers of the model."""
+        return of_cuts(problem, (None,), vertex_rounds(problem))
 
     def needs_infima(self, problem: Declaration) -> bool:
         """Tell whether the model may be unbounded without; such a row has too many minimisers."""

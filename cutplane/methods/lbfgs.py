@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.estimates import sizes, stable_rounds
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array, as_count
 from cutplane.regularizers.base import has_slope
@@ -130,6 +132,7 @@ class LBFGS(Method):
 
     memory: int = 10
 
+    kind = "first order"
     stabilizations = ()
 
     def __post_init__(self) -> None:
@@ -145,6 +148,13 @@ class LBFGS(Method):
                 f"{self.name} needs a square in all coordinates, such as L2(0.1), and no feasible set; got "
                 f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
             )
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate of a stabilised method, without reduced problems; a refusal for kinks."""
+        if not sizes(problem).smooth:
+            return Refusal("the risk does not say that it is smooth, and at a kink no step may be found")
+        steps = stable_rounds(problem)
+        return Estimate(0.5e-9 * steps * ITERATION, steps, rounds=steps)
 
     def start(self, run: Run) -> LBFGSState:
         """Start from the best evaluated point."""

@@ -9,11 +9,13 @@ from scipy.linalg import norm
 
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
-from cutplane.methods.base import Method, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.estimates import of_cuts, stable_rounds
 from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
@@ -83,6 +85,10 @@ class ProximalBundle(Method):
         if self.weight is not None:
             as_scalar("ProximalBundle.weight", self.weight, low=0.0, low_open=True)
         as_scalar("ProximalBundle.decrease", self.decrease, low=0.0, high=0.5, low_open=True, high_open=True)
+
+    def estimate(self, problem: Declaration) -> Refusal | Estimate:
+        """Return the estimate of a stabilised method."""
+        return of_cuts(problem, (Prox,), stable_rounds(problem))
 
     def start(self, run: Run) -> ProximityState:
         """Centre the prox term at the first point."""

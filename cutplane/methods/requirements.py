@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.masters.base import Level, Prox
-from cutplane.masters.select import Backend, first_candidate, own_kinds
+from cutplane.methods.base import Estimate, Refusal
+from cutplane.methods.estimates import sizes
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.regularizers.base import has_slope
 
@@ -22,39 +22,26 @@ def is_certifiable(problem: Declaration) -> bool:
     return problem.simple_set.bounded is not False or problem.regularizer.lam > 0
 
 
-def suits(method: Method, problem: Declaration) -> bool:
-    """Tell whether the problem has the capabilities that a method needs; each method is asked once."""
+def answer(method: Method, problem: Declaration) -> Refusal | Estimate:
+    """Return what a method says of a problem; each method is asked once."""
     answers = problem.suitable
     try:
         return answers[method]
     except KeyError:
-        answers[method] = suitable = _passes(method, problem)
-        return suitable
+        answers[method] = found = method.suits(problem)
+        return found
     except TypeError:  # a method that has no hash
-        return _passes(method, problem)
+        return method.suits(problem)
 
 
-def _passes(method: Method, problem: Declaration) -> bool:
-    try:
-        method.check(problem)
-    except MissingCapabilityError:
-        return False
-    return True
+def suits(method: Method, problem: Declaration) -> bool:
+    """Tell whether the problem has the capabilities that a method needs."""
+    return isinstance(answer(method, problem), Estimate)
 
 
 def has_masters(method: Method, problem: Declaration) -> bool:
     """Tell whether the reduced problems of a method have masters."""
-    try:
-        for kind in method.stabilizations:
-            first_candidate(problem.reduced, kind, Backend())
-    except MissingCapabilityError:
-        return False
-    return True
-
-
-def has_own_master(problem: Declaration, kind: type[Prox] | type[Level] | None) -> bool:
-    """Tell whether a master of ours, which is not a conic programme, accepts the reduced problems."""
-    return any(master.refusal(problem.reduced, kind) is None for master in own_kinds())
+    return all(sizes(problem).master(kind) is not None for kind in method.stabilizations)
 
 
 def require_bounded_model(problem: Declaration, method: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,11 +210,14 @@ class ProgrammeForm(NamedTuple):
         () -> the `Programme`.
     kinked : bool
         Whether the risk has kinks.
+    rows : int
+        About how many rows it has.
     """
 
     size: int
     build: Callable[[], Programme]
     kinked: bool = False
+    rows: int = 0
 
 
 def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.inf) -> LinearForm:
@@ -229,6 +232,12 @@ def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.i
     )
 
 
+@lru_cache(maxsize=32)
+def _no_rows(dim: int) -> sparse.csr_array:
+    """Return no rows of so many columns; scipy takes longer to build them than a box to be declared."""
+    return sparse.csr_array((0, dim))
+
+
 def bounds_only(lower: Array, upper: Array, cost: Array | None = None) -> LinearForm:
     """Return the linear form of lower <= x <= upper, with an optional cost."""
     dim = lower.shape[0]
@@ -236,7 +245,7 @@ def bounds_only(lower: Array, upper: Array, cost: Array | None = None) -> Linear
         cost=np.zeros(dim) if cost is None else cost,
         lower=lower,
         upper=upper,
-        rows=sparse.csr_array((0, dim)),
+        rows=_no_rows(dim),
         row_lower=np.empty(0),
         row_upper=np.empty(0),
     )

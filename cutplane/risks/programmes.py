@@ -28,9 +28,9 @@ def of_losses(risk: LinearRisk) -> ProgrammeForm | None:
     X = risk.X
     entries = X.nnz if sparse.issparse(X) else int(np.count_nonzero(X))
     n_rows = len(np.unique(phi.terms[1][:, 1]))
-    return ProgrammeForm(
-        n_rows * (entries + 2 * X.shape[0]), partial(_of_losses, risk, phi), bool(phi.jumps.any())
-    )
+    rows = n_rows * X.shape[0]
+    build = partial(_of_losses, risk, phi)
+    return ProgrammeForm(n_rows * entries + 2 * rows, build, bool(phi.jumps.any()), rows)
 
 
 def _of_losses(risk: LinearRisk, phi: Pieces) -> Programme:
@@ -130,8 +130,13 @@ def of_sum(terms: tuple[tuple[float, Risk], ...], dim: int) -> ProgrammeForm | N
     found = [(c, ask(risk, Capability.PROGRAMME)) for c, risk in terms]
     if any(form is None for _, form in found):
         return None
-    size, kinked = sum(form.size for _, form in found), any(form.kinked for _, form in found)
-    return ProgrammeForm(size, lambda: _of_sum([(c, form.build()) for c, form in found], dim), kinked)
+    size, rows = (sum(getattr(form, name) for _, form in found) for name in ("size", "rows"))
+    build = partial(_built_sum, found, dim)
+    return ProgrammeForm(size, build, any(form.kinked for _, form in found), rows)
+
+
+def _built_sum(found: Any, dim: int) -> Programme:
+    return _of_sum([(c, form.build()) for c, form in found], dim)
 
 
 def _of_sum(terms: list[tuple[float, Programme]], dim: int) -> Programme:

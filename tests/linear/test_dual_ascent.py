@@ -130,7 +130,7 @@ def test_solves_with_ascent_agree_with_cvxpy(monkeypatch, loss, bias, shape):
     weights = np.ones(risk.dim)
     weights[-1] = 0.0 if bias == "free" else 1.0
     problem = Problem(risk, L2(lam, weights=weights))
-    result = problem.solve(Portfolio(), tol=1e-5)
+    result = problem.solve(Portfolio(moves=(CoordinateAscent(),)), tol=1e-5)
     assert result.status is Status.OPTIMAL
     assert any(record.step.startswith("ascent") for record in result.history)
     x = cp.Variable(risk.dim)

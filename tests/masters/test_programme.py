@@ -158,11 +158,11 @@ def test_a_solve_of_native_pieces_ends_at_the_optimum_and_its_certificate_holds(
     assert result.status == "OPTIMAL" and result.certificate.verify(problem).valid
 
 
-@pytest.mark.parametrize(("m", "method"), [(30, "Direct()"), (3000, "Portfolio()")])
-def test_few_losses_with_kinks_next_to_an_l1_norm_are_one_programme(m, method):
+@pytest.mark.parametrize("m", [30, 3000])
+def test_few_losses_with_kinks_next_to_an_l1_norm_are_one_programme(m):
     rows = np.resize(X, (m, N)) + 0.01 * np.random.default_rng(1).standard_normal((m, N))
     risk = cut.LinearRisk(rows, np.resize(SIGNS, m), cut.losses.Hinge())
     result = cut.Problem(risk, cut.L1(0.1)).solve()
-    assert result.status == "OPTIMAL" and result.method.startswith(method)
+    assert result.status == "OPTIMAL" and result.method.startswith("Direct()") == (m == 30)
     smooth = cut.LinearRisk(rows, np.resize(SIGNS, m), cut.losses.SquaredHinge())
     assert cut.Problem(smooth, cut.L1(0.1)).solve().method.startswith("Portfolio()")

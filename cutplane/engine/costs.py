@@ -1,0 +1,118 @@
+"""What methods cost, from sizes: nanoseconds of one core at about 2 GHz, as `benchmarks/costs.py` measures.
+
+Moves for linear data count their costs and do not measure them, because a run can be repeated then: the same
+data give the same moves, whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import math
+
+USUAL_FALL = math.log(1e3)
+"""Of the gap, by which rates are told beforehand."""
+OVERHEAD = 1e6
+"""An iteration outside the data: master, bounds, records."""
+BATCH = 4.0 * OVERHEAD
+"""What a move does within an iteration, where its steps take less: a fifth of the time is overhead then."""
+LOOK = 5e4
+"""A look of a move at its own gap, outside the data."""
+PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
+"""A pass there and back, with the line search, per example and per stored entry."""
+PER_COEFFICIENT = 4.0
+"""A coefficient of a cut in the bundle: the products of a new cut with the old ones."""
+PER_PAIR = 60.0
+"""A pair of cuts: steps of the active set on the reduced problem."""
+NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
+"""A Newton step outside the data, and per example: multipliers, and bends of the smoothed losses."""
+PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
+"""A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature in a Cholesky factor."""
+EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
+"""A step of coordinate ascent, per entry of its example, and what the equation of a loss without an outline
+adds."""
+
+
+def is_dense(size: tuple[int, int, float]) -> bool:
+    """Tell whether (examples, features, entries) leave no entry out."""
+    m, n, entries = size
+    return entries >= m * n
+
+
+def cost_of_pass(size: tuple[int, int, float]) -> float:
+    """Return what an iteration costs for (examples, features, entries) without the bundle."""
+    m, _, entries = size
+    return OVERHEAD + PER_EXAMPLE * m + (PER_DENSE_ENTRY if is_dense(size) else PER_ENTRY) * entries
+
+
+def cost_of_cut(size: tuple[int, int, float], n_cuts: int) -> float:
+    """Return what an iteration with a new cut costs."""
+    return cost_of_pass(size) + PER_COEFFICIENT * size[1] * n_cuts + PER_PAIR * n_cuts**2
+
+
+def cost_of_newton(size: tuple[int, int, float], near: float) -> float:
+    """Return what a Newton step costs with `near` examples near a kink of their loss, within an iteration."""
+    m, n, entries = size
+    per_entry, per_square = (PER_DENSE_ENTRY, PER_DENSE_SQUARE) if is_dense(size) else (PER_ENTRY, PER_SQUARE)
+    linear = NEWTON_EXAMPLE * m + per_entry * entries
+    return NEWTON + linear + per_square * near * (entries / m) ** 2 + PER_CUBE * n**3
+
+
+def cost_of_epoch(size: tuple[int, int, float], equations: bool) -> float:
+    """Return what an epoch of coordinate ascent costs, whose losses have no outline if `equations`."""
+    m, _, entries = size
+    return cost_of_visits(m, entries, is_dense(size), equations)
+
+
+def cost_of_visits(count: float, entries: float, dense: bool, equations: bool) -> float:
+    """Return what so many steps of coordinate ascent cost."""
+    per_visit = EPOCH_EXAMPLE + (EPOCH_EQUATION if equations else 0.0)
+    return per_visit * count + (EPOCH_DENSE_ENTRY if dense else EPOCH_ENTRY) * entries
+
+
+ITERATION = 3e5
+"""An iteration of cuts outside oracle and master: bounds, records."""
+QP, QP_PAIR, QP_SIDE = 1e5, 0.8, 20.0
+"""A reduced problem that is a quadratic programme of our own, a pair of its rows, and an entry of the rows of
+the set times their number."""
+LEVEL = 5.0
+"""The factor of a level constraint, whose multiplier is searched."""
+LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
+"""A reduced problem that is a linear programme, an entry of its cuts, and one of the rows of the set in each
+of as many pivots as there are rows: those of the first solve, because later ones take few."""
+CONE_ENTRY = 100.0
+"""An entry of the cuts of a reduced problem that goes through cvxpy."""
+PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
+"""A quadratic programme by an interior point: assembled, for each column, for each product in its normal
+equations, and for a cubed column in a filled factor: some 20 factors."""
+COMPILED, COMPILED_ENTRY = 1e7, 100.0
+"""The compilation of a cone programme by cvxpy, and an entry of it."""
+SEMIDEFINITE = 7.0
+"""A cubed entry of a semidefinite cone, in 20 factors with a third of a nanosecond each."""
+DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
+"""Coordinate descent outside the data and per entry, of smooth losses and of smoothed ones."""
+
+
+def cost_of_qp(n: float, rows: float) -> float:
+    """Return what a reduced problem costs that is a quadratic programme: its active rows are some 2 n."""
+    return QP + QP_PAIR * min(rows, 2.0 * n) * rows
+
+
+def cost_of_programme(columns: float, rows: float, products: float) -> float:
+    """Return what a quadratic programme costs, whose rows have so many products of two entries.
+
+    Factors fill in where the normal equations, of columns or of rows, do, as those of random sparse rows.
+    """
+    order = max(min(columns, rows), 1.0)
+    filled = min(1.0, products / order**2) * order**3
+    return (
+        PROGRAMME + PROGRAMME_COLUMN * (columns + rows) + PROGRAMME_FLOP * products + PROGRAMME_CUBE * filled
+    )
+
+
+def cost_of_cones(columns: float, rows: float, more: float, entries: float, products: float) -> float:
+    """Return what a compiled cone programme costs whose atoms add so many columns more."""
+    return cost_of_programme(columns, rows, products) + PROGRAMME_COLUMN * more + COMPILED_ENTRY * entries
+
+
+def cost_of_semidefinite(order: int) -> float:
+    """Return what a semidefinite cone of this order costs."""
+    return SEMIDEFINITE * (order * (order + 1) / 2) ** 3

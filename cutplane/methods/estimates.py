@@ -1,0 +1,185 @@
+"""How long methods take: iterations from the dimension, and the costs of iterations from sizes."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutplane.engine import costs
+from cutplane.engine.declaration import remembered
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.masters.base import Level, Prox
+from cutplane.masters.select import Backend, first_candidate
+from cutplane.methods.base import Estimate, Refusal
+from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.regularizers.base import separable_form_of
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+
+Kind = type[Prox] | type[Level] | None
+
+_AUTO = Backend()
+_TWICE = 2.0
+"""Solves of a reduced problem without a master of our own: the bound takes another one."""
+_WIDEST = 300
+"""Coordinates beyond which the number of iterations does not grow, because the bounds of the theory know no
+dimension."""
+
+
+class Sizes:
+    """What estimates read of a problem, worked out once.
+
+    Attributes
+    ----------
+    n, blocks : int
+    linear, smooth, regularized, separated : bool
+    """
+
+    def __init__(self, problem: Declaration):
+        risk = problem.risk
+        self.n, self.blocks = problem.dim, risk.n_blocks
+        self.linear, self.separated = risk.linear, bool(problem.separators)
+        self.smooth = risk.smooth or offers(risk, Capability.CURVATURE)
+        self.regularized = problem.regularizer.lam > 0.0
+        self._problem = problem
+        self._masters: dict[Kind, str | None] = {}
+
+    @cached_property
+    def sides(self) -> tuple[int, int]:
+        """The numbers of rows and entries of the linear form of the set without its oracles."""
+        form = ask(self._problem.simple_set, Capability.LINEAR_FORM, self.n)
+        return (0, 0) if form is None else (form.rows.shape[0], form.rows.nnz)
+
+    @cached_property
+    def strict(self) -> bool:
+        """Whether the regularizer is a strictly convex quadratic."""
+        form = ask(self._problem.active_regularizer, Capability.QUADRATIC, self.n)
+        return form is not None and form.is_strict
+
+    @cached_property
+    def cones(self) -> float:
+        """The cost of regularizer and set as a cone programme."""
+        return cost_of_cones(self._problem, False)
+
+    def master(self, kind: Kind) -> str | None:
+        """Return the name of the first master of a kind of reduced problem; None without one."""
+        if kind not in self._masters:
+            try:
+                self._masters[kind] = first_candidate(self._problem.reduced, kind, _AUTO).name
+            except MissingCapabilityError:
+                self._masters[kind] = None
+        return self._masters[kind]
+
+
+sizes = remembered(Sizes)
+
+
+def vertices(n: int) -> float:
+    """Return about how many cuts meet at a minimiser of the model: one more than there are coordinates."""
+    return 1.0 + min(n, _WIDEST)
+
+
+def stable_rounds(problem: Declaration) -> float:
+    """Return the iterations of a stabilised method: as random problems of 5 to 60 dimensions take."""
+    size = sizes(problem)
+    if size.linear and not size.separated:
+        return 3.0
+    n = vertices(size.n)
+    if size.smooth and size.regularized:
+        return 6.0 + 0.4 * min(n, 60.0)
+    return 5.0 + 1.5 * n / math.sqrt(size.blocks)
+
+
+def vertex_rounds(problem: Declaration) -> float:
+    """Return the iterations of minimisers of the model, of the same problems; each may go far away.
+
+    Where a set is known by oracles alone it may be round, and the vertices of outer approximations are far
+    from it, more than any number of rounds tells: inf, unless a linear risk has rows in addition to them, or
+    a strictly convex regularizer, whose minimisers over outer approximations converge.
+    """
+    size = sizes(problem)
+    n = vertices(size.n)
+    if size.linear and not size.separated:
+        return 1.0
+    if size.linear:
+        return 20.0 + n if size.strict or (size.sides[0] and not size.regularized) else math.inf
+    alone = 6.0 * n if size.regularized else 3.0 * n**1.4
+    return 5.0 + max(alone / size.blocks, 0.6 * n)
+
+
+def of_cuts(
+    problem: Declaration, kinds: tuple[Kind, ...], rounds: float, calls: float = 1.0
+) -> Refusal | Estimate:
+    """Return the estimate of so many iterations, with a reduced problem of each kind and some calls each."""
+    size = sizes(problem)
+    if rounds == math.inf:
+        return Refusal("vertices of outer approximations may stay far from a set known by oracles alone")
+    if any(size.master(kind) is None for kind in kinds):
+        return Refusal("no master accepts the reduced problems")
+    rows = min(rounds * calls * size.blocks, 4.0 * size.n)
+    masters = sum(cost_of_master(size, kind, rows, rounds) for kind in kinds)
+    outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # a call more is a line search, without a master
+    return Estimate(1e-9 * rounds * (outside + masters), rounds * calls, rounds=rounds)
+
+
+def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float:
+    """Return what one of so many reduced problems costs, with so many cuts."""
+    name, n, (sides, stored) = size.master(kind), size.n, size.sides
+    if name in ("simplex_qp", "interior_point", "entropy_dual"):
+        own = costs.cost_of_qp(n, rows) + costs.QP_SIDE * stored * sides
+        return (costs.LEVEL if kind is Level else 1.0) * own
+    if name in ("highs", "smoothed_lp"):
+        return costs.LP + costs.LP_ENTRY * rows * n + costs.LP_PIVOT * stored * sides / rounds
+    return costs.COMPILED / rounds + _TWICE * (size.cones + costs.CONE_ENTRY * rows * n)
+
+
+def cost_of_whole(problem: Declaration) -> float:
+    """Return what the whole problem costs as a quadratic programme, or as a cone programme of cvxpy."""
+    regularizer: Any = problem.active_regularizer
+    stated = ask(problem.risk, Capability.PROGRAMME)
+    rest = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
+    quadratic = (
+        ask(regularizer, Capability.LINEAR_FORM, problem.dim) is not None
+        or separable_form_of(regularizer, problem.dim) is not None
+        or offers(regularizer, Capability.HESSIAN)
+    )
+    if stated is None or rest is None or not quadratic:
+        return costs.COMPILED + cost_of_cones(problem, True)
+    rows, entries = stated.rows + rest.rows.shape[0], stated.size - 2 * stated.rows + rest.rows.nnz
+    return costs.cost_of_programme(problem.dim, rows, entries**2 / max(rows, 1))
+
+
+def cost_of_cones(problem: Declaration, whole: bool) -> float:
+    """Return what regularizer and set, or the `whole` problem, cost as a cone programme of cvxpy."""
+    import cvxpy as cp
+    from cvxpy.atoms.atom import Atom
+    from cvxpy.constraints.psd import PSD
+
+    x, risk, regularizer = cp.Variable(problem.dim), problem.risk, problem.active_regularizer
+    ahead: list[Any] = [regularizer.cvxpy_form(x), *problem.simple_set.cvxpy_form(x)]  # pyright: ignore
+    if whole:
+        ahead.append(risk.cvxpy_form(x))  # pyright: ignore
+    symmetric = cp.lambda_max, cp.lambda_sum_largest, cp.log_det, cp.tr_inv, cp.MatrixFrac
+    rows, more, entries, products, blocks = 0.0, 0.0, 0.0, 0.0, 0.0
+    while ahead:
+        node = ahead.pop()
+        ahead += getattr(node, "args", [])
+        if isinstance(node, cp.Constant):
+            stored = node.value.nnz if hasattr(node.value, "nnz") else np.count_nonzero(node.value)
+            entries += stored
+            if node.ndim == 2:
+                rows += node.shape[0]
+                products += stored**2 / node.shape[0]
+        elif isinstance(node, PSD):
+            blocks += costs.cost_of_semidefinite(node.args[0].shape[0])
+        elif isinstance(node, Atom) and not node.is_affine():
+            more += sum(each.size for each in node.args if not each.is_constant())
+            if isinstance(node, (cp.normNuc, cp.sigma_max)):
+                blocks += costs.cost_of_semidefinite(sum(node.args[0].shape))
+            elif isinstance(node, symmetric):
+                blocks += costs.cost_of_semidefinite(node.args[-1].shape[0] + 1)
+    return costs.cost_of_cones(problem.dim, rows, more, entries, products) + blocks

@@ -1,0 +1,400 @@
+"""The one scheduler: methods in turns on one run, whose cuts, points and bounds serve all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, MissingCapabilityError
+from cutplane.methods.base import CALL, Counts, Estimate, Follower, Leads, Method, Step, checked
+from cutplane.methods.requirements import answer, has_masters
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import OutOfTime, check_time, limited_to
+from cutplane.status import Status
+from cutplane.stopping import Ended
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
+    from cutplane.engine.run import Run
+    from cutplane.pieces.validation import Array
+
+Contender = tuple[Estimate, Method]
+
+_ALONE = 0.02
+"""Seconds before a second method is started, because that takes a millisecond or more for its masters."""
+_PROMISE = 2.0
+"""Estimates within which the first method is alone, because they are right to about a factor of two."""
+_WHOLE, _WHOLE_ALONE = 4.0, 0.1
+"""Estimates, and seconds at least, that a call which cannot be divided is given, because all of it is lost if
+it does not end."""
+_GROWTH = 1.5
+"""By how much a round is longer than the last one: the rounds of a long solve are few, and none is wasted by
+more than a third."""
+_CHARGED = 5.0
+"""How many times as long as counted an iteration may take, because estimates are right to a factor of two and
+the caches of a loaded machine to another one."""
+_LEAST_FALL = 1.0
+"""Of the logarithm of the gap, that a method is expected to need at least, because it takes a step however
+small the gap is."""
+_MEMORY = 0.5
+"""Part of an earlier rate that is kept, because the gap of cuts falls in steps."""
+_PATIENCE, _LAST = 5, 9
+"""Iterations without a change of bounds or model after which a method is stuck, and the last one is: one less
+than ends a run, whose reason would not name the methods."""
+
+
+@dataclass(eq=False)
+class Entrant:
+    """A method in a race, its state, and what it has done.
+
+    Attributes
+    ----------
+    method : Method
+    estimate : float
+        Seconds that it is expected to take.
+    whole : bool
+        Whether its first step cannot be divided: it is given a time limit, and started again with twice as
+        much.
+    turn : int
+        Least iterations of a turn.
+    each : float
+        Seconds that an iteration is expected to take; 0 if nothing is known.
+    reserve : bool
+        Whether it has turns only after all others have left.
+    """
+
+    method: Method
+    estimate: float = math.inf
+    whole: bool = False
+    each: float = 0.0
+    reserve: bool = False
+    turn: int = 1
+    memory: float = _MEMORY
+    state: Any = None
+    started: bool = False
+    iterations: int = 0
+    seconds: float = 0.0
+    counted: float = 0.0
+    credit: float = 0.0
+    limit: float = 0.0
+    idle: int = 0
+    left: int = 0
+    rate: float | None = None
+    began: tuple[float, float] = (0.0, math.inf)
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that it has to close."""
+        return run.upper - run.lower
+
+    def spent(self, run: Run, began: float) -> float:
+        """Return the seconds of the last step, which began at a moment of the clock."""
+        return clock() - began
+
+    def charge(self, spent: float, cpu: float) -> float:
+        """Return what the last step is charged within the first promise: counted, unless that is too low.
+
+        By the CPU and not by the clock, because a loaded machine is no reason to give another answer.
+        """
+        if self.whole:
+            return spent
+        total = self.state.counted if isinstance(self.state, Counts) else self.each * self.iterations
+        counted, self.counted = total - self.counted, total
+        return max(counted, min(spent, cpu) / _CHARGED) if total > 0.0 else spent
+
+    def advance(self, run: Run) -> Step:
+        """Do a step."""
+        if not self.started:
+            self.state, self.started = self.method.start(run), True
+        step = checked(self.method, self.method.step(run, self.state))
+        self.state, self.iterations, self.left = step.state, self.iterations + 1, self.left - 1
+        return step
+
+    def to_go(self, run: Run, harder: float = 1.0) -> float:
+        """Return the seconds until it is expected to close the gap: at its rate, or by its estimate.
+
+        The estimate counts `harder` times, but for a call that is not divided.
+        """
+        if self.rate is None:
+            return max(self.estimate * (1.0 if self.whole else harder), self.seconds)
+        gap, tolerance = self.gap(run), run.tolerance(run.upper)
+        if not 0.0 < tolerance < gap:
+            return 0.0 if gap <= tolerance else math.inf
+        return max(math.log(gap / tolerance), _LEAST_FALL) / self.rate if self.rate > 0.0 else math.inf
+
+
+@dataclass(eq=False)
+class Schedule:
+    """Whose turn it is.
+
+    The first entrant is alone for `promise` seconds, or for `alone` iterations. Then `others` are called, and
+    there are rounds, the first as long as all before and at least `least`, each 1.5 times as long as the last
+    one. Half of a round goes to the entrant that is expected to end first, half to all in equal parts.
+    """
+
+    first: Entrant
+    others: Callable[[], list[Entrant]]
+    promise: float
+    least: float
+    alone: int | None = None
+    entrants: list[Entrant] = field(init=False)
+    waiting: list[Entrant] = field(init=False)
+    complete: bool = False
+    reasons: list[str] = field(default_factory=list)
+    current: Entrant | None = None
+    length: float = 0.0
+    lower_by: Entrant | None = None
+    upper_by: Entrant | None = None
+
+    def __post_init__(self) -> None:
+        self.entrants, self.waiting = [self.first], [self.first]
+        self.first.credit, self.first.limit = self.promise, self.promise
+
+    def step(self, run: Run) -> Step:
+        """Do an iteration of the entrant whose turn it is."""
+        entrant = self._next(run)
+        began, cpu, lower, upper = clock(), thread_time(), run.lower, run.upper
+        try:
+            if entrant.whole and entrant.iterations == 0:
+                self._call_others()
+                with limited_to(entrant.limit if len(self.waiting) > 1 else math.inf):
+                    step = entrant.advance(run)
+            else:
+                step = entrant.advance(run)
+        except OutOfTime:
+            check_time()  # the deadline of the run
+            entrant.limit *= 2.0
+            step = Step("time")
+            run.proceed()
+        except Ended as ended:
+            if ended.stop.status is not Status.STALLED:
+                raise
+            step = Step("failed", finished=ended.stop.reason)
+        except InfeasibleError:
+            raise
+        except BackendError as error:
+            step = Step("failed", finished=str(error))
+        finally:
+            spent = entrant.spent(run, began)
+            entrant.seconds += spent
+            entrant.credit -= spent if self.complete else entrant.charge(spent, thread_time() - cpu)
+        if step.kind == "time":
+            entrant.credit = min(entrant.credit, 0.0)
+        if run.lower > lower:
+            self.lower_by = entrant
+        if run.upper < upper:
+            self.upper_by = entrant
+        entrant.idle = 0 if run.moved else entrant.idle + 1
+        if step.finished is None and entrant.idle < (
+            _PATIENCE if len(self.waiting) > 1 or not self.complete else _LAST
+        ):
+            return Step(step.kind, self)
+        reason = step.finished or f"{entrant.idle} iterations changed neither a bound nor the model"
+        self._leave(entrant, reason, run)
+        return Step(step.kind, self, None if self.waiting else "; ".join(self.reasons))
+
+    def _next(self, run: Run) -> Entrant:
+        """Return the entrant whose turn it is."""
+        current = self.current
+        if current is not None:
+            if self.length == 0.0 and current.iterations == self.alone:
+                current.credit = 0.0
+            if current.credit > 0.0 or current.left > 0:
+                return current
+            self._measure(run, current)
+        while True:
+            for entrant in self.waiting:
+                if entrant.credit > 0.0 and (
+                    entrant.started or not entrant.whole or entrant.credit >= entrant.limit
+                ):
+                    self.current, entrant.left = entrant, entrant.turn
+                    entrant.began = entrant.seconds, entrant.gap(run)
+                    return entrant
+            self._share(run)
+
+    def _share(self, run: Run) -> None:
+        """Begin a round: half of it to the entrant that is expected to end first, half to all."""
+        self._call_others()
+        if self.promise == math.inf and self.alone is None:  # strictly in order
+            self.waiting[0].credit = math.inf
+            return
+        racing = [entrant for entrant in self.waiting if not entrant.reserve] or self.waiting.copy()
+        spent = sum(entrant.seconds for entrant in self.entrants)
+        self.length = _GROWTH * self.length if self.length else max(spent, self.least)
+        measured = [entrant for entrant in racing if entrant.rate is not None]
+        slower = [(each.seconds + each.to_go(run)) / max(each.estimate, 1e-9) for each in measured]
+        harder = max(1.0, min(slower, default=1.0))
+        racing.sort(key=lambda entrant: entrant.to_go(run, harder))
+        for entrant in racing:
+            entrant.credit += 0.5 * self.length / len(racing)
+        racing[0].credit += 0.5 * self.length if len(self.waiting) > 1 else math.inf
+        self.waiting.sort(key=lambda entrant: entrant is not racing[0])
+
+    def _measure(self, run: Run, entrant: Entrant) -> None:
+        """Take the rate of its turn, unless there was no gap before."""
+        seconds, before = entrant.began
+        gap = entrant.gap(run)
+        if before < math.inf and entrant.seconds > seconds:
+            fall = math.log(before / gap) if gap > 0.0 < before else 0.0
+            entrant.rate = max(fall / (entrant.seconds - seconds), entrant.memory * (entrant.rate or 0.0))
+
+    def _leave(self, entrant: Entrant, reason: str, run: Run) -> None:
+        """Leave a method for good; the run is not stuck because it is."""
+        self.waiting.remove(entrant)
+        self.reasons.append(f"{entrant.method.name}: {reason}")
+        self._call_others()
+        self.current = None
+        run.proceed()
+
+    def _call_others(self) -> None:
+        if self.complete:
+            return
+        self.complete, others = True, self.others()
+        for other in others:
+            other.limit = _WHOLE * other.estimate if other.estimate < math.inf else _ALONE
+        self.entrants += others
+        self.waiting += others
+
+
+def promised(first: Entrant, others: Callable[[], list[Entrant]], least: float) -> Schedule:
+    """Return the schedule in which the first is alone for twice its estimate, and at least so long."""
+    if first.whole:
+        return Schedule(first, others, max(_WHOLE * first.estimate, _WHOLE_ALONE), least)
+    return Schedule(first, others, max(_PROMISE * first.estimate, least), least)
+
+
+def contenders(methods: tuple[Method, ...], problem: Declaration) -> list[Contender]:
+    """Return the methods that suit a problem and have masters, the least estimate first."""
+    answers = ((answer(method, problem), method) for method in methods)
+    found = [(each, method) for each, method in answers if isinstance(each, Estimate)]
+    able = [(each, method) for each, method in found if has_masters(method, problem)]
+    return sorted(able, key=lambda pair: pair[0].total())
+
+
+@dataclass(frozen=True, repr=False)
+class Race(Method):
+    """Methods that race on one run: cuts, points and bounds of one serve all.
+
+    The method with the least estimate runs alone for twice its estimate, at least for 20 ms. If the gap is
+    open then, there are rounds, each 1.5 times as long as the last one. Half of a round goes to the method
+    that is expected to close the gap first: at the rate at which log(gap) fell in its last turn, or by its
+    estimate before it had any. The other half goes to all in equal parts. So a solve takes no longer than 2 k
+    times what the best of k methods takes, and the first promise, up to the length of a round, whatever the
+    estimates are. A call that cannot be divided (`Direct`) is given a time limit, and started again with
+    twice as much. A method that gets stuck, whose masters fail, or whose own stopping test holds although the
+    gap is open, leaves; if all have left, the run is STALLED with their reasons. ``result.method`` says which
+    methods ran, for how long, and which gave the bounds.
+
+    Parameters
+    ----------
+    methods : tuple of Method
+        Those that the problem has the capabilities for take part.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If the problem has the capabilities for none.
+    InvalidInputError
+        If `methods` is empty or holds something else.
+
+    Examples
+    --------
+    >>> import cutplane as cut
+    >>> problem = cut.Problem(cut.LinearObjective([1.0, -2.0]), feasible_set=cut.Box(0, 1))
+    >>> problem.solve(cut.methods.Race((cut.ProximalBundle(), cut.Kelley()))).method
+    'Kelley()'
+    """
+
+    methods: tuple[Method, ...]
+
+    def __post_init__(self) -> None:
+        methods = tuple(self.methods) if isinstance(self.methods, tuple | list) else (self.methods,)
+        if not methods or not all(isinstance(method, Method) for method in methods):
+            raise InvalidInputError(
+                f"{self.name}.methods must be methods such as (Kelley(), ProximalBundle()), "
+                f"got {self.methods!r}."
+            )
+        object.__setattr__(self, "methods", methods)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.methods!r})"
+
+    @property
+    def stabilizations(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Those of the first method; those of the others are looked up when they have their turn."""
+        return self.methods[0].stabilizations
+
+    def needs_infima(self, problem: Declaration) -> bool:
+        """Tell whether one of the methods does."""
+        return any(method.needs_infima(problem) for method in self.methods)
+
+    def check(self, problem: Declaration) -> None:
+        """Raise unless one of the methods can do its steps."""
+        if not any(isinstance(answer(method, problem), Estimate) for method in self.methods):
+            self.methods[0].check(problem)
+            raise MissingCapabilityError(answer(self.methods[0], problem).reason)  # pyright: ignore
+
+    def estimate(self, problem: Declaration) -> Estimate:
+        """Return the least estimate."""
+        return self.first(problem)[0]
+
+    def first(self, problem: Declaration) -> Contender:
+        """Return the method that runs first, with its estimate."""
+        return self.contenders(problem)[0]
+
+    def contenders(self, problem: Declaration) -> list[Contender]:
+        """Return the methods that take part, with their estimates."""
+        return contenders(self.methods, problem)
+
+    def start(self, run: Run) -> Schedule:
+        """Line the methods up by their estimates.
+
+        The time of a call of the oracle as it was measured tells how long they promise to take if it is
+        long, and not which is first, because first calls prepare something and a run should be repeatable.
+        """
+        call = max(CALL, run.evaluator.seconds / max(run.evaluator.calls, 1))
+
+        def entrant(found: Contender) -> Entrant:
+            estimate, method = found
+            seconds = estimate.total(call)
+            each = seconds / estimate.rounds if estimate.rounds else 0.0
+            return Entrant(method, seconds, estimate.whole, each)
+
+        first = self.first(run.problem)
+
+        def others() -> list[Entrant]:
+            return [entrant(each) for each in self.contenders(run.problem) if each[1] is not first[1]]
+
+        return promised(entrant(first), others, _ALONE)
+
+    def step(self, run: Run, state: Schedule) -> Step:
+        """Do an iteration of the method whose turn it is."""
+        return state.step(run)
+
+    def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
+        """Return the follower of the first method that has one for the path of the problem."""
+        able = (method.follower(problem, x0) for method in self.methods if isinstance(method, Leads))
+        return next((found for found in able if found is not None), None)
+
+    def finish(self, run: Run, state: Schedule) -> None:
+        """Take the bounds that the methods that ran know."""
+        for entrant in state.entrants:
+            if entrant.started:
+                entrant.method.finish(run, entrant.state)
+
+    def describe(self, state: Schedule | None) -> str:
+        """Return which methods ran; if there were several, how long, and which gave the bounds."""
+        ran = [] if state is None else [entrant for entrant in state.entrants if entrant.started]
+        if state is None or len(ran) <= 1:
+            only = ran[0] if ran else Entrant(self.methods[0])
+            return only.method.describe(only.state)
+        words = []
+        for entrant in ran:
+            told = [f"{entrant.seconds:.2g} s"]
+            told += ["lower bound"] if state.lower_by is entrant else []
+            told += ["upper bound"] if state.upper_by is entrant else []
+            name = entrant.method.describe(entrant.state)
+            words.append(f"{entrant.iterations} x {name} ({', '.join(told)})")
+        return ", ".join(words)
