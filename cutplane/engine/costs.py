@@ -68,9 +68,9 @@ def cost_of_visits(count: float, entries: float, dense: bool, equations: bool) -
     return per_visit * count + (EPOCH_DENSE_ENTRY if dense else EPOCH_ENTRY) * entries
 
 
-ITERATION = 3e5
+ITERATION = 1.1e5
 """An iteration of cuts outside oracle and master: bounds, records."""
-QP, QP_PAIR, QP_SIDE = 1e5, 0.8, 20.0
+QP, QP_PAIR, QP_SIDE = 4e4, 0.8, 20.0
 """A reduced problem that is a quadratic programme of our own, a pair of its rows, and an entry of the rows of
 the set times their number."""
 LEVEL = 5.0
