@@ -20,6 +20,7 @@ from cutplane.regularizers.none import NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.composite import CompositeObjective
 from cutplane.sets.base import FeasibleSet, Separator
+from cutplane.sets.box import Box
 from cutplane.sets.whole import WholeSpace
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class Declaration:
         from cutplane.engine.standard import standardized
 
         return standardized(self)
+
+    def within(self, reach: float) -> Declaration:
+        """Return the problem with no coordinate larger than the reach."""
+        inside = self.feasible_set & Box(-reach, reach, dim=self.dim)
+        return Declaration(self.risk, self.regularizer, inside)
 
     def conjugate(self) -> Conjugate:
         """Return who finds the highest cut with a given slope."""

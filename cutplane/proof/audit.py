@@ -16,7 +16,7 @@ from cutplane.proof.dual import DualFunction
 from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
 from cutplane.proof.exact import checked
 from cutplane.proof.oracle import Oracle
-from cutplane.proof.rounding import CANCELLED, INSIDE, REACH, RECOMPUTED, ROUNDING
+from cutplane.proof.rounding import CANCELLED, EPS, INSIDE, REACH, RECOMPUTED, ROUNDING
 from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.base import size_of
 from cutplane.status import least_size
@@ -70,9 +70,13 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     used = np.flatnonzero(certificate.multipliers > 0.0)  # others were not asked for, and may be anything
     given = again.offsets[used], certificate.blocks[used], certificate.multipliers[used], upper
     found = dual(again.slopes()[used], *given, reach=reach)
+    if found.value == -np.inf and reach > 0.0 and certificate.duals:
+        # a solver leaves multipliers outside of the dual's domain by its tolerance: charged over the reach
+        dual = DualFunction(again.oracle.problem.within(reach))
+        found = dual(again.slopes()[used], *given, reach=reach)
     recorded = dual(again.slopes(recorded=True)[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
-    error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude
+    error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude + EPS * certificate.scale
     claimed = certificate.lower_bound
     if best.value == -np.inf or claimed - best.value > RECOMPUTED * abs(best.value) + error:
         problems.append(f"the multipliers give the lower bound {found.value:.10g}, not {claimed:.10g}")
@@ -256,12 +260,12 @@ class Recomputed:
         sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
         above = np.abs(above) if answer.doubt is None else above - answer.doubt
-        same = above <= RECOMPUTED * sizes + answer.noise
+        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
+        same = above <= RECOMPUTED * sizes + answer.noise + last_bit * at.sum()
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
         tolerance = RECOMPUTED * steepest
-        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
         same &= marks <= np.maximum(max(tolerance, last_bit) * self._probe.sum(), last_bits)
         candidates = np.flatnonzero(same & (answer.blocks == block))
         apart = np.abs(dense(answer.slopes[candidates]) - slope)

@@ -60,6 +60,10 @@ class Problem(Protocol):
         """Tell whether x lies in the simple part of X."""
         ...
 
+    def within(self, reach: float) -> Problem:
+        """Return the problem with no coordinate larger than the reach."""
+        ...
+
     def conjugate(self) -> Any:
         """Return who finds the highest cut with a given slope."""
         ...

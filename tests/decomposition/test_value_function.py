@@ -162,10 +162,10 @@ def test_a_problem_without_a_solution_is_infeasible():
 def test_cuts_and_half_spaces_serve_another_first_stage():
     problem, x, scenarios = programme("bounded", np.random.default_rng(2))
     Q = cut.ValueFunction(problem, x, scenarios)
-    cold = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6)).solve(tol=1e-8)
+    cold = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6)).solve("proximal", tol=1e-8)
     total = Q + cut.LinearObjective(COSTS)
     smaller = cut.Problem(total, feasible_set=cut.Box(0, 5.5))
-    warm = smaller.solve(tol=1e-8, warm_start=cold)
+    warm = smaller.solve("proximal", tol=1e-8, warm_start=cold)
     assert warm.status == "OPTIMAL"
     assert warm.objective == pytest.approx(smaller.solve(tol=1e-8).objective, rel=1e-7)
     assert warm.oracle_calls < cold.oracle_calls

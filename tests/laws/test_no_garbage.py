@@ -33,10 +33,13 @@ PROBLEMS = {
 def test_a_solve_leaves_no_cycles(name, method):
     problem = PROBLEMS[name][0]
     assert problem.solve(method).status == "OPTIMAL"  # compiles and imports
-    gc.collect()
     gc.disable()
     try:
-        problem.solve(method)
-        assert gc.collect() == 0
+        found = []
+        for _ in range(3):  # in one of which a routine may be compiled
+            gc.collect()
+            problem.solve(method)
+            found.append(gc.collect())
+        assert min(found) == 0
     finally:
         gc.enable()

@@ -134,7 +134,7 @@ def test_the_line_search_saves_iterations():
 CHOICES = {
     "hinge, L2": cut.Portfolio(),
     "black box, L1": cut.ProximalBundle(),
-    "hinge, box": cut.Direct(),
+    "hinge, box": cut.ProximalBundle(),
     "ball by separation": cut.ProximalBundle(),
     "risk over ball by separation": cut.ProximalBundle(),
 }
@@ -152,9 +152,9 @@ def test_the_automatic_choice_for_linear_and_unbounded_problems():
     assert free.solve(max_iter=1).method == repr(cut.ProximalBundle())
 
 
-@pytest.mark.parametrize(("m", "method"), [(60, cut.Direct()), (2_000, cut.ProximalBundle())])
-def test_more_data_are_solved_by_cuts(m, method):
-    X, y = np.random.default_rng(0).standard_normal((m, 6)), np.resize([1.0, -1.0], m)
+@pytest.mark.parametrize(("m", "n", "method"), [(60, 60, cut.Direct()), (2_000, 6, cut.ProximalBundle())])
+def test_more_data_are_solved_by_cuts(m, n, method):
+    X, y = np.random.default_rng(0).standard_normal((m, n)), np.resize([1.0, -1.0], m)
     problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), feasible_set=cut.Simplex())
     assert problem.solve(max_iter=1).method == repr(method)
 

@@ -91,6 +91,6 @@ def test_many_blocks_are_solved_by_the_interior_point_method():
         return values[np.arange(200), top], A[np.arange(200), top]
 
     problem = cut.Problem(heights, feasible_set=cut.Box(-3, 3))
-    result = problem.solve(tol=1e-7)
+    result = problem.solve(cut.ProximalBundle(), tol=1e-7)
     assert result.status == "OPTIMAL" and "interior_point" in result.backend
     assert result.objective == pytest.approx(problem.solve(cut.Kelley(), tol=1e-9).objective, rel=1e-6)
