@@ -108,6 +108,8 @@ broken: because one takes about a tenth of a millisecond, and more where cvxpy s
 class Auto(Race):
     """The race of all candidates, which are estimated when the time of the first is over."""
 
+    one_of_a_kind = True
+
     def needs_infima(self, problem: Declaration) -> bool:
         """Tell whether one of the candidates does."""
         return any(method.needs_infima(problem) for method in CANDIDATES)

@@ -122,7 +122,7 @@ class Method(ABC):
     stabilizations : tuple
         The kinds of reduced problem it solves: None, `Prox`, `Level`.
     kind : str
-        ``"cuts"``, ``"whole"``, ``"moves"`` or ``"first order"``: a race takes at most two of a kind.
+        ``"cuts"``, ``"whole"``, ``"moves"`` or ``"first order"``: "auto" takes at most two of a kind.
     first_cut : bool
         Whether the cut at the first point is wanted; without, its subgradient is not computed.
     """

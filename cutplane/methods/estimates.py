@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 Kind = type[Prox] | type[Level] | None
 
 _AUTO = Backend()
+_OWN = "simplex_qp", "interior_point", "entropy_dual"
 _TWICE = 2.0
 """Solves of a reduced problem without a master of our own: the bound takes another one."""
+_RELAXATIONS = 20.0
+"""Rounds of linear relaxations, because those of combinatorial problems end after 3 to 20."""
 _WIDEST = 300
 """Coordinates beyond which the number of iterations does not grow, because the bounds of the theory know no
 dimension."""
@@ -106,7 +109,9 @@ def vertex_rounds(problem: Declaration) -> float:
     if size.linear and not size.separated:
         return 1.0
     if size.linear:
-        return 20.0 + n if size.strict or (size.sides[0] and not size.regularized) else math.inf
+        if size.strict:
+            return 20.0 + n
+        return _RELAXATIONS if size.sides[0] and not size.regularized else math.inf
     alone = 6.0 * n if size.regularized else 3.0 * n**1.4
     return 5.0 + max(alone / size.blocks, 0.6 * n)
 
@@ -120,6 +125,8 @@ def of_cuts(
         return Refusal("vertices of outer approximations may stay far from a set known by oracles alone")
     if any(size.master(kind) is None for kind in kinds):
         return Refusal("no master accepts the reduced problems")
+    if Level in kinds and size.master(Level) not in _OWN:
+        return Refusal("level problems by a conic solver take ten times as long as problems with a prox term")
     rows = min(rounds * calls * size.blocks, 4.0 * size.n)
     masters = sum(cost_of_master(size, kind, rows, rounds) for kind in kinds)
     outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # a call more is a line search, without a master
@@ -129,7 +136,7 @@ def of_cuts(
 def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float:
     """Return what one of so many reduced problems costs, with so many cuts."""
     name, n, (sides, stored) = size.master(kind), size.n, size.sides
-    if name in ("simplex_qp", "interior_point", "entropy_dual"):
+    if name in _OWN:
         own = costs.cost_of_qp(n, rows) + costs.QP_SIDE * stored * sides
         return (costs.LEVEL if kind is Level else 1.0) * own
     if name in ("highs", "smoothed_lp"):

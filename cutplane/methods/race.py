@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, MissingCapabilityError
 from cutplane.methods.base import CALL, Counts, Estimate, Follower, Leads, Method, Step, checked
@@ -157,7 +157,7 @@ class Schedule:
         entrant = self._next(run)
         began, cpu, lower, upper = clock(), thread_time(), run.lower, run.upper
         try:
-            if entrant.whole and entrant.iterations == 0:
+            if (entrant.whole or entrant is not self.first) and entrant.iterations == 0:
                 self._call_others()
                 with limited_to(entrant.limit if len(self.waiting) > 1 else math.inf):
                     step = entrant.advance(run)
@@ -206,9 +206,7 @@ class Schedule:
             self._measure(run, current)
         while True:
             for entrant in self.waiting:
-                if entrant.credit > 0.0 and (
-                    entrant.started or not entrant.whole or entrant.credit >= entrant.limit
-                ):
+                if entrant.credit > 0.0 and (entrant.iterations or entrant.credit >= entrant.limit):
                     self.current, entrant.left = entrant, entrant.turn
                     entrant.began = entrant.seconds, entrant.gap(run)
                     return entrant
@@ -253,7 +251,8 @@ class Schedule:
             return
         self.complete, others = True, self.others()
         for other in others:
-            other.limit = _WHOLE * other.estimate if other.estimate < math.inf else _ALONE
+            first = other.estimate if other.whole else other.each
+            other.limit = max(_WHOLE * first, _ALONE) if first < math.inf else _ALONE
         self.entrants += others
         self.waiting += others
 
@@ -308,6 +307,8 @@ class Race(Method):
     """
 
     methods: tuple[Method, ...]
+    one_of_a_kind: ClassVar[bool] = False
+    """Whether of each kind all but the one with the least estimate wait until the others have left."""
 
     def __post_init__(self) -> None:
         methods = tuple(self.methods) if isinstance(self.methods, tuple | list) else (self.methods,)
@@ -365,7 +366,14 @@ class Race(Method):
         first = self.first(run.problem)
 
         def others() -> list[Entrant]:
-            return [entrant(each) for each in self.contenders(run.problem) if each[1] is not first[1]]
+            """Return the others, and which of them wait until the rest have left."""
+            found, kinds = [], {first[1].kind}
+            for each in self.contenders(run.problem):
+                if each[1] is not first[1]:
+                    found.append(entrant(each))
+                    found[-1].reserve = self.one_of_a_kind and each[1].kind in kinds
+                    kinds.add(each[1].kind)
+            return found
 
         return promised(entrant(first), others, _ALONE)
 

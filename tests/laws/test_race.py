@@ -204,11 +204,11 @@ def test_ctrl_c_ends_a_race_with_the_best_point(monkeypatch):
 def test_a_result_says_who_ran_for_how_long_and_gave_which_bound(monkeypatch):
     monkeypatch.setattr(race, "_ALONE", 1e-3)
 
-    @cut.risk(dim=20)
+    @cut.risk(dim=60)
     def largest(x):
-        values = np.abs(x - np.arange(20.0))
+        values = np.abs(x - np.arange(60.0))
         k = int(values.argmax())
-        return values[k], np.sign(x[k] - k) * np.eye(20)[k]
+        return values[k], np.sign(x[k] - k) * np.eye(60)[k]
 
     @dataclass(frozen=True)
     class Quick(cut.ProximalBundle):
