@@ -125,8 +125,6 @@ def of_cuts(
         return Refusal("vertices of outer approximations may stay far from a set known by oracles alone")
     if any(size.master(kind) is None for kind in kinds):
         return Refusal("no master accepts the reduced problems")
-    if Level in kinds and size.master(Level) not in _OWN:
-        return Refusal("level problems by a conic solver take ten times as long as problems with a prox term")
     rows = min(rounds * calls * size.blocks, 4.0 * size.n)
     masters = sum(cost_of_master(size, kind, rows, rounds) for kind in kinds)
     outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # a call more is a line search, without a master

@@ -1,6 +1,7 @@
 """The promise of a race, with methods and a clock that are not real."""
 
 import itertools
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,6 +215,10 @@ def test_a_result_says_who_ran_for_how_long_and_gave_which_bound(monkeypatch):
     class Quick(cut.ProximalBundle):
         def estimate(self, problem):
             return Estimate(0.0)
+
+        def step(self, run, state):
+            time.sleep(3e-3)  # so that others have their turns
+            return super().step(run, state)
 
     problem = cut.Problem(largest, cut.L2(1e-3))
     result = problem.solve(Race((Quick(), cut.Kelley(), cut.LevelBundle())), tol=1e-6)
