@@ -140,7 +140,7 @@ def standardized(problem: Declaration) -> Standard | None:
     if problem.as_given or bounds is None or not offers(risk, Capability.UNITS):
         return None
     if risk not in _columns:
-        _columns[risk] = risk.columns()
+        _columns[risk] = risk.data_columns()
     if (columns := _columns[risk]) is None:
         return None
     form = separable_form_of(problem.active_regularizer, problem.dim)

@@ -40,7 +40,7 @@ class Capability(Enum):
     IMAGE_FORM = "cvxpy_image_form"
     PROGRAMME = "programme_form"
     LINEAR_PREDICTOR = "linear_predictor"
-    UNITS = "columns"
+    UNITS = "data_columns"
     MINIMISER = "minimise_with"
     CURVATURE = "curvature_bound"
     GRADIENT_SAMPLING = "sample_gradient"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from cutplane.proof.dual import DualFunction
 from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
 from cutplane.proof.exact import checked
 from cutplane.proof.oracle import Oracle
-from cutplane.proof.rounding import CANCELLED, EPS, INSIDE, REACH, RECOMPUTED, ROUNDING
+from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, REACH, RECOMPUTED, ROUNDING
 from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.base import size_of
 from cutplane.status import least_size
@@ -71,12 +72,14 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     given = again.offsets[used], certificate.blocks[used], certificate.multipliers[used], upper
     found = dual(again.slopes()[used], *given, reach=reach)
     if found.value == -np.inf and reach > 0.0 and certificate.duals:
-        # a solver leaves multipliers outside of the dual's domain by its tolerance: charged over the reach
-        dual = DualFunction(again.oracle.problem.within(reach))
-        found = dual(again.slopes()[used], *given, reach=reach)
+        near, far = (DualFunction(dual.problem.within(factor * reach)) for factor in (1.0, 2.0))
+        held, farther = (each(again.slopes()[used], *given, reach=reach) for each in (near, far))
+        if held.value - farther.value <= LEFT * held.magnitude:  # what a solver leaves outside of the domain
+            dual, found = near, held
     recorded = dual(again.slopes(recorded=True)[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
-    error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude + EPS * certificate.scale
+    error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude
+    error += 0.0 if best.minimiser is None else again.bits(best.minimiser)
     claimed = certificate.lower_bound
     if best.value == -np.inf or claimed - best.value > RECOMPUTED * abs(best.value) + error:
         problems.append(f"the multipliers give the lower bound {found.value:.10g}, not {claimed:.10g}")
@@ -231,6 +234,21 @@ class Recomputed:
             return largest or np.inf
         return REACH * float(np.abs(certificate.x).max()) or np.inf
 
+    def bits(self, x: Array) -> float:
+        """Return what the last bits of the terms of values and slopes, as large as at zero, change at x."""
+        return CANCELLED * (self._at_zero[0] + self._at_zero[1] * float(np.abs(x).sum()))
+
+    @cached_property
+    def _at_zero(self) -> tuple[float, float]:
+        """The sizes of value and slope at zero, by the oracle, because a certificate may lie; else zeros."""
+        try:
+            point = self.oracle.point(np.zeros(self._probe.size))
+            steepest = float(np.abs(self.oracle.slopes(point)).max(initial=0.0))
+        except OracleError:
+            return 0.0, 0.0
+        size = float(np.abs(point.values).sum())
+        return (size, steepest) if np.isfinite(size) else (0.0, 0.0)
+
     def complaint(self, row: int) -> str | None:
         """Return what is wrong with a row, in words; None if the oracle gives it again."""
         try:
@@ -261,7 +279,7 @@ class Recomputed:
         above = offset - answer.offsets
         above = np.abs(above) if answer.doubt is None else above - answer.doubt
         last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
-        same = above <= RECOMPUTED * sizes + answer.noise + last_bit * at.sum()
+        same = above <= RECOMPUTED * sizes + answer.noise + self.bits(at)
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)

@@ -223,7 +223,7 @@ class WeightedSum(Risk):
         each = [[s] if r.n_blocks == 1 else [None] * r.n_blocks if s is None else [*s] for (_, r), s in pairs]
         return [solution for blocks in each for solution in blocks]
 
-    def columns(self) -> Columns | None:
+    def data_columns(self) -> Columns | None:
         """Return what is known of the columns of all terms; None if they differ in their layout."""
         return Columns.of_all([ask(r, Capability.UNITS) for _, r in self.terms])
 

@@ -97,7 +97,7 @@ class CvxpyRisk(Risk):
         value, slope = self._plan.value_and_slope(x)
         return value, np.zeros(self.dim) if slope is None else slope
 
-    def columns(self) -> Columns | None:
+    def data_columns(self) -> Columns | None:
         """Return the sizes of the columns of A, of a quadratic or piecewise linear function of A x; or None.
 
         Its slopes at a few points have these sizes, in a unit of their own.

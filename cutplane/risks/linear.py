@@ -252,7 +252,7 @@ class LinearRisk(ImagedRisk):
         """Return the examples and their losses, for the moves of `cutplane.linear`."""
         return self
 
-    def columns(self) -> Columns:
+    def data_columns(self) -> Columns:
         """Return what is known of the columns of X."""
         with np.errstate(all="ignore"):
             return Columns(*moments(self.X), intercept=bool(self.intercept))

@@ -123,7 +123,7 @@ class Maximum(Risk):
             return self
         return replace(self, parts=tuple(part.resolve(dim) for part in self.parts))
 
-    def columns(self) -> Columns | None:
+    def data_columns(self) -> Columns | None:
         """Return what is known of the columns of all parts; None if they differ in their layout."""
         return Columns.of_all([ask(part, Capability.UNITS) for part in self.parts])
 

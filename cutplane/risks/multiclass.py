@@ -144,7 +144,7 @@ class MulticlassRisk(ImagedRisk):
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
 
-    def columns(self) -> Columns:
+    def data_columns(self) -> Columns:
         """Return what is known of the columns of X, which each class has a weight for."""
         with np.errstate(all="ignore"):
             return Columns(*moments(self.X), self.n_classes, bool(self.intercept))

@@ -148,7 +148,7 @@ class OrdinalRisk(ImagedRisk):
         """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
 
-    def columns(self) -> Columns:
+    def data_columns(self) -> Columns:
         """Return the sizes of the columns of X; those of the thresholds are 1."""
         with np.errstate(all="ignore"):
             _, mean, deviation = moments(self.X)

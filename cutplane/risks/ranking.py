@@ -150,7 +150,7 @@ class RankingRisk(JointRisk):
         """0, shape (1,)."""
         return np.zeros(1)
 
-    def columns(self) -> Columns:
+    def data_columns(self) -> Columns:
         """Return the deviations of the columns of X, whose means change no difference of scores."""
         with np.errstate(all="ignore"):
             _, _, deviation = moments(self.X)

@@ -306,3 +306,37 @@ def test_a_row_that_nobody_asked_for_does_not_balance_a_free_coordinate():
     found = forged.verify()
     assert not found.valid and found.lower_bound == -np.inf
     assert honest.verify().valid
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_size_that_a_certificate_states_makes_a_false_claim_true(name):
+    certificate = PROBLEMS[name].solve("proximal", tol=1e-1).certificate
+    above = certificate.upper_bound
+    assert above - certificate.lower_bound > 1e-6 * abs(above)
+    forged = replace(certificate, lower_bound=above, standard=None)
+    assert not forged.verify(PROBLEMS[name]).valid
+    assert not replace(forged, scale=1e30).verify(PROBLEMS[name]).valid
+    idle = np.zeros((1, certificate.slopes.shape[1])) + 1e15
+    rows = np.flatnonzero(certificate.queries >= 0)[:1]
+    lifted = certificate.offsets + (above - certificate.lower_bound) * (certificate.blocks >= 0)
+    steep = replace(
+        forged,
+        slopes=np.concatenate([getattr(certificate.slopes, "toarray", lambda: certificate.slopes)(), idle]),
+        offsets=np.append(lifted, 0.0),
+        blocks=np.append(certificate.blocks, certificate.blocks[rows]),
+        queries=np.append(certificate.queries, certificate.queries[rows]),
+        multipliers=np.append(certificate.multipliers, 0.0),
+    )
+    assert not steep.verify(PROBLEMS[name]).valid
+
+
+def test_multipliers_of_examples_prove_nothing_of_an_unbounded_problem():
+    x = cp.Variable(3)
+    problem = cut.Problem(cut.CvxpyRisk(-2.0 * cp.sum(x), x), cut.L1(1.0))
+    held = cut.Problem(problem.risk, problem.regularizer, cut.Box(-1.0, 1.0))
+    certificate = held.solve().certificate
+    assert certificate.verify().valid
+    duals = {query: np.full(3, -2.0) for query in certificate.queries.tolist()}
+    forged = replace(certificate, points={}, duals=duals)
+    assert forged.verify(held).valid
+    assert not replace(forged, lower_bound=-100.0).verify(problem).valid
