@@ -1,11 +1,11 @@
-"""What the estimates of `cutplane.engine.costs` and `methods.estimates` say, beside what solves take.
+"""Estimates of `cutplane.methods.estimates` beside iterations and times of solves.
 
 Run: python benchmarks/costs.py [--tol 1e-4] [--seeds 3]
 
 Random problems of four families in 5, 20 and 60 dimensions, and whole programmes of growing size. A row has
-the iterations that were estimated and taken, microseconds of an iteration outside oracle and master, those of
-a reduced problem, and the seconds that were estimated over those taken: medians over the seeds. A constant is
-right where its column is; a factor of two is within what the race allows.
+the estimated and the true number of iterations, microseconds of an iteration outside oracle and master,
+microseconds of a reduced problem, and the estimated over the true seconds: medians over the seeds. Estimates
+within a factor of two are right enough for the race.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Problems on which no choice of the package was tuned, kept to test choices; `automatic.py` runs them.
+"""Problems to test the choice of a method after it was changed; no constant is fitted to them.
 
 Each function takes a random generator and returns a problem as a user would declare it.
 """

@@ -1,4 +1,4 @@
-"""What methods cost, from sizes: nanoseconds of one core at about 2 GHz, as `benchmarks/costs.py` measures.
+"""Costs of methods from sizes: nanoseconds of one core at about 2 GHz, measured by `benchmarks/costs.py`.
 
 Moves for linear data count their costs and do not measure them, because a run can be repeated then: the same
 data give the same moves, whatever else the machine does.
@@ -13,7 +13,7 @@ USUAL_FALL = math.log(1e3)
 OVERHEAD = 1e6
 """An iteration outside the data: master, bounds, records."""
 BATCH = 4.0 * OVERHEAD
-"""What a move does within an iteration, where its steps take less: a fifth of the time is overhead then."""
+"""The least work of a move in an iteration: the overhead is a fifth of the time then."""
 LOOK = 5e4
 """A look of a move at its own gap, outside the data."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
@@ -27,8 +27,8 @@ NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
 """A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature in a Cholesky factor."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
-"""A step of coordinate ascent, per entry of its example, and what the equation of a loss without an outline
-adds."""
+"""A step of coordinate ascent: per example, per entry, and more for a loss without an outline, which has an
+equation to solve."""
 
 
 def is_dense(size: tuple[int, int, float]) -> bool:
@@ -49,7 +49,7 @@ def cost_of_cut(size: tuple[int, int, float], n_cuts: int) -> float:
 
 
 def cost_of_newton(size: tuple[int, int, float], near: float) -> float:
-    """Return what a Newton step costs with `near` examples near a kink of their loss, within an iteration."""
+    """Return the cost of a Newton step in which `near` examples are near a kink of their loss."""
     m, n, entries = size
     per_entry, per_square = (PER_DENSE_ENTRY, PER_DENSE_SQUARE) if is_dense(size) else (PER_ENTRY, PER_SQUARE)
     linear = NEWTON_EXAMPLE * m + per_entry * entries
@@ -77,7 +77,7 @@ LEVEL = 5.0
 """The factor of a level constraint, whose multiplier is searched."""
 LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
 """A reduced problem that is a linear programme, an entry of its cuts, and one of the rows of the set in each
-of as many pivots as there are rows: those of the first solve, because later ones take few."""
+of as many pivots as rows: the first solve takes these, later ones take few."""
 CONE_ENTRY = 100.0
 """An entry of the cuts of a reduced problem that goes through cvxpy."""
 PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
@@ -92,14 +92,14 @@ DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
 
 
 def cost_of_qp(n: float, rows: float) -> float:
-    """Return what a reduced problem costs that is a quadratic programme: its active rows are some 2 n."""
+    """Return the cost of a reduced problem that is a quadratic programme, with about 2 n active rows."""
     return QP + QP_PAIR * min(rows, 2.0 * n) * rows
 
 
 def cost_of_programme(columns: float, rows: float, products: float) -> float:
-    """Return what a quadratic programme costs, whose rows have so many products of two entries.
+    """Return the cost of a quadratic programme; `products` counts the products of two entries of a row.
 
-    Factors fill in where the normal equations, of columns or of rows, do, as those of random sparse rows.
+    The factor is taken to be as dense as the normal equations of columns, or of rows if these are fewer.
     """
     order = max(min(columns, rows), 1.0)
     filled = min(1.0, products / order**2) * order**3

@@ -56,8 +56,10 @@ class Entrant:
     estimate : float
         Seconds that it is expected to take.
     whole : bool
-        Whether its first step cannot be divided: it is given a time limit, and started again with twice as
-        much.
+        Whether its first step is nearly all of its work and cannot be divided.
+    limit : float
+        Seconds of its first step, unless it runs alone; a step that does not end is started again with twice
+        as much.
     turn : int
         Least iterations of a turn.
     each : float
@@ -281,8 +283,8 @@ class Race(Method):
     that is expected to close the gap first: at the rate at which log(gap) fell in its last turn, or by its
     estimate before it had any. The other half goes to all in equal parts. So a solve takes no longer than 2 k
     times what the best of k methods takes, and the first promise, up to the length of a round, whatever the
-    estimates are. A call that cannot be divided (`Direct`) is given a time limit, and started again with
-    twice as much. A method that gets stuck, whose masters fail, or whose own stopping test holds although the
+    estimates are. The first step of each that joins, which is all of the work of `Direct`, has a time limit,
+    and is started again with twice as much. A method that gets stuck, whose masters fail, or whose own stopping test holds although the
     gap is open, leaves; if all have left, the run is STALLED with their reasons. ``result.method`` says which
     methods ran, for how long, and which gave the bounds.
 

@@ -165,5 +165,8 @@ def test_few_losses_with_kinks_next_to_an_l1_norm_are_one_programme(m):
     result = cut.Problem(risk, cut.L1(0.1)).solve()
     assert result.status == "OPTIMAL"
     assert m == 30 or not result.method.startswith("Direct()")
+    wide = np.random.default_rng(2).standard_normal((30, 120))
+    few = cut.LinearRisk(wide, np.resize(SIGNS, 30), cut.losses.Hinge())
+    assert cut.Problem(few, cut.L1(0.1)).solve().method.startswith("Direct()")
     smooth = cut.LinearRisk(rows, np.resize(SIGNS, m), cut.losses.SquaredHinge())
     assert cut.Problem(smooth, cut.L1(0.1)).solve().method.startswith("Portfolio()")
