@@ -284,9 +284,9 @@ class Race(Method):
     estimate before it had any. The other half goes to all in equal parts. So a solve takes no longer than 2 k
     times what the best of k methods takes, and the first promise, up to the length of a round, whatever the
     estimates are. The first step of each that joins, which is all of the work of `Direct`, has a time limit,
-    and is started again with twice as much. A method that gets stuck, whose masters fail, or whose own stopping test holds although the
-    gap is open, leaves; if all have left, the run is STALLED with their reasons. ``result.method`` says which
-    methods ran, for how long, and which gave the bounds.
+    and is started again with twice as much. A method that gets stuck, whose masters fail, or whose own
+    stopping test holds although the gap is open, leaves; if all have left, the run is STALLED with their
+    reasons. ``result.method`` says which methods ran, for how long, and which gave the bounds.
 
     Parameters
     ----------

@@ -79,9 +79,11 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     recorded = dual(again.slopes(recorded=True)[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
     error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude
-    error += 0.0 if best.minimiser is None else again.bits(best.minimiser)
     claimed = certificate.lower_bound
-    if best.value == -np.inf or claimed - best.value > RECOMPUTED * abs(best.value) + error:
+    excess = np.inf if best.value == -np.inf else claimed - best.value - RECOMPUTED * abs(best.value) - error
+    if excess > 0.0 and best.minimiser is not None:
+        excess -= again.bits(best.minimiser)
+    if excess > 0.0:
         problems.append(f"the multipliers give the lower bound {found.value:.10g}, not {claimed:.10g}")
     if claimed - upper > ROUNDING * abs(upper) + CANCELLED * best.magnitude:
         problems.append(f"the lower bound {claimed:.10g} is above the objective {upper:.10g}")
@@ -279,7 +281,8 @@ class Recomputed:
         above = offset - answer.offsets
         above = np.abs(above) if answer.doubt is None else above - answer.doubt
         last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
-        same = above <= RECOMPUTED * sizes + answer.noise + self.bits(at)
+        allowed = RECOMPUTED * sizes + answer.noise
+        same = above <= allowed if (above <= allowed).any() else above <= allowed + self.bits(at)
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
         steepest = max(self._sizes[row], self._size / share if share > 0.0 else 0.0)
