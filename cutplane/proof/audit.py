@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _TOWARDS_ZERO = 0.0, 1e-12, 1e-9
 """Shares by which multipliers are scaled towards zero, because a norm bounds their slope, up to rounding."""
+_NEARBY = 0.0, 1e-15, 1e-14, 1e-13, 1e-12
+"""Steps to the other side of a kink, relative to the point, because its image is off by as much."""
 
 
 def audit(certificate: Certificate, problem: Problem) -> Verification:
@@ -216,6 +218,7 @@ class Recomputed:
         self._probe = np.random.default_rng(0).random(certificate.slopes.shape[1])
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
+        self._largest = float(self._sizes.max(initial=0.0))
         self._steepest = float(self._sizes[certificate.multipliers > 0.0].max(initial=0.0))
         self._x = np.zeros(self._probe.size) if certificate.x is None else certificate.x
         self._reach = self._distance()
@@ -275,12 +278,37 @@ class Recomputed:
         known = [offers(self.oracle.risk, kind) for kind in (Capability.DUAL_CUT, Capability.CVXPY)]
         if dual and not any(known):
             return f"the risk gives no cut for the multipliers of query {query}"
-        answer = self._asked(query, half_space)
-        at = np.abs(self._x if dual else certificate.points[query])
+        if self._gives(self._asked(query, half_space), row, slope, offset):
+            return None
+        if query in certificate.points and not half_space and self._gives_nearby(row, slope, offset):
+            return None
+        return f"the oracle gives another answer at query {query} than the one recorded"
+
+    def _gives_nearby(self, row: int, slope: Array, offset: float) -> bool:
+        """Tell whether the oracle gives a recorded cut next to its point, where last bits decide on a kink.
+
+        The recorded slope is the steeper one of both along their difference. Last bits are relative to the
+        slope at zero, because the scores of a point may cancel.
+        """
+        self._largest = max(self._largest, self._at_zero[1])
+        query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
+        x, answer = self.certificate.points[query], self._asked(query, False)
+        others = slope - dense(answer.slopes[answer.blocks == block])
+        ways = others / np.maximum(np.abs(others).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        near = (x + step * max(float(np.abs(x).max()), 1.0) * way for way in ways for step in _NEARBY)
+        return any(self._gives(self._answer(*self._cut_at(z)), row, slope, offset) for z in near)
+
+    def _gives(self, answer: _Answer, row: int, slope: Array, offset: float) -> bool:
+        """Tell whether an answer has the recorded cut, up to rounding; keep the offset and slope of now."""
+        certificate, query = self.certificate, int(self.certificate.queries[row])
+        block = int(certificate.blocks[row])
+        x = certificate.points.get(query, self._x)
+        at = np.abs(x)
         sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
-        above = np.abs(above) if answer.doubt is None else above - answer.doubt
-        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._sizes.max()
+        higher = above + (slope @ x - answer.slopes @ x)  # at the point
+        above = np.minimum(np.abs(above), np.abs(higher)) if answer.doubt is None else above - answer.doubt
+        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._largest
         allowed = RECOMPUTED * sizes + answer.noise
         same = above <= allowed if (above <= allowed).any() else above <= allowed + self.bits(at)
         marks = np.abs(answer.marks - slope @ self._probe)
@@ -293,16 +321,16 @@ class Recomputed:
         farthest = apart.max(axis=1, initial=0.0)
         if (equal := candidates[farthest <= tolerance]).size:
             self.offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
-            return None
+            return True
         close = (farthest <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
         if not close.any():
-            return f"the oracle gives another answer at query {query} than the one recorded"
+            return False
         nearest = candidates[close][apart[close].sum(axis=1).argmin()]
         self._slopes[row] = dense(answer.slopes[[nearest]])[0]
         if np.abs(self._slopes[row] - slope).max() <= ROUNDING * self._steepest:
             self._close.add(row)
         self.offsets[row] = answer.offsets[nearest]
-        return None
+        return True
 
     def slopes(self, recorded: bool = False) -> Any:
         """Return the slopes of now where they differ from the recorded ones, which last bits may decide.
@@ -322,9 +350,11 @@ class Recomputed:
         """Ask the oracles about a query, once: for its half-spaces, or for its cuts."""
         key = query, half_spaces
         if key not in self._answers:
-            slopes, offsets, *rest = self._separated(query) if half_spaces else self._cut(query)
-            self._answers[key] = _Answer(slopes, offsets, slopes @ self._probe, *rest)
+            self._answers[key] = self._answer(*(self._separated(query) if half_spaces else self._cut(query)))
         return self._answers[key]
+
+    def _answer(self, slopes: Any, offsets: Array, *rest: Any) -> _Answer:
+        return _Answer(slopes, offsets, slopes @ self._probe, *rest)
 
     def _separated(self, query: int) -> tuple[Any, ...]:
         x = self.certificate.points[query]
@@ -339,7 +369,11 @@ class Recomputed:
             slopes, offsets = oracle.dual_cut(certificate.duals[query], *known)
             sizes = np.abs(offsets) + np.abs(slopes) @ np.abs(self._x)
             return slopes, offsets, np.arange(offsets.size), sizes, 0.0, oracle.doubt
-        point = oracle.point(certificate.points[query])
+        return self._cut_at(certificate.points[query])
+
+    def _cut_at(self, x: Array) -> tuple[Any, ...]:
+        oracle = self.oracle
+        point = oracle.point(x)
         slopes, offsets, found = oracle.cuts(point)
         blocks = np.array(found)
         sizes = np.abs(point.values[blocks]) + np.abs(slopes) @ np.abs(point.x)
