@@ -178,7 +178,7 @@ def cost_of_cones(problem: Declaration, whole: bool) -> float:
             entries += stored
             if node.ndim == 2:
                 rows += node.shape[0]
-                products += stored**2 / node.shape[0]
+                products += stored**2 / max(node.shape[0], 1)
         elif isinstance(node, PSD):
             blocks += costs.cost_of_semidefinite(node.args[0].shape[0])
         elif isinstance(node, Atom) and not node.is_affine():
