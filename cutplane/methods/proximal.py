@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from scipy.linalg import norm
 
 from cutplane.engine.evaluator import Point
@@ -12,7 +15,7 @@ from cutplane.masters.base import Prox
 from cutplane.methods.base import Estimate, Method, Refusal, Step
 from cutplane.methods.estimates import of_cuts, stable_rounds
 from cutplane.methods.requirements import is_certifiable
-from cutplane.pieces.validation import as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -28,6 +31,32 @@ _PATIENCE = 3
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
 """Weights for the lower bound, in units of the present one. They come before the model without a prox term,
 because the master of the steps solves them faster than another master would solve that."""
+_WIDEST = 1000
+"""Coordinates up to which a centre is enclosed, because that takes two calls and two cuts for each."""
+_FARTHER, _BELOW = 8.0, 0.25
+"""Growth of the radii while no bound is finite, and the part of the tolerance that the cuts around the centre
+should lie below it, because other errors take their parts."""
+_SHARPER, _SHARPEST = 0.1, 1e-8
+"""By how much less a model has to predict after each enclosure, and the least part of the tolerance: with
+fewer digits the difference of two objectives is rounding."""
+
+
+class Enclosure(NamedTuple):
+    """The cuts around the last centre that was enclosed.
+
+    Attributes
+    ----------
+    share : float
+        Part of the tolerance that the model may predict before the next proof is tried.
+    radii : ndarray of shape (dim,)
+        How far from the centre each pair of cuts was found.
+    errors : ndarray of shape (dim,)
+        How far below the objective at the centre the cuts lie there.
+    """
+
+    share: float
+    radii: Array
+    errors: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +67,7 @@ class ProximityState:
     weight: float
     run_length: int = 0  # serious (positive) or null (negative) steps since the weight last changed
     variation: float = float("inf")  # of the objective near the centre, estimated
+    enclosure: Enclosure | None = None
 
 
 @dataclass(frozen=True)
@@ -50,9 +80,12 @@ class ProximalBundle(Method):
     model predicts less than the tolerance, it is minimised with smaller weights for the lower bound, and
     u_t is halved.
 
-    It takes any problem. The gap is certified if X is bounded or g has a finite conjugate, or if some
-    combination of the cuts is flat, for example where f is piecewise linear; otherwise the run ends, with
-    status STALLED and the reason, when the predicted decrease is below the tolerance.
+    It takes any problem. The gap is certified if X is bounded or g has a finite conjugate. Otherwise a bound
+    needs cuts that rise in all directions. Where the predicted decrease is below the tolerance, the centre is
+    enclosed: f is evaluated at a distance r on both sides along each coordinate [2]_. For a smooth f these
+    cuts lie below F(c) by a multiple of r^2 there, so that both they and the predicted decrease reach the
+    tolerance after a few such enclosures. Where no minimiser exists, or in more than 1,000 dimensions, the
+    run ends with status STALLED and the reason.
 
     Parameters
     ----------
@@ -65,6 +98,8 @@ class ProximalBundle(Method):
     ----------
     .. [1] K. C. Kiwiel, "Proximity control in bundle methods for convex nondifferentiable minimization",
        Math. Program. 46, 1990, doi:10.1007/BF01585731.
+    .. [2] T. G. Kolda, R. M. Lewis, V. Torczon, "Optimization by direct search: new perspectives on some
+       classical and modern methods", SIAM Review 45, 2003, doi:10.1137/S003614450242889: the directions.
 
     Examples
     --------
@@ -103,16 +138,18 @@ class ProximalBundle(Method):
         reduced = run.reduced(Prox(centre.x, state.weight))
         predicted = centre.objective - reduced.objective
         steepness = state.weight * float(norm(reduced.x - centre.x))
-        if predicted <= run.tolerance(centre.objective) and not run.closed:
+        share = 1.0 if state.enclosure is None else state.enclosure.share
+        if predicted <= share * run.tolerance(centre.objective) and not run.closed:
             if is_certifiable(run.problem):
                 _certify(run, centre, state.weight)
             else:
-                run.reduced()
-                finished = (
-                    f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate "
-                    f"subgradient of norm {steepness:.2g}), but this gap is not certified because the "
-                    "problem has no regularizer and its feasible set is unbounded"
-                )
+                state = replace(state, enclosure=_enclosed(run, centre, state.enclosure))
+                if not _has_room(run) or share < _SHARPEST:
+                    finished = (
+                        f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate "
+                        f"subgradient of norm {steepness:.2g}), but this gap is not certified because the "
+                        "problem has no regularizer and its feasible set is unbounded"
+                    )
             state = replace(state, weight=0.5 * state.weight)
         if run.closed:
             return Step("null", state)
@@ -139,6 +176,42 @@ def _certify(run: Run, centre: Point, weight: float) -> None:
             return
 
 
+def _has_room(run: Run) -> bool:
+    """Tell whether the cuts around a point, two for each coordinate, are few enough."""
+    most = run.bundle.max_cuts
+    return run.problem.dim <= _WIDEST and (most is None or 4 * run.problem.dim <= most)
+
+
+def _enclosed(run: Run, centre: Point, before: Enclosure | None) -> Enclosure:
+    """Add cuts around the centre if those before are missing or too low, and minimise the model."""
+    tolerance, x = run.tolerance(centre.objective), centre.x
+    if before is None:
+        run.reduced()  # whose bound is finite where some combination of the cuts is flat
+        size = max(abs(centre.objective), tolerance)
+        radii = np.full(x.size, math.sqrt(tolerance / size) * max(1.0, centre.extent))
+        before = Enclosure(1.0, radii, np.full(x.size, math.inf))
+    elif run.lower == -math.inf:
+        before = before._replace(radii=_FARTHER * before.radii, errors=np.full(x.size, math.inf))
+    elif before.errors.min() > tolerance:
+        shrunk = np.sqrt(_BELOW * tolerance / before.errors) * before.radii
+        before = before._replace(radii=shrunk, errors=np.full(x.size, math.inf))
+    after = before._replace(share=_SHARPER * before.share)
+    if run.closed or not _has_room(run) or math.isfinite(before.errors.max()):
+        run.reduced()
+        return after
+    for j, sign in product(range(x.size), (1.0, -1.0)):
+        near = x.copy()
+        near[j] += sign * before.radii[j]
+        near = run.problem.into_simple_set(near)
+        if (near == x).all():
+            continue
+        point = run.query(near)
+        below = centre.values - point.values - run.slopes(point) @ (x - point.x)
+        after.errors[j] = max(float(below.sum()), 0.0 if after.errors[j] == math.inf else after.errors[j])
+    run.reduced()
+    return after
+
+
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
     """Return the weight for which a quadratic fitted to F(c), its predicted slope and F(x_t) ends at x_t."""
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
@@ -152,7 +225,8 @@ def _after_serious_step(state: ProximityState, point: Point, predicted: float) -
         weight = state.weight / 2.0
     weight = max(weight, state.weight / 10.0)
     count = max(state.run_length + 1, 1) if weight == state.weight else 1
-    return ProximityState(point, weight, count, max(state.variation, 2.0 * predicted))
+    variation = max(state.variation, 2.0 * predicted)
+    return ProximityState(point, weight, count, variation, state.enclosure)
 
 
 def _after_null_step(
@@ -163,4 +237,4 @@ def _after_null_step(
     if error > max(variation, 10.0 * predicted) and state.run_length < -_PATIENCE:
         weight = min(max(_interpolated(state, point, predicted), weight), 10.0 * weight)
     count = min(state.run_length - 1, -1) if weight == state.weight else -1
-    return ProximityState(state.centre, weight, count, variation)
+    return ProximityState(state.centre, weight, count, variation, state.enclosure)

@@ -12,7 +12,7 @@ from cutplane.pieces.capabilities import Capability, ability, ask
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.proof.bound import Combination, bound_of, combine
-from cutplane.proof.evidence import Problem
+from cutplane.proof.evidence import Problem, row_sizes
 from cutplane.proof.free import Intervals, balanced
 from cutplane.proof.rounding import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
@@ -244,14 +244,15 @@ def _open_sides(problem: Problem) -> Array:
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
     """Return where a slope may fall towards an open side, but by no more than the tolerance of a solver.
 
-    With them come all that are almost 0. If one falls by more there is no finite bound, and none is returned.
+    The tolerance is relative to the slopes of all rows, because a single row in use may be flat. With the
+    coordinates that fall come all that are almost 0. If one falls by more, no bound is finite, and none is
+    returned.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)
-    rows = np.flatnonzero(found.multipliers)
-    terms = found.multipliers[rows] @ abs(slopes[rows])
+    terms = row_sizes(slopes.T)
     if (np.abs(v) > LEFT * terms)[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
