@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import CANCELLED, REACH
 from cutplane.regularizers.base import Minimum, Regularizer, unregularized_by
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box
+from cutplane.sets.intersection import Intersection
 
 if TYPE_CHECKING:
     from cutplane.masters.conic.certificates import InnerMinimum
@@ -87,7 +88,16 @@ class SolvedMinimum:
 
             self._inner = InnerMinimum(self.regularizer, self.simple_set, self.dim)
         self.is_used = True
-        return self._inner(v, budget, extent)
+        minimum = self._inner(v, budget, extent)
+        return minimum if minimum.value > -math.inf else self._over_one_part(v, budget)
+
+    def _over_one_part(self, v: Array, budget: float) -> Minimum:
+        """Return the highest minimum over one part of an intersection: a bound where cone solvers fail."""
+        conjugate = ability(self.regularizer, Capability.CONJUGATE)
+        parts = self.simple_set.simple if isinstance(self.simple_set, Intersection) and conjugate else ()
+        minima = (conjugate(v, part, budget) for part in parts)  # pyright: ignore[reportOptionalCall]
+        known = [minimum.value for minimum in minima if minimum is not None]
+        return Minimum(max(known, default=-math.inf), None)
 
     @cached_property
     def _programme(self) -> LinearMinimum | None:

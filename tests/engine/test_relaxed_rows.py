@@ -13,7 +13,8 @@ from cutplane.masters.least import SolvedMinimum
 from cutplane.masters.lp.highs import HighsMaster
 from cutplane.masters.qp.simplex_qp import RowsOfSet, project_on_polyhedron
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
-from cutplane.sets import Box, L2Ball, Polyhedron
+from cutplane.regularizers.base import Minimum
+from cutplane.sets import Box, L2Ball, Polyhedron, PSDCone
 
 pytestmark = pytest.mark.every
 
@@ -137,3 +138,10 @@ def test_multipliers_that_highs_finds_give_the_minimum(scale):
     v = solution.multipliers @ slopes
     found = relaxed(NoRegularizer(), region)(v, solution.set_multipliers, 0.0)
     assert found == pytest.approx(float((slopes @ solution.x).max()), rel=1e-6, abs=1e-9 * scale)
+
+
+def test_one_part_of_an_intersection_bounds_the_minimum_where_cone_solvers_fail(monkeypatch):
+    monkeypatch.setattr(InnerMinimum, "__call__", lambda *_: Minimum(-np.inf, None))
+    solved = SolvedMinimum(NoRegularizer(), Box(0.0, 1e11) & PSDCone(1), 1)
+    assert solved(np.array([1e-11]), np.inf).value == 0.0
+    assert solved(np.array([-1.0]), np.inf).value == -1e11
