@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cutplane.engine.bundle import Bundle
     from cutplane.engine.declaration import Declaration
 
+_PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
+"""Parts of the weight of a regularizer with which multipliers inside its domain are searched: the last is as
+far inside as the tolerances of masters allow."""
+_NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
 _LARGE = 100_000
 """From so many entries of the cuts on, a linear programme takes longer than prox problems (measured)."""
@@ -36,7 +40,7 @@ class DualSearch(DualFunction):
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
-        self._inside: tuple[Array, Array] = np.empty(0, dtype=np.int64), np.empty(0)
+        self._inside: tuple[Array, Array] = _NOTHING
         self._attempt = self._share = 0
 
     def evaluate(
@@ -77,17 +81,28 @@ class DualSearch(DualFunction):
             if len(bundle) < self._attempt:
                 return None
             self._attempt = len(bundle) + len(bundle) // 4
-            self._inside = ids, weights = self._with_half_weight(bundle)
+            found = self._multipliers_of_less_weight(bundle)
+            self._inside = (ids, weights) = (bundle.ids.copy(), found) if found is not None else _NOTHING
         if not ids.size:
             return None
         inside = np.zeros(len(bundle))
         inside[np.searchsorted(bundle.ids, ids)] = weights
         return inside
 
-    def _with_half_weight(self, bundle: Bundle) -> tuple[Array, Array]:
+    def _multipliers_of_less_weight(self, bundle: Bundle) -> Array | None:
+        """Return multipliers that minimise the model with the least part of the weight that has a minimum.
+
+        With a little less weight, none has one unless the model with nearly all of it does.
+        """
+        mildest = self._with_weight(bundle, _PARTS[-1])
+        others = () if mildest is None else (self._with_weight(bundle, part) for part in _PARTS[:-1])
+        return next((found for found in others if found is not None), mildest)
+
+    def _with_weight(self, bundle: Bundle, part: float) -> Array | None:
+        """Return multipliers that minimise the model with a part of the weight; None without a bound."""
         problem: Any = self.problem
-        half = problem.regularizer.with_lam(0.5 * problem.regularizer.lam)
-        reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, half, problem.simple_set)
+        less = problem.regularizer.with_lam(part * problem.regularizer.lam)
+        reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, less, problem.simple_set)
         weights = _WEIGHTS if bundle.slopes.size > _LARGE else ()
         proxes = [Prox(np.zeros(problem.dim), weight * bundle.steepest) for weight in weights]
         for prox in proxes or [None]:
@@ -96,13 +111,13 @@ class DualSearch(DualFunction):
                     first_candidate(reduced, prox and Prox, Backend()).build(reduced).solve(bundle, prox)
                 )
             except Exception:
-                break
+                return None
             if solution.status is MasterStatus.SOLVED and solution.multipliers is not None:
                 multipliers = np.maximum(solution.multipliers, 0.0)
                 rows = bundle.slopes, bundle.offsets, bundle.blocks
-                if not proxes or self(*rows, multipliers, math.inf).value > -math.inf:
-                    return bundle.ids.copy(), multipliers
-        return np.empty(0, dtype=np.int64), np.empty(0)
+                if self(*rows, multipliers, math.inf).value > -math.inf:
+                    return multipliers
+        return None
 
 
 def _mixed(found: DualValue, inside: Array, share: float) -> Array:

@@ -1,4 +1,4 @@
-"""Risks over unbounded sets without a regularizer: cuts around the best point prove the bound."""
+"""Functions over unbounded sets, without a regularizer or with a norm alone: the bound is proven."""
 
 from __future__ import annotations
 
@@ -69,6 +69,44 @@ def test_the_bound_is_proven(kind, n, over):
     )
     assert result.lower_bound <= known.fun + 1e-13 * abs(known.fun)
     assert result.objective <= known.fun + 1e-5 * abs(known.fun) + 1e-12
+
+
+NORMS = {
+    "l1": lambda n: cut.L1(0.2),
+    "groups": lambda n: cut.GroupLasso(np.arange(n) // 3, 0.2),
+    "differences": lambda n: cut.L1(0.2) @ np.diff(np.eye(n), axis=0),
+    "largest": lambda n: cut.LInf(0.5),
+}
+
+
+@pytest.mark.parametrize("n", [4, 12])
+@pytest.mark.parametrize("kind", ["squares", "huber", "absolute", "norm"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_beside_a_function_of_unknown_form(kind, n, norm):
+    """Its conjugate is finite on a ball, on whose boundary the multipliers of a solution lie."""
+    problem = cut.Problem(cut.risk(dim=n)(smooth_or_not(kind, n)), NORMS[norm](n))
+    result = problem.solve(tol=1e-5)
+    assert result.status == "OPTIMAL", result.reason
+    assert result.certificate.verify()
+    whole = cut.Problem(declared(kind, n), NORMS[norm](n)).solve(cut.Direct(), tol=1e-7)
+    assert result.lower_bound <= whole.objective
+    assert result.objective >= whole.lower_bound
+
+
+def declared(kind: str, n: int):
+    """Return the same function as a cvxpy expression."""
+    import cvxpy as cp
+
+    rng = np.random.default_rng(n)
+    A, b, x = rng.standard_normal((3 * n, n)), rng.standard_normal(3 * n), cp.Variable(n)
+    r = A @ x - b
+    forms = {
+        "squares": cp.sum_squares(r) / (2 * b.size),
+        "huber": cp.sum(cp.huber(r)) / (2 * b.size),
+        "absolute": cp.norm1(r) / b.size,
+        "norm": cp.norm2(r),
+    }
+    return cut.CvxpyRisk(forms[kind], x)
 
 
 def test_units_of_coordinates_differ():
