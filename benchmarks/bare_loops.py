@@ -52,7 +52,7 @@ class Quadratic:
     """Minimise model + lam/2 ||x||^2 + weight/2 ||x - centre||^2; bound the problem by the multipliers."""
 
     def __init__(self, rows, lam):
-        self.rows, self.lam, self.dual = rows, lam, DualQP(rows.n_blocks, None, None)
+        self.rows, self.lam, self.dual = rows, lam, DualQP(rows.n_blocks)
 
     def solve(self, centre, weight, accuracy):
         """Return the minimiser and a lower bound of the whole problem."""

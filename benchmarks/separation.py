@@ -59,7 +59,7 @@ class Rows:
 
 def quadratic_loop(oracle, weights, centre):
     """Minimise 1/2 sum weights (x - centre)^2 over the set; return the last relaxation's value."""
-    rows, dual, x = Rows(centre.size), DualQP(1, 1.0 / weights, None), centre
+    rows, dual, x = Rows(centre.size), DualQP(1, 1.0 / weights), centre
     while True:
         normals, offsets = oracle(x)
         if settled(x, normals, offsets):

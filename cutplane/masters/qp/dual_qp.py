@@ -22,33 +22,27 @@ _CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    A metric of None stands for ones. Coordinates without weight, where `unweighted` is 1 and `metric` is 0,
-    enter H with a factor `kappa`, which can be changed cheaply.
-
-    There are `count` rows; `constraints` are the numbers of those of no block. `finite` tells whether every
+    A metric of None stands for ones. There are `count` rows; `constraints` are the numbers of those of no block. `finite` tells whether every
     entry of H is finite, `complete` whether every block has a row.
     """
 
-    def __init__(self, n_blocks: int, metric: Array | None = None, unweighted: Array | None = None):
+    def __init__(self, n_blocks: int, metric: Array | None = None):
         self.n_blocks = n_blocks
         self.count = 0
         self.gram = Gram(metric)
-        self.unweighted = None if unweighted is None else Gram(unweighted)
-        self.kappa = 1.0
         self.finite, self.complete = True, False
         self.constraints = np.empty(0, np.int64)
         self._ids, self._group, self._free = (np.zeros(16, np.int64) for _ in range(3))
         self._a, self._g, self._ray, self._moved, self._base = (np.zeros(16) for _ in range(5))
         self._where = np.full(16, -1)
         self._factor, self._sums = np.zeros((16, 16)), np.zeros((16, n_blocks))
-        self._mixed = np.zeros((0, 0)) if unweighted is None else np.zeros((16, 16))
         self._n_free = self._moves = 0
         self._sigma = 0.0
 
     @property
     def hessian(self) -> Array:
         """H, shape (capacity, capacity)."""
-        return self.gram.matrix if self.unweighted is None else self._mixed
+        return self.gram.matrix
 
     @property
     def multipliers(self) -> Array:
@@ -84,9 +78,6 @@ class DualQP:
         self._a[known:count] = 0.0
         self._where[known:count] = -1
         self.gram.extend(rows.slopes, known)
-        if self.unweighted is not None:
-            self.unweighted.extend(rows.slopes, known)
-            self._mix(known, count)
         self.count = count
         new = 0 if deleted or not (self.complete and self.finite) else known
         self.finite = bool(np.isfinite(self.hessian.diagonal()[new:count]).all())
@@ -103,8 +94,6 @@ class DualQP:
         for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_base", "_free", "_where", "_sums"):
             setattr(self, name, grown(getattr(self, name), capacity))
         self._factor = grown(self._factor, capacity, square=True)
-        if self.unweighted is not None:
-            self._mixed = grown(self._mixed, capacity, square=True)
 
     def _keep(self, stays: Array) -> None:
         for position in range(self._n_free - 1, -1, -1):
@@ -118,48 +107,24 @@ class DualQP:
         self._where[:] = -1
         self._where[free] = np.arange(self._n_free)
         self.gram.keep(kept)
-        if self.unweighted is not None:
-            self.unweighted.keep(kept)
-            self._mix(0, count)
 
     # ----------------------------------------------------------------- metric
 
-    def set_kappa(self, kappa: float) -> None:
-        """Change `kappa`; O(K^2)."""
-        if kappa != self.kappa:
-            self.kappa = kappa
-            self._mix(0, self.count)
-            self._moves = _RENEW
-
     def set_metric(self, metric: Array, slopes: Any) -> None:
-        """Change the metric of the other coordinates; O(K^2 dim), or less if few of them change."""
+        """Change the metric; O(K^2 dim), or less if few coordinates change."""
         if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
             self.gram.change(metric, slopes[: self.count])
-            if self.unweighted is not None:
-                self._mix(0, self.count)
             self._moves = _RENEW
-
-    def _mix(self, known: int, count: int) -> None:
-        assert self.unweighted is not None
-        new, all_rows = slice(known, count), slice(count)
-        mixed = self.gram.matrix[all_rows, new] + self.kappa * self.unweighted.matrix[all_rows, new]
-        self._mixed[all_rows, new] = mixed
-        self._mixed[new, all_rows] = mixed.T
 
     def in_metric(self, v: Array) -> Array:
         """Return diag(metric) v."""
-        metric, unweighted = self.gram.metric, self.unweighted
-        if metric is None:
-            return v
-        if unweighted is None or unweighted.metric is None:
-            return metric * v
-        return (metric + self.kappa * unweighted.metric) * v
+        return v if self.gram.metric is None else self.gram.metric * v
 
     def length(self, step: Array) -> float:
         """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
-        if self.gram.metric is None:
+        metric = self.gram.metric
+        if metric is None:
             return math.sqrt(float(step @ step))
-        metric = self.in_metric(np.ones_like(step))
         free = metric > 0.0
         return math.sqrt(float(step[free] ** 2 @ (1.0 / metric[free])))
 

@@ -51,24 +51,20 @@ class ProxProblem:
     """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
 
     The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix,
-    so that a change of t alone costs nothing. Coordinates that g does not weigh, if it weighs others, are
-    `unweighted`; unless `split` is False, they have a Gram matrix of their own, so that another weight of
-    theirs is cheap.
+    so that a change of t alone costs nothing where all weights are equal. Coordinates that g does not weigh,
+    if it weighs others, are `unweighted`: another weight of these few is cheap.
     """
 
-    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, split: bool = True):
+    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic):
         self.quadratic = quadratic
         weighted = quadratic.weights > 0.0
         positive = quadratic.weights[weighted]
         self.weight = float(positive[0]) if positive.size else 0.0
-        equal = bool((positive == self.weight).all())
-        self.uniform = equal and (split or positive.size in (0, weighted.size))
-        self.unweighted = np.flatnonzero(~weighted) if positive.size and split else np.empty(0, np.int64)
-        pattern = weighted.astype(np.float64) if self.unweighted.size else None
-        self.dual = DualQP(n_blocks, pattern, None if pattern is None else 1.0 - pattern)
-        self._weights = self.weight if equal and positive.size in (0, weighted.size) else quadratic.weights
+        self._equal = bool((positive == self.weight).all())
+        self.unweighted = np.flatnonzero(~weighted) if positive.size else np.empty(0, np.int64)
+        self.dual = DualQP(n_blocks)
         self._known: tuple[Array, Array] | None = None
-        self._metric_of: float | None = None
+        self._metric_of: tuple[float, float] | None = None
 
     def forget(self) -> None:
         """Forget the products with the rows, because rows were deleted."""
@@ -103,26 +99,29 @@ class ProxProblem:
         """Return the part of a step in x that the domain leaves free, at the last solution."""
         return step
 
-    def step_size(self, rows: Rows, weight: float) -> float:
-        """Set the metric to the weights of g + `weight`, and return t."""
-        if self.uniform:
-            t = 1.0 / (self.weight + weight)
-        else:
-            t = 1.0
-            if weight != self._metric_of:
-                metric = 1.0 / (self.quadratic.weights + weight)
-                metric[self.unweighted] = 0.0
-                self.dual.set_metric(metric, rows.slopes)
-                self._metric_of = weight
-        if self.unweighted.size and weight > 0.0:
-            self.dual.set_kappa(1.0 / (t * weight))
+    def step_size(self, rows: Rows, weight: float, kappa: float = 0.0) -> float:
+        """Set the metric to the weights of g + `weight`, and return t.
+
+        A positive `kappa` is the pattern of the unweighted coordinates, which no `weight` holds.
+        """
+        t = 1.0 / (self.weight + weight) if self._equal else 1.0
+        if (self.unweighted.size or not self._equal) and (weight, kappa) != self._metric_of:
+            pattern = 1.0 / (self.quadratic.weights + weight) / t
+            if kappa:
+                pattern[self.unweighted] = kappa
+            self.set_pattern(pattern, rows)
+            self._metric_of = weight, kappa
         return t
+
+    def set_pattern(self, pattern: Array, rows: Rows) -> None:
+        """Take another pattern."""
+        self.dual.set_metric(pattern, rows.slopes)
 
     def solve(self, rows: Rows, centre: Array | None, weight: float, accuracy: float) -> Answer:
         """Solve with a prox term of positive weight, or without one, where g has no zero weight."""
         t, middle = self.step_size(rows, weight), self.quadratic.centre
         if centre is not None:
-            share = weight / (self._weights + weight)
+            share = weight / (self.quadratic.weights + weight)
             middle = centre if self.weight == 0.0 else middle + share * (centre - middle)
         return self.minimise(rows, middle, t, accuracy)
 
@@ -208,7 +207,7 @@ class BoundedProblem(ProxProblem):
     """
 
     def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, costs: Array, lower: Array, upper: Array):
-        super().__init__(n_blocks, quadratic, split=False)
+        super().__init__(n_blocks, quadratic)
         self.costs = costs
         self._has_costs = bool(costs.any())
         self._lower, self._upper = read_only(lower), read_only(upper)
@@ -231,12 +230,9 @@ class BoundedProblem(ProxProblem):
         """Return the step without the coordinates that are fixed."""
         return step if self._piece is None else np.where(np.abs(self._piece) <= 1.0, step, 0.0)
 
-    def step_size(self, rows: Rows, weight: float) -> float:
-        """Return t, and set the pattern so that the metric is the pattern over t."""
-        if self.uniform:
-            return 1.0 / (self.weight + weight)
-        self._pattern = 1.0 / (self.quadratic.weights + weight)
-        return 1.0
+    def set_pattern(self, pattern: Array, rows: Rows) -> None:
+        """Take another pattern, of which a solve uses that of the coordinates that are free."""
+        self._pattern = pattern
 
     def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
         """Minimise the model + 1/2 ||x - middle||_M^2 over the box."""

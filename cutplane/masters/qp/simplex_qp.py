@@ -83,7 +83,8 @@ class SimplexQP:
             self._problem = ProxProblem(reduced.n_blocks, quadratic)
         else:
             self._problem = BoundedProblem(reduced.n_blocks, quadratic, costs, form.lower, form.upper)
-        self._free = UnweightedCoordinates(self._problem) if self._problem.unweighted.size else None
+        free = self._problem.unweighted.size and not isinstance(self._problem, BoundedProblem)
+        self._free = UnweightedCoordinates(self._problem) if free else None
         self._levels = LevelSearch(self._problem)
 
     @staticmethod
@@ -221,8 +222,7 @@ class UnweightedCoordinates:
         self._problem = problem
         self._centre = np.zeros(problem.unweighted.size)
         self.bounded = False
-        self._tuned = 0
-        self._stiffness = 1.0
+        self._tuned, self._stiffness = 0, 1.0
 
     def solve(self, rows: Rows, accuracy: float) -> Answer:
         """Solve without a prox term."""
@@ -232,10 +232,10 @@ class UnweightedCoordinates:
             self.bounded = self._holds_zero(rows, columns)
             if not self.bounded:
                 return Answer(MasterStatus.UNBOUNDED, message="a coordinate without weight is unbounded")
-        t = problem.step_size(rows, 0.0)
         if not self._tuned <= dual.count < 2 * self._tuned:
-            self._tuned, self._stiffness = dual.count, self._stiffness_for(dual)
-        dual.set_kappa(self._stiffness)
+            self._tuned, self._stiffness = dual.count, self._stiffness_for(rows)
+        kappa = self._stiffness
+        t = problem.step_size(rows, 0.0, kappa)
         middle = problem.quadratic.centre.copy()
         middle[problem.unweighted] = 0.0
         base = problem.values(rows, middle)
@@ -256,7 +256,8 @@ class UnweightedCoordinates:
             if residual > _FALLING * last:
                 if _largest(slope, largest) <= _ACCEPTED:
                     return answer
-                dual.set_kappa(_BOOST * dual.kappa)
+                kappa *= _BOOST
+                problem.step_size(rows, 0.0, kappa)
             self._centre = answer.x[problem.unweighted]
         message = f"a coordinate without weight keeps a slope of {residual:.2g}"
         return Answer(MasterStatus.FAILED, message=message)
@@ -271,14 +272,17 @@ class UnweightedCoordinates:
         a = hull.multipliers
         return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
 
-    def _stiffness_for(self, dual: DualQP) -> float:
+    def _stiffness_for(self, rows: Rows) -> float:
         """Return kappa, chosen by the mean squared distance of the rows from their mean."""
+        self._problem.step_size(rows, 0.0, 1.0)
+        metric = self._problem.dual.in_metric(np.ones(rows.slopes.shape[1]))
+        squares = metric * np.einsum("ij,ij->j", rows.slopes, rows.slopes) / rows.offsets.size
+        means = metric * rows.slopes.mean(axis=0) ** 2
         spreads = []
-        for gram in (dual.gram, cast(Any, dual.unweighted)):
-            products = gram.matrix[: dual.count, : dual.count]
-            squares = float(products.diagonal().mean())
-            spread = squares - float(products.mean())
-            spreads.append(spread if spread > _SAME * squares else squares)
+        for columns in (self._problem.quadratic.weights > 0.0, self._problem.unweighted):
+            size = float(squares[columns].sum())
+            spread = size - float(means[columns].sum())
+            spreads.append(spread if spread > _SAME * size else size)
         return _STIFFNESS * spreads[0] / spreads[1] if min(spreads) > 0.0 else 1.0
 
 
