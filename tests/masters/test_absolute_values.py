@@ -45,7 +45,7 @@ def least(form: LinearForm, slopes, offsets):
 @pytest.mark.parametrize("name", FORMS)
 def test_the_optimum_is_the_same_and_lies_at_the_same_point(name, layout):
     form, count = FORMS[name]
-    values = AbsoluteValues.of(form)
+    values = AbsoluteValues(form)
     assert values.x.size == count and values.form.row_lower.size == form.row_lower.size - 2 * count
     rng = np.random.default_rng(1)
     for _ in range(5):
@@ -74,7 +74,7 @@ def test_the_optimum_is_the_same_and_lies_at_the_same_point(name, layout):
 def test_multipliers_of_all_rows_prove_the_optimum(name):
     """They leave each column a reduced cost that its bounds can hold, and the sides sum to the minimum."""
     form, _ = FORMS[name]
-    values = AbsoluteValues.of(form)
+    values = AbsoluteValues(form)
     v = np.array([0.3, -0.2, 0.1, 0.0, -0.4])
     split = values.form
     cost = split.cost + np.ravel(values.columns(v[np.newaxis]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import highspy
 import numpy as np
@@ -39,7 +39,8 @@ class HighsMaster:
 
     Cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are
     faster, up to twice, once there are several times more cuts than variables; rows, up to four times, where
-    the variables outnumber the cuts. "auto" takes columns up to 100 variables.
+    the variables outnumber the cuts. "auto" takes columns up to 100 variables. While every block has exactly
+    one cut beside half-spaces, as a linear objective has for ever, these are costs, with multipliers of 1.
     """
 
     name = "highs"
@@ -51,12 +52,11 @@ class HighsMaster:
             ask(piece, Capability.LINEAR_FORM, reduced.dim)
             for piece in (reduced.regularizer, reduced.simple_set)
         )
-        form = regularizer.merge(simple_set, reduced.dim)
+        self._form: LinearForm = regularizer.merge(simple_set, reduced.dim)
         if orientation == "auto":
-            orientation = "columns" if form.n_columns <= _FEW_VARIABLES else "rows"
+            orientation = "columns" if self._form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
         self.orientation = orientation
-        self._values = AbsoluteValues.of(form)
         self._settled = False
 
     @staticmethod
@@ -76,33 +76,32 @@ class HighsMaster:
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
-            found, own = self._layout.read(), None
-            if found.own is not None and found.reduced_costs is not None:
-                own = self._values.multipliers(found.own / self._scale, found.reduced_costs / self._scale)
-            x = self._values.point(found.u)[: self.reduced.dim]
-            return MasterSolution(x, found.multipliers * self._factors / self._scale, set_multipliers=own)
+            u, found, own = self._layout.read()
+            multipliers = np.ones(rows.ids.size)
+            multipliers[self._stated(rows)] = found * self._factors / self._scale
+            return MasterSolution(u[: self.reduced.dim], multipliers, set_multipliers=own)
         if self.orientation == "columns":
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
 
     def _follow(self, rows: Rows) -> bool:
         """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
-        single = self._single_cuts(rows)
-        if not self._settled or not np.array_equal(single, self._only_cuts):
-            self._restart(rows, single)
-        kept = survivors(self._known, rows.ids)
+        costs = self._cuts_in_costs(rows)
+        if not self._settled or not np.array_equal(costs, self._in_costs):
+            self._restart(rows, costs)
+        stated = self._stated(rows)
+        ids = rows.ids[stated]
+        kept = survivors(self._known, ids)
         if not kept.all():
             self._layout.remove(np.flatnonzero(~kept))
-        new = slice(int(kept.sum()), None)
+        new = stated[int(kept.sum()) :]
         slopes, offsets, blocks = rows.slopes[new], rows.offsets[new], rows.blocks[new]
         factors = row_factors(slopes, blocks, self._scale)
         self._factors = np.concatenate([self._factors[kept], factors])
-        self._known = np.array(rows.ids)
-        return not factors.size or self._layout.extend(
-            self._values.columns(scaled(slopes, factors)), offsets * factors, blocks
-        )
+        self._known = ids
+        return not factors.size or self._layout.extend(scaled(slopes, factors), offsets * factors, blocks)
 
-    def _single_cuts(self, rows: Rows) -> Array:
+    def _cuts_in_costs(self, rows: Rows) -> Array:
         """Return the ids of the cuts if every block has one and there are half-spaces or rows, or nothing."""
         cuts = rows.blocks != HALF_SPACE
         if (self.orientation == "columns" and cuts.all()) or cuts.sum() != self.reduced.n_blocks:
@@ -110,54 +109,42 @@ class HighsMaster:
         each = np.unique(rows.blocks[cuts]).size == self.reduced.n_blocks
         return rows.ids[cuts] if each else np.empty(0, dtype=np.int64)
 
-    def _restart(self, rows: Rows, single: Array) -> None:
+    def _stated(self, rows: Rows) -> Array:
+        """Return the numbers of the rows that are in the model."""
+        return np.flatnonzero(rows.blocks == HALF_SPACE) if self._in_costs.size else np.arange(rows.ids.size)
+
+    def _restart(self, rows: Rows, costs: Array) -> None:
         """Begin a new model, in the layout and the scale that suit the rows."""
         cuts = rows.slopes[rows.blocks != HALF_SPACE]
         self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
-        programme = self._values.form, self.reduced.n_blocks, self._scale
-        self._layout: ColumnLayout | RowLayout
-        if single.size:
-            slope = np.ravel(cuts.sum(axis=0))
-            self._layout = RowLayout(*programme, np.ravel(self._values.columns(slope[np.newaxis])))
-        else:
-            self._layout = (
-                ColumnLayout(*programme) if self.orientation == "columns" else RowLayout(*programme)
-            )
+        form, n_blocks = self._form, self.reduced.n_blocks
+        if costs.size:
+            slope = np.zeros(form.n_columns)
+            slope[: self.reduced.dim] = cuts.sum(axis=0)
+            form, n_blocks = replace(form, cost=form.cost + slope), 0
+        by_column = self.orientation == "columns" and not costs.size
+        self._layout = (ColumnLayout if by_column else RowLayout)(form, n_blocks, self._scale)
         self._settled = bool(row_sizes(cuts).any())
-        self._only_cuts = single.copy()
+        self._in_costs = costs.copy()
         self._known = np.empty(0, dtype=np.int64)
         self._factors = np.empty(0)
         self.model = self._layout.model
-
-
-class Reading(NamedTuple):
-    """A solution: columns u, multipliers of the cuts, those of the form's rows, reduced costs of u."""
-
-    u: Array
-    multipliers: Array
-    own: Array | None = None
-    reduced_costs: Array | None = None
 
 
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
     The form is that of regularizer and simple set together, its costs multiplied by `scale`. A new row does
-    not change that the last basis is dual feasible, so the dual simplex method goes on from it. While every
-    block has exactly one cut, as a linear objective has for ever, `slope` is the sum of their slopes: it is
-    added to the costs, and no row holds a cut, whose multiplier is 1.
+    not change that the last basis is dual feasible, so the dual simplex method goes on from it.
     """
 
-    def __init__(self, form: LinearForm, n_blocks: int, scale: float, slope: Array | None = None):
-        self._own, self._width, self._single = form.row_lower.size, form.n_columns, slope is not None
-        self._is_row = np.empty(0, dtype=bool)
-        cost = form.cost.copy()
-        if slope is not None:
-            cost[: slope.size] += slope
-            n_blocks = 0
+    def __init__(self, form: LinearForm, n_blocks: int, scale: float):
+        self._values, self._scale = AbsoluteValues(form), scale
+        form = self._values.form
+        self._own, self._width = form.row_lower.size, form.n_columns
         free = np.full(n_blocks, np.inf)
         programme = LinearForm(
-            cost=np.concatenate([scale * cost, np.ones(n_blocks)]),
+            cost=np.concatenate([scale * form.cost, np.ones(n_blocks)]),
             lower=np.concatenate([form.lower, -free]),
             upper=np.concatenate([form.upper, free]),
             rows=sparse.csr_array(sparse.hstack([form.rows, sparse.csr_array((self._own, n_blocks))])),
@@ -168,29 +155,22 @@ class RowLayout:
 
     def extend(self, slopes: Any, offsets: Array, blocks: Array) -> bool:
         """Append rows; tell whether HiGHS took them."""
-        new = np.full(blocks.size, True)
-        if self._single and (blocks != HALF_SPACE).any():
-            new = blocks == HALF_SPACE
-            slopes, offsets, blocks = slopes[new], offsets[new], blocks[new]
-        self._is_row = np.concatenate([self._is_row, new])
-        starts, indices, values = entries(slopes, blocks, self._width)
+        starts, indices, values = entries(self._values.columns(slopes), blocks, self._width)
         lower = np.full(blocks.size, -np.inf)
         status = self.model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
         return status != highspy.HighsStatus.kError
 
     def remove(self, gone: Array) -> None:
-        """Delete the rows with these numbers, none of which is a cut in the costs."""
-        numbers = (self._own + np.cumsum(self._is_row)[gone] - 1).astype(np.int32)
-        self._is_row = np.delete(self._is_row, gone)
-        self.model.deleteRows(numbers.size, numbers)
+        """Delete the rows with these numbers."""
+        self.model.deleteRows(gone.size, (self._own + gone).astype(np.int32))
 
-    def read(self) -> Reading:
-        """Return the solution."""
+    def read(self) -> tuple[Array, Array, Array]:
+        """Return the solution, the multipliers of the rows, and those of the form's."""
         solution, width = self.model.getSolution(), self._width
-        duals, multipliers = np.array(solution.row_dual), np.ones(self._is_row.size)
-        multipliers[self._is_row] = -duals[self._own :]
+        duals = np.array(solution.row_dual)
         u, reduced_costs = np.array(solution.col_value)[:width], np.array(solution.col_dual)[:width]
-        return Reading(u, multipliers, duals[: self._own], reduced_costs)
+        own = self._values.multipliers(duals[: self._own] / self._scale, reduced_costs / self._scale)
+        return self._values.point(u), -duals[self._own :], own
 
 
 class ColumnLayout:
@@ -234,12 +214,10 @@ class ColumnLayout:
         """Delete the columns with these numbers."""
         self.model.deleteCols(gone.size, (self._first + gone).astype(np.int32))
 
-    def read(self) -> Reading:
-        """Return the solution; the multipliers of the form's constraints are not sorted out."""
+    def read(self) -> tuple[Array, Array, None]:
+        """Return the solution and the multipliers of the cuts; those of the form are not sorted out."""
         solution = self.model.getSolution()
-        return Reading(
-            -np.array(solution.row_dual)[: self._width], np.array(solution.col_value)[self._first :]
-        )
+        return -np.array(solution.row_dual)[: self._width], np.array(solution.col_value)[self._first :], None
 
 
 def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, Array]:
@@ -262,68 +240,42 @@ def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, A
     return starts.astype(np.int32), indices[order].astype(np.int32), values[order]
 
 
-@dataclass(frozen=True)
 class AbsoluteValues:
     """A linear form in which each pair x_j, t_k with t_k >= |x_j| at a cost has become p - q and p + q.
 
     From a cold start the simplex method takes a pivot for every such row, and none without them. The columns
     `x` and `t` hold p >= 0 and q >= 0. The rows `under` and `over`, x_j - t_k <= 0 and x_j + t_k >= 0, are
-    not in the form any more.
+    not in the `form` any more.
     """
 
-    form: LinearForm
-    x: Array
-    t: Array
-    under: Array
-    over: Array
-    n_rows: int
-
-    @classmethod
-    def of(cls, form: LinearForm) -> AbsoluteValues:
-        """Find the pairs; there may be none."""
-        x, t, under, over = _pairs(form)
-        if not x.size:
-            return cls(form, x, t, under, over, form.row_lower.size)
-        cost, lower, upper = form.cost.copy(), form.lower.copy(), form.upper.copy()
-        cost[x], cost[t] = form.cost[t] + form.cost[x], form.cost[t] - form.cost[x]
+    def __init__(self, form: LinearForm):
+        self.x, self.t, self.under, self.over = x, t, under, over = _pairs(form)
+        ones, n = np.ones(x.size), form.n_columns
+        entries = np.concatenate([np.ones(n), -ones, ones])
+        places = np.concatenate([np.arange(n), x, t]), np.concatenate([np.arange(n), t, x])
+        self._columns = sparse.csr_array((entries, places), shape=(n, n))
+        lower, upper = form.lower.copy(), form.upper.copy()
         upper[t], lower[x], lower[t] = -lower[x], 0.0, 0.0
-        kept = np.ones(form.row_lower.size, dtype=bool)
+        self._kept = kept = np.ones(form.row_lower.size, dtype=bool)
         kept[under] = kept[over] = False
-        rows = sparse.csc_array(form.rows[kept])
-        apart = sparse.csr_array((-np.ones(x.size), (x, t)), shape=(cost.size, cost.size))
-        split: Any = rows + rows @ apart
-        left = LinearForm(
-            cost, lower, upper, sparse.csr_array(split), form.row_lower[kept], form.row_upper[kept]
-        )
-        return cls(left, x, t, under, over, form.row_lower.size)
+        cost, rows = self._columns.T @ form.cost, sparse.csr_array(form.rows[kept] @ self._columns)
+        self.form = LinearForm(cost, lower, upper, rows, form.row_lower[kept], form.row_upper[kept])
 
     def columns(self, slopes: Any) -> Any:
         """Return rows over x as rows over the columns."""
-        if not self.x.size:
-            return slopes
-        dim, wide = slopes.shape[1], self.form.n_columns
-        ones = np.ones(dim), (np.arange(dim), np.arange(dim))
-        own = self.x < dim  # the others are pairs of auxiliaries
-        pairs = self.x[own], self.t[own]
-        apart = sparse.csr_array((-np.ones(pairs[0].size), pairs), shape=(dim, wide))
-        return slopes @ (sparse.csr_array(ones, shape=(dim, wide)) + apart)
+        return slopes @ self._columns[: slopes.shape[1]] if self.x.size else slopes
 
     def point(self, columns: Array) -> Array:
-        """Return the columns with x where p is."""
-        columns[self.x] -= columns[self.t]
-        return columns
+        """Return x and the auxiliaries."""
+        return self._columns @ columns
 
     def multipliers(self, kept: Array, reduced_costs: Array) -> Array:
         """Return the multipliers of all rows, from those of the rows that are left and the reduced costs.
 
         Those of a pair combine to what the other rows leave of the slope along x_j, at most its cost.
         """
-        if not self.x.size:
-            return kept
-        every = np.zeros(self.n_rows)
-        others = np.ones(self.n_rows, dtype=bool)
-        others[self.under] = others[self.over] = False
-        every[others] = kept
+        every = np.zeros(self._kept.size)
+        every[self._kept] = kept
         rest = 0.5 * (reduced_costs[self.x] - reduced_costs[self.t])
         price = 0.5 * (self.form.cost[self.x] + self.form.cost[self.t])
         every[self.over] = np.clip(rest, 0.0, price)
