@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cutplane.pieces.capabilities import Capability, ask
+from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import HALF_SPACE as HALF_SPACE
+from cutplane.regularizers.base import separable_form_of
 from cutplane.sets.base import is_whole_space, scale_of, size_of
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ class Rows(Protocol):
 class ReducedProblem:
     """What a master is built for: everything about the reduced problem but its rows.
 
+    Masters read its forms, each of which is None if the pieces do not have it.
+
     Attributes
     ----------
     dim, n_blocks : int
@@ -88,6 +93,27 @@ class ReducedProblem:
     n_blocks: int
     regularizer: Regularizer
     simple_set: FeasibleSet
+
+    @cached_property
+    def quadratic(self) -> DiagonalQuadratic | None:
+        """The regularizer as a diagonal quadratic."""
+        return ask(self.regularizer, Capability.QUADRATIC, self.dim)
+
+    @cached_property
+    def separable(self) -> SeparableForm | None:
+        """The regularizer as a diagonal quadratic and a weighted l1 norm."""
+        return separable_form_of(self.regularizer, self.dim)
+
+    @cached_property
+    def polyhedron(self) -> LinearForm | None:
+        """The simple set as linear constraints, maybe with auxiliaries."""
+        return ask(self.simple_set, Capability.LINEAR_FORM, self.dim)
+
+    @cached_property
+    def linear(self) -> LinearForm | None:
+        """The regularizer and the simple set as a linear programme."""
+        costs = ask(self.regularizer, Capability.LINEAR_FORM, self.dim)
+        return None if costs is None or self.polyhedron is None else costs.merge(self.polyhedron, self.dim)
 
     @cached_property
     def widest(self) -> float:

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.masters.base import Least, ReducedProblem, Whole
+from cutplane.masters.rows import sides_of
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import separable_form_of
 from cutplane.regularizers.l1 import L1
 from cutplane.runtime.deadline import check_time, seconds_left
 
@@ -59,20 +59,19 @@ def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
 def _rest_of(reduced: ReducedProblem) -> _Rest | None:
     """Return the regularizer and the set as a programme; None if one of them has no form."""
     dim, regularizer = reduced.dim, reduced.regularizer
-    simple_set = ask(reduced.simple_set, Capability.LINEAR_FORM, dim)
-    if simple_set is None:
-        return None
     H, constant = sparse.csr_array((dim, dim)), 0.0
-    linear = ask(regularizer, Capability.LINEAR_FORM, dim)
-    if linear is None and (separable := separable_form_of(regularizer, dim)) is not None:
+    if reduced.linear is not None or reduced.polyhedron is None:
+        return reduced.linear and _Rest(reduced.linear, H, constant)
+    linear = None
+    if (separable := reduced.separable) is not None:
         quadratic = separable.quadratic
         H, constant = sparse.diags_array(quadratic.weights), quadratic(np.zeros(dim))
         linear = L1(1.0, weights=separable.costs).linear_form(dim)
         linear.cost[:dim] -= quadratic.weights * quadratic.centre
-    elif linear is None and (quadratic := ask(regularizer, Capability.HESSIAN)) is not None:
+    elif (quadratic := ask(regularizer, Capability.HESSIAN)) is not None:
         H, cost = quadratic
         linear = bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf), cost)
-    return None if linear is None else _Rest(linear.merge(simple_set, dim), H, constant)
+    return None if linear is None else _Rest(linear.merge(reduced.polyhedron, dim), H, constant)
 
 
 def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
@@ -120,29 +119,16 @@ def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
     unit = unit_of(form.scale or 1.0)
     form, H = form.in_unit(unit), unit * unit * H
     height = unit_of(max(float(np.abs(form.cost).max(initial=0.0)), float(np.abs(H.data).max(initial=0.0))))
-    n, rows = form.n_columns, form.rows
-    lower, upper = (
-        np.concatenate(sides) for sides in ((form.row_lower, form.lower), (form.row_upper, form.upper))
-    )
-    equal = np.flatnonzero(lower == upper)
-    below, above = (np.flatnonzero(np.isfinite(side) & (lower != upper)) for side in (lower, upper))
-    order = np.concatenate([equal, above, below])
-    signs = np.concatenate([np.ones(equal.size + above.size), np.full(below.size, -1.0)])
-    data = np.concatenate([rows.data, np.ones(n)])
-    indices = np.concatenate([rows.indices, np.arange(n)])
-    starts = np.concatenate([rows.indptr, rows.indptr[-1] + np.arange(1, n + 1)])
-    each = sparse.csr_array((data, indices, starts), shape=(lower.size, n))  # the rows, then the bounds
-    A: Any = each[order]
-    A.data *= np.repeat(signs, np.diff(A.indptr))
-    b = signs * np.concatenate([upper[equal], upper[above], lower[below]])
+    sides = sides_of(form, bounds=True)
     solver: Any = clarabel
-    cones = [solver.ZeroConeT(equal.size), solver.NonnegativeConeT(above.size + below.size)]
+    n_equations, A = sides.n_equations, sides.A.tocsc()
+    cones = [solver.ZeroConeT(n_equations), solver.NonnegativeConeT(sides.b.size - n_equations)]
     for tolerance in (_TOLERANCE, None):  # looser where the way to last digits that are not there fails
         check_time()
-        stated = H / height, form.cost / height, A.tocsc(), b, cones
+        stated = H / height, form.cost / height, A, sides.b, cones
         answer = solver.DefaultSolver(*stated, _settings(solver, tolerance)).solve()
         if str(answer.status) in ("Solved", "AlmostSolved"):
-            y = np.bincount(order, -signs * np.array(answer.z), lower.size)[: form.row_lower.size]
+            y = sides.multipliers(np.array(answer.z), form.row_lower.size)
             return unit * np.array(answer.x), (height / unit) * y
     return None
 

@@ -1,16 +1,17 @@
-"""Changes of the rows since a master last saw them, copies of them in other units, products with them."""
+"""Rows: sides of linear forms, changes since a master last saw them, copies in other units, products."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, Rows
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
 
@@ -21,6 +22,38 @@ _SPARSE = 8
 """A column that is gathered takes about as long as so many that are read in order."""
 _PART = 8192
 """Columns that are copied at a time."""
+
+
+class Sides(NamedTuple):
+    """A linear form as A u <= b: its equations come first, then upper sides, then lower ones, negated."""
+
+    A: sparse.csr_array
+    b: Array
+    n_equations: int
+    rows: Array
+    """The row of the form that each side is one of, or their number + j for a bound of u_j."""
+    signs: Array
+    """-1 for lower sides."""
+
+    def multipliers(self, held: Array, count: int) -> Array:
+        """Return those of the first rows of the form, given those of the sides: positive for lower ones."""
+        return np.bincount(self.rows, -self.signs * held, self.b.size + count)[:count]
+
+
+def sides_of(form: LinearForm, bounds: bool) -> Sides:
+    """Return the finite sides of the rows of a linear form, and of its bounds."""
+    rows, lower, upper = form.rows, form.row_lower, form.row_upper
+    if bounds:
+        n, lower, upper = form.n_columns, np.append(lower, form.lower), np.append(upper, form.upper)
+        data, indices = np.append(rows.data, np.ones(n)), np.append(rows.indices, np.arange(n))
+        starts = np.append(rows.indptr, rows.indptr[-1] + np.arange(1, n + 1))
+        rows = sparse.csr_array((data, indices, starts), shape=(lower.size, n))
+    equal = np.flatnonzero(lower == upper)
+    below, above = (np.flatnonzero(np.isfinite(side) & (lower != upper)) for side in (lower, upper))
+    signs = np.append(np.ones(equal.size + above.size), np.full(below.size, -1.0))
+    order = np.concatenate([equal, above, below])
+    b = signs * np.concatenate([upper[equal], upper[above], lower[below]])
+    return Sides(scaled(rows[order], signs), b, equal.size, order, signs)
 
 
 def survivors(known: Array, ids: Array) -> Array:

@@ -99,7 +99,7 @@ def test_multipliers_of_half_spaces_are_those_of_the_form():
         Polyhedron([[1.0, 0.0]], [2.0], [[0.0, 1.0]], [1.0]) & Polyhedron([[-1.0, 0.0]], [3.0])
     ).linear_form(2)
     stacked = RowsOfSet(form)
-    assert stacked.multipliers(np.arange(1.0, 1.0 + stacked.count)).tolist() == [-1.0, -2.0, -3.0]
+    assert stacked.multipliers(np.arange(1.0, 1.0 + stacked.count)).tolist() == [-2.0, -1.0, -3.0]
 
 
 @pytest.mark.parametrize("region", REGIONS)

@@ -24,7 +24,7 @@ from cutplane.masters.base import (
 from cutplane.masters.conic.call import EXACT, SLOPE_SIZES, call
 from cutplane.masters.rows import is_finite, objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
-from cutplane.pieces.capabilities import Capability, ask, require
+from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import is_whole_space
@@ -89,7 +89,7 @@ class CvxpyMaster:
         reduced = self.reduced
         if isinstance(stabilization, Level) or not is_whole_space(reduced.simple_set, reduced.dim):
             return None
-        form: DiagonalQuadratic | None = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+        form = reduced.quadratic
         if form is not None and stabilization is not None:
             weight = stabilization.weight
             form += DiagonalQuadratic(np.full(reduced.dim, weight), stabilization.centre)

@@ -24,9 +24,9 @@ from cutplane.masters.rows import (
     objective_scale,
     row_factors,
     scaled,
+    sides_of,
     survivors,
 )
-from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
@@ -48,11 +48,8 @@ class HighsMaster:
     sparse = True
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
-        regularizer, simple_set = (
-            ask(piece, Capability.LINEAR_FORM, reduced.dim)
-            for piece in (reduced.regularizer, reduced.simple_set)
-        )
-        self._form: LinearForm = regularizer.merge(simple_set, reduced.dim)
+        assert reduced.linear is not None, "refused"
+        self._form = reduced.linear
         if orientation == "auto":
             orientation = "columns" if self._form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
@@ -64,9 +61,9 @@ class HighsMaster:
         """Return None if the reduced problem is a linear programme, else why not."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"
-        for piece in (reduced.regularizer, reduced.simple_set):
-            if ask(piece, Capability.LINEAR_FORM, reduced.dim) is None:
-                return f"{piece!r} has no linear form"
+        if reduced.linear is None:
+            piece = reduced.simple_set if reduced.polyhedron is None else reduced.regularizer
+            return f"{piece!r} has no linear form"
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
@@ -174,7 +171,7 @@ class RowLayout:
 
 
 class ColumnLayout:
-    """min -<offsets, m> - <side, y> over multipliers m >= 0 of the cuts and y of the form's constraints.
+    """min <b, y> - <offsets, m> over multipliers m >= 0 of the cuts and y of the form's sides.
 
     There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
     per block, by which the multipliers of its cuts sum to 1. A new column does not change that the last basis
@@ -183,21 +180,16 @@ class ColumnLayout:
 
     def __init__(self, form: LinearForm, n_blocks: int, scale: float):
         self._width = form.n_columns
-        sides: Any = sparse.csr_array(sparse.vstack([form.rows, sparse.eye_array(form.n_columns)]))
-        low = np.concatenate([form.row_lower, form.lower])
-        high = np.concatenate([form.row_upper, form.upper])
-        fixed = low == high
-        below, above = np.isfinite(low) & ~fixed, np.isfinite(high) & ~fixed
-        columns: Any = sparse.vstack([sides[fixed], sides[below], -sides[above]]).T
-        self._first = columns.shape[1]
-        signed = np.zeros(self._first)
-        signed[: fixed.sum()] = -np.inf
+        sides = sides_of(form, bounds=True)
+        self._first, no_blocks = sides.b.size, sparse.csr_array((n_blocks, sides.b.size))
+        lower = np.zeros(self._first)
+        lower[: sides.n_equations] = -np.inf
         right = np.concatenate([scale * form.cost, np.ones(n_blocks)])
         programme = LinearForm(
-            cost=np.concatenate([-low[fixed], -low[below], high[above]]),
-            lower=signed,
+            cost=sides.b,
+            lower=lower,
             upper=np.full(self._first, np.inf),
-            rows=sparse.csr_array(sparse.vstack([columns, sparse.csr_array((n_blocks, self._first))])),
+            rows=sparse.csr_array(sparse.vstack([-sides.A.T, no_blocks])),
             row_lower=right,
             row_upper=right,
         )

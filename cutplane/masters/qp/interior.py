@@ -19,7 +19,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.pieces.capabilities import Capability, ask
+from cutplane.masters.rows import sides_of
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
@@ -51,31 +51,21 @@ class InteriorPoint:
 
     def __init__(self, reduced: ReducedProblem):
         self._n_blocks = reduced.n_blocks
-        self._quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
-        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
-        rows = form.rows.toarray()
-        eye = np.eye(reduced.dim)
-        sides = [
-            (rows, form.row_upper),
-            (-rows, -form.row_lower),
-            (eye, form.upper),
-            (-eye, -form.lower),
-        ]
-        kept = [(matrix[np.isfinite(side)], side[np.isfinite(side)]) for matrix, side in sides]
-        self._normals = np.vstack([matrix for matrix, _ in kept])
-        self._sides = np.concatenate([side for _, side in kept])
+        assert reduced.quadratic is not None and reduced.polyhedron is not None, "refused"
+        self._quadratic = reduced.quadratic
+        sides = sides_of(reduced.polyhedron, bounds=True)
+        self._normals, self._sides = sides.A.toarray(), sides.b
 
     @classmethod
     def refusal(cls, reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
         if reduced.n_blocks < max(cls.least_blocks, cls.blocks_per_coordinate * reduced.dim):
             return "the risk has few blocks"
-        quadratic = ask(reduced.regularizer, Capability.QUADRATIC, reduced.dim)
+        quadratic, form = reduced.quadratic, reduced.polyhedron
         if quadratic is None:
             return "the regularizer is not a diagonal quadratic"
         if stabilization is Level or (stabilization is None and not quadratic.is_strict):
             return "there is neither a quadratic regularizer nor a prox term"
-        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
         if form is None or form.n_columns > reduced.dim:
             return "the feasible set is not a polyhedron"
         if (form.row_lower == form.row_upper).any() or (form.lower == form.upper).any():

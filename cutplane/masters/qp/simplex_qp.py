@@ -22,12 +22,11 @@ from cutplane.masters.base import (
 from cutplane.masters.qp.active_set import EQUATION
 from cutplane.masters.qp.dual_qp import DualQP
 from cutplane.masters.qp.prox_problem import Answer, BoundedProblem, ProxProblem, violations
-from cutplane.masters.rows import FollowedRows, products
+from cutplane.masters.rows import FollowedRows, products, sides_of
 from cutplane.masters.units import piece_in_unit, unit_of
-from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import separable_form_of
 from cutplane.regularizers.none import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
@@ -74,11 +73,10 @@ class SimplexQP:
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        separable = separable_form_of(reduced.regularizer, reduced.dim)
-        assert separable is not None, "refused"
-        quadratic, costs = separable.quadratic, separable.costs
-        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
-        self._own = RowsOfSet(form) if form.rows.shape[0] else None
+        form = reduced.polyhedron
+        assert reduced.separable is not None and form is not None, "refused"
+        quadratic, costs = reduced.separable.quadratic, reduced.separable.costs
+        self._own = RowsOfSet(form) if form.row_lower.size else None
         if self._own is None and not costs.any() and np.isinf([form.lower, form.upper]).all():
             self._problem = ProxProblem(reduced.n_blocks, quadratic)
         else:
@@ -90,16 +88,15 @@ class SimplexQP:
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
         """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
-        separable = separable_form_of(reduced.regularizer, reduced.dim)
-        if separable is None:
+        if reduced.separable is None:
             return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
-        weights, costs = separable.quadratic.weights, separable.costs
-        form = ask(reduced.simple_set, Capability.LINEAR_FORM, reduced.dim)
-        if form is None or form.n_columns > reduced.dim or form.rows.shape[0] > _MANY:
+        weights, costs = reduced.separable.quadratic.weights, reduced.separable.costs
+        form = reduced.polyhedron
+        if form is None or form.n_columns > reduced.dim or form.row_lower.size > _MANY:
             return f"the feasible set is not a polyhedron with at most {_MANY} rows"
         if stabilization is None and not weights.any():
             return "there is neither a quadratic regularizer nor a prox term"
-        bounded = form.rows.shape[0] or np.isfinite(form.lower).any() or np.isfinite(form.upper).any()
+        bounded = form.row_lower.size or np.isfinite(form.lower).any() or np.isfinite(form.upper).any()
         if stabilization is None and (bounded or costs.any()) and not weights.all():
             return "a coordinate without weight in a feasible set, or beside an l1 norm, needs a prox term"
         if stabilization is Level and np.ptp(weights) > 0.0:
@@ -292,26 +289,17 @@ def _largest(numerator: Array, denominator: Array) -> float:
 
 
 class RowsOfSet(FollowedRows):
-    """The half-spaces of a linear form without auxiliaries, above the rows of a pool.
-
-    Each finite row bound becomes a half-space, a row with equal bounds becomes an equation.
-    """
+    """The sides of the rows of a linear form, as equations and half-spaces above the rows of a pool."""
 
     def __init__(self, form: LinearForm):
-        rows = form.rows.toarray()
-        equal = form.row_lower == form.row_upper
-        self._above, self._below = np.isfinite(form.row_upper), np.isfinite(form.row_lower) & ~equal
-        offsets = np.concatenate([-form.row_upper[self._above], form.row_lower[self._below]])
-        blocks = np.full(offsets.size, HALF_SPACE)
-        blocks[: self._above.sum()][equal[self._above]] = EQUATION
-        super().__init__(np.vstack([rows[self._above], -rows[self._below]]), offsets, blocks)
+        self._sides, self._n_rows = sides_of(form, bounds=False), form.row_lower.size
+        blocks = np.full(self._sides.b.size, HALF_SPACE)
+        blocks[: self._sides.n_equations] = EQUATION
+        super().__init__(self._sides.A.toarray(), -self._sides.b, blocks)
 
     def multipliers(self, own: Array) -> Array:
-        """Return those of the form's rows, given those of the half-spaces: positive for lower sides."""
-        held, n_above = np.zeros(self._above.size), int(self._above.sum())
-        held[self._above] = -own[:n_above]
-        held[self._below] += own[n_above:]
-        return held
+        """Return those of the form's rows, given those of their sides."""
+        return self._sides.multipliers(own, self._n_rows)
 
 
 def project_on_polyhedron(simple_set: Any, x: Array) -> Array | None:
