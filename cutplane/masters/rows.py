@@ -66,12 +66,12 @@ def survivors(known: Array, ids: Array) -> Array:
 class FollowedRows:
     """Copies of the rows of a pool, below some rows that are always there, which have negative ids.
 
-    Only new rows are copied: for x / size and heights / height; half-spaces keep their slopes.
+    Only new rows are copied, as `stated` restates their slopes and offsets, if it is given.
     """
 
-    def __init__(self, slopes: Array, offsets: Array, blocks: Array, size: float = 1.0, height: float = 1.0):
+    def __init__(self, slopes: Array, offsets: Array, blocks: Array, stated: Any = None):
         self.count = self._total = offsets.size
-        self.size, self.height = size, height
+        self._stated = stated
         self._arrays = [slopes, offsets, blocks, np.arange(self.count) - self.count]
 
     def of(self, rows: Rows) -> Rows:
@@ -89,10 +89,8 @@ class FollowedRows:
             self._arrays = [grown(array, capacity_for(total)) for array in self._arrays]
         if known < ids.size:
             slopes, offsets, blocks = rows.slopes[known:], rows.offsets[known:], rows.blocks[known:]
-            if self.size != 1.0 or self.height != 1.0:
-                half_spaces = blocks == HALF_SPACE
-                slopes = slopes * np.where(half_spaces, 1.0, self.size / self.height)[:, None]
-                offsets = offsets / np.where(half_spaces, self.size, self.height)
+            if self._stated is not None:
+                slopes, offsets = self._stated(slopes, offsets, blocks)
             for array, part in zip(self._arrays, (slopes, offsets, blocks, ids[known:]), strict=True):
                 array[own + known : total] = part
         slopes, offsets, blocks, ids = (array[:total] for array in self._arrays)

@@ -23,14 +23,15 @@ from cutplane.masters.rows import FollowedRows, scaled
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.base import Regularizer
-from cutplane.sets.base import FeasibleSet
 
 _LARGE, _SMALL = 1e6, 1e-3
 """Numbers, in their unit, for which it is changed. Tolerances of masters, 1e-9 of the unit, are below the
 rounding of large numbers, and small ones lose their digits."""
 _SPREAD = 1e3
 _NOTHING = 1e-6
+_FORMS = Capability.LINEAR_FORM, Capability.QUADRATIC, Capability.SEPARABLE, Capability.CVXPY
+_ATTRIBUTES = "lam", "dim", "bounded", "nonnegative"
+"""Attributes of regularizers and sets that are the same in every unit."""
 _LAST_POWER = 256
 """Weights of quadratics are multiplied by the square of a unit; 2**1023 is the largest number."""
 
@@ -114,20 +115,24 @@ class StatedRows:
 
     def of(self, rows: Rows) -> Rows:
         """Return the rows in u and phi."""
-        size, height = self.unit.size, self.unit.height
         if self.unit.is_one:
             return rows
-        if sparse.issparse(rows.slopes) or size == height:
-            half_spaces = rows.blocks == HALF_SPACE
-            factors = np.where(half_spaces, 1.0, size / height)
-            slopes = rows.slopes if size == height else scaled(rows.slopes, factors)
-            offsets = rows.offsets / np.where(half_spaces, size, height)
-            stated = SimpleNamespace(slopes=slopes, offsets=offsets, blocks=rows.blocks, ids=rows.ids)
-            return cast(Rows, stated)
+        if sparse.issparse(rows.slopes) or self.unit.size == self.unit.height:
+            slopes, offsets = self._stated(rows.slopes, rows.offsets, rows.blocks)
+            return cast(
+                Rows, SimpleNamespace(slopes=slopes, offsets=offsets, blocks=rows.blocks, ids=rows.ids)
+            )
         if self._copies is None:
             nothing = np.empty((0, rows.slopes.shape[1])), np.empty(0), np.empty(0, dtype=np.int64)
-            self._copies = FollowedRows(*nothing, size, height)
+            self._copies = FollowedRows(*nothing, self._stated)
         return self._copies.of(rows)
+
+    def _stated(self, slopes: Any, offsets: Array, blocks: Array) -> tuple[Any, Array]:
+        size, height = self.unit.size, self.unit.height
+        half_spaces = blocks == HALF_SPACE
+        if size != height:
+            slopes = scaled(slopes, np.where(half_spaces, 1.0, size / height))
+        return slopes, offsets / np.where(half_spaces, size, height)
 
 
 def piece_in_unit(piece: Any, unit: float) -> Any:
@@ -139,62 +144,29 @@ def piece_in_unit(piece: Any, unit: float) -> Any:
         return piece
     if offers(piece, Capability.UNIT):
         return piece.in_unit(unit)
-    return RegularizerInUnit(piece, unit) if isinstance(piece, Regularizer) else SetInUnit(piece, unit)
+    return PieceInUnit(piece, unit)
 
 
-class _Restated:
-    """The forms of a piece, in a unit; other capabilities are withheld."""
+class PieceInUnit:
+    """A regularizer u -> g(unit * u), or a set {u : unit * u is in X}, by its forms.
+
+    Other capabilities are withheld.
+    """
 
     def __init__(self, piece: Any, unit: float):
         self._piece, self._unit = piece, unit
-        self.withheld = tuple(form for form in Capability if not offers(piece, form))
+        self.withheld = tuple(kind for kind in Capability if kind not in _FORMS or not offers(piece, kind))
+        for name in _ATTRIBUTES:
+            if hasattr(piece, name):
+                setattr(self, name, getattr(piece, name))
 
-    def linear_form(self, dim: int) -> LinearForm | None:
-        """Return the linear form."""
-        form = self._piece.linear_form(dim)
-        return None if form is None else form.in_unit(self._unit)
-
-    def cvxpy_form(self, u: Any) -> Any:
-        """Return the cvxpy form."""
-        return self._piece.cvxpy_form(self._unit * u)
-
-
-class RegularizerInUnit(_Restated, Regularizer):
-    """u -> g(unit * u)."""
-
-    def __init__(self, piece: Regularizer, unit: float):
-        super().__init__(piece, unit)
-        self.lam = piece.lam
-
-    def with_lam(self, lam: float) -> RegularizerInUnit:
-        """Return the same with another weight."""
-        return RegularizerInUnit(self._piece.with_lam(lam), self._unit)
+    def with_lam(self, lam: float) -> PieceInUnit:
+        """Return the same regularizer with another weight."""
+        return PieceInUnit(self._piece.with_lam(lam), self._unit)
 
     def value(self, x: Array) -> float:
         """Return the value."""
         return self._piece.value(self._unit * x)
-
-    def quadratic(self, dim: int) -> DiagonalQuadratic | None:
-        """Return the diagonal quadratic form."""
-        form = self._piece.quadratic(dim)
-        if form is None:
-            return None
-        return form.in_unit(self._unit)
-
-    def separable_form(self, dim: int) -> SeparableForm | None:
-        """Return the separable form."""
-        form = self._piece.separable_form(dim)
-        if form is None:
-            return None
-        return SeparableForm(form.quadratic.in_unit(self._unit), self._unit * form.costs)
-
-
-class SetInUnit(_Restated, FeasibleSet):
-    """{u : unit * u is in X}."""
-
-    def __init__(self, piece: FeasibleSet, unit: float):
-        super().__init__(piece, unit)
-        self.dim, self.bounded, self.nonnegative = piece.dim, piece.bounded, piece.nonnegative
 
     def violation(self, x: Array) -> float:
         """Return the violation."""
@@ -204,3 +176,22 @@ class SetInUnit(_Restated, FeasibleSet):
         """Return the bounds."""
         bounds = self._piece.bounds(dim)
         return None if bounds is None else (bounds[0] / self._unit, bounds[1] / self._unit)
+
+    def cvxpy_form(self, u: Any) -> Any:
+        """Return the cvxpy form."""
+        return self._piece.cvxpy_form(self._unit * u)
+
+    def linear_form(self, dim: int) -> LinearForm | None:
+        """Return the linear form."""
+        return self._in_unit(self._piece.linear_form(dim))
+
+    def quadratic(self, dim: int) -> DiagonalQuadratic | None:
+        """Return the diagonal quadratic form."""
+        return self._in_unit(self._piece.quadratic(dim))
+
+    def separable_form(self, dim: int) -> SeparableForm | None:
+        """Return the separable form."""
+        return self._in_unit(self._piece.separable_form(dim))
+
+    def _in_unit(self, form: Any) -> Any:
+        return None if form is None else form.in_unit(self._unit)

@@ -69,6 +69,10 @@ class SeparableForm:
     def __add__(self, other: SeparableForm) -> SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
 
+    def in_unit(self, unit: float) -> SeparableForm:
+        """Return u -> g(unit * u)."""
+        return SeparableForm(self.quadratic.in_unit(unit), unit * self.costs)
+
 
 @dataclass(frozen=True)
 class GroupedForm:
