@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -68,14 +68,16 @@ class Backend:
         return hash(self.name)
 
     @property
-    def kinds(self) -> list[MasterKind]:
-        """The masters to choose from that are not cvxpy's, the chosen one first."""
-        return sorted(own_kinds(), key=lambda kind: kind.name != self.name)
-
-    @property
     def solver(self) -> str | None:
         """The cvxpy solver that was chosen; HiGHS is one too, for what our own master of it refuses."""
         return None if self.name == "auto" or (self.name in _OWN and self.name != "highs") else self.name
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The masters to choose from, the chosen one first."""
+        chosen = [ThroughCvxpy(self.solver, self.options)] if self.solver else []
+        kinds = [*own_kinds(), *chosen, *map(ThroughCvxpy, _FALLBACKS)]
+        return sorted(kinds, key=lambda kind: kind.name != self.name)
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,39 @@ class OwnMaster(Backend):
     __hash__ = Backend.__hash__
 
     @property
-    def kinds(self) -> list[MasterKind]:
-        """The user's master, then ours."""
-        return [self.kind, *own_kinds()]
-
-    @property
     def solver(self) -> None:
         """None."""
         return
+
+    @property
+    def kinds(self) -> list[MasterKind]:
+        """The user's master, then ours."""
+        return [self.kind, *super().kinds]
+
+
+@dataclass(frozen=True)
+class ThroughCvxpy:
+    """A solver of cvxpy as a kind of master."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    exact = False
+
+    def refusal(self, reduced: ReducedProblem, stabilization: Kind) -> str | None:
+        """Return None if both pieces describe themselves to cvxpy, else why not; without importing it."""
+        for piece in (reduced.regularizer, reduced.simple_set):
+            if not offers(piece, Capability.CVXPY):
+                return f"{piece!r} has no cvxpy form"
+        linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
+        if self.name == "highs" and not linear:
+            return "in quadratic programmes HiGHS may cycle or corrupt memory"
+        return None
+
+    def __call__(self, reduced: ReducedProblem) -> Master:
+        """Return a new master."""
+        from cutplane.masters.conic.cvxpy import CvxpyMaster
+
+        return CvxpyMaster(reduced, self.name, dict(self.options))
 
 
 def as_backend(backend: Any) -> Backend:
@@ -153,34 +180,15 @@ def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
     MissingCapabilityError
         If there is none.
     """
-    takes_cvxpy, chosen = _cvxpy_refusal(reduced) is None, backend.solver
-    own = next((kind for kind in backend.kinds if kind.name == chosen), None)
-    found = False
-    if chosen and takes_cvxpy and (own is None or own.refusal(reduced, stabilization) is not None):
-        linear = stabilization is None and offers(reduced.regularizer, Capability.LINEAR_FORM)
-        if linear or chosen != "highs":  # in quadratic programmes HiGHS may cycle or corrupt memory
-            found = True
-            yield _through_cvxpy(chosen, backend.options)
+    names: set[str] = set()
     for kind in backend.kinds:
-        if kind.refusal(reduced, stabilization) is None:
-            found = True
+        if kind.name not in names and kind.refusal(reduced, stabilization) is None:
+            names.add(kind.name)
             yield Candidate(kind.name, kind, getattr(kind, "exact", False))
-    if takes_cvxpy:
-        yield from (_through_cvxpy(name, {}) for name in _FALLBACKS if name != backend.name)
-    elif not found:
+    if not names:
         term = "no stabilisation" if stabilization is None else f"a {stabilization.__name__.lower()} term"
         reasons = _reasons(reduced, stabilization, backend)
         raise MissingCapabilityError(f"No master accepts this problem with {term}: {reasons}")
-
-
-def _through_cvxpy(name: str, options: Mapping[str, Any]) -> Candidate:
-    return Candidate(name, partial(_cvxpy_master, name, options))
-
-
-def _cvxpy_master(name: str, options: Mapping[str, Any], reduced: ReducedProblem) -> Master:
-    from cutplane.masters.conic.cvxpy import CvxpyMaster
-
-    return CvxpyMaster(reduced, name, dict(options))
 
 
 def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Candidate:
@@ -202,15 +210,9 @@ def refusal_of(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
     return _reasons(reduced, stabilization, backend)
 
 
-def _cvxpy_refusal(reduced: ReducedProblem) -> str | None:
-    """Return None if both pieces describe themselves to cvxpy, else why not; without importing it."""
-    for piece in (reduced.regularizer, reduced.simple_set):
-        if not offers(piece, Capability.CVXPY):
-            return f"{piece!r} has no cvxpy form"
-    return None
-
-
 def _reasons(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> str:
-    refusals = {kind.name: kind.refusal(reduced, stabilization) for kind in backend.kinds}
-    refusals["cvxpy"] = _cvxpy_refusal(reduced)
-    return "; ".join(f"{name}: {reason}" for name, reason in refusals.items() if reason) + "."
+    names: dict[str, list[str]] = {}
+    for kind in backend.kinds:
+        if reason := kind.refusal(reduced, stabilization):
+            names.setdefault(reason, []).append(kind.name)
+    return "; ".join(f"{', '.join(who)}: {reason}" for reason, who in names.items()) + "."
