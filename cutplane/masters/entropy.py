@@ -84,7 +84,7 @@ class EntropyMaster:
         bounds = simple_set.bounds(dim)
         if bounds is not None:
             return None if (bounds[1] >= 0.0).all() else "the box has no point where the entropy is finite"
-        known = capped_form(simple_set, dim) is not None
+        known = capped_form(reduced) is not None
         return None if known else "the feasible set is neither a box nor a (capped) simplex"
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
@@ -273,13 +273,12 @@ class EntropicMinimiser:
         self.lam = reduced.regularizer.lam
         self._log_reference = ask(reduced.regularizer, Capability.ENTROPY, reduced.dim)
         self._set = reduced.simple_set
-        bounds = self._set.bounds(reduced.dim)
+        bounds, form = self._set.bounds(reduced.dim), capped_form(reduced)
         self._is_box = bounds is not None
-        if bounds is not None:
-            self._lower, self._upper = np.maximum(bounds[0], 0.0), bounds[1]
-        else:
-            form = ask(self._set, Capability.LINEAR_FORM, reduced.dim)
-            self._lower, self._upper = np.zeros(reduced.dim), form.upper
+        if bounds is None:
+            assert form is not None, "refused"
+            bounds = form.lower, form.upper
+        self._lower, self._upper = np.maximum(bounds[0], 0.0), bounds[1]
 
     def __call__(self, v: Array, lam: float) -> Array:
         """Return x(v)."""
@@ -299,16 +298,12 @@ class EntropicMinimiser:
         chosen = np.flatnonzero(weights > _IDLE * weights.mean())
         if 2 * chosen.size < x.size:
             slopes, weights = np.take(slopes, chosen, axis=1), weights[chosen]
-        H = np.zeros((slopes.shape[0], slopes.shape[0]))
         total = float(weights.sum())
-        if not total > 0.0:
-            return H
-        means = np.zeros(H.shape[0]) if self._is_box else slopes @ weights / total
-        roots = np.sqrt(weights / lam)
+        means = 0.0 if self._is_box or not total > 0.0 else (slopes @ weights / total)[:, None]
+        H, roots = np.zeros((slopes.shape[0], slopes.shape[0])), np.sqrt(weights / lam)
         for start in range(0, weights.size, _CHUNK):
             part = slice(start, start + _CHUNK)
-            columns = slopes[:, part] - means[:, None]
-            columns *= roots[part]
+            columns = (slopes[:, part] - means) * roots[part]
             H += columns @ columns.T
         return H
 
@@ -343,15 +338,15 @@ class EntropicMinimiser:
         return np.where((x > self._lower) & (x < self._upper), x, 0.0)
 
 
-def capped_form(simple_set: object, dim: int) -> LinearForm | None:
+def capped_form(reduced: ReducedProblem) -> LinearForm | None:
     """Return the linear form of {0 <= x <= upper, sum x = total} with an entropic minimiser, or None."""
     needed = (Capability.ENTROPIC_MINIMISATION, Capability.LINEAR_MINIMISATION)
-    form = ask(simple_set, Capability.LINEAR_FORM, dim)
+    form = reduced.polyhedron
     is_one = (
         form is not None
-        and all(offers(simple_set, capability) for capability in needed)
-        and form.n_columns == dim
-        and form.rows.shape[0] == 1
+        and all(offers(reduced.simple_set, capability) for capability in needed)
+        and form.n_columns == reduced.dim
+        and form.row_lower.size == 1
         and (form.rows.toarray() == 1.0).all()
         and not form.lower.any()
         and form.row_lower[0] == form.row_upper[0]
@@ -409,7 +404,7 @@ class SmoothedLP:
 
 def _cap(reduced: ReducedProblem) -> float:
     """Return the cap of a set {0 <= x_j <= cap, sum x = 1}; inf if it is another set."""
-    form = capped_form(reduced.simple_set, reduced.dim)
+    form = capped_form(reduced)
     if form is None or form.row_upper[0] != 1.0 or (form.upper != form.upper[0]).any():
         return math.inf
     return float(form.upper[0])

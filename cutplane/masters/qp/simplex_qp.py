@@ -131,12 +131,9 @@ class SimplexQP:
                 answer = problem.solve(rows, None, 0.0, accuracy)
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
-        if self._own is None:
-            return MasterSolution(answer.x, dual.multipliers if factor == 1.0 else factor * dual.multipliers)
         multipliers = factor * dual.multipliers
-        return MasterSolution(
-            answer.x, multipliers[own:], set_multipliers=self._own.multipliers(multipliers[:own])
-        )
+        held = None if self._own is None else self._own.multipliers(multipliers[:own])
+        return MasterSolution(answer.x, multipliers[own:], set_multipliers=held)
 
 
 class LevelSearch:
