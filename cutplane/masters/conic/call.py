@@ -23,7 +23,7 @@ ACCURATE: dict[str, dict[str, Any]] = {
 """Options that make a backend accurate, where its own are not."""
 
 LAST_DIGITS = 1e-12
-"""The tightest tolerance that is asked for."""
+"""The tightest tolerance that is asked for, because interior points return what they reach."""
 
 _OF_GAP = 1e-6
 """The share of a gap that a tolerance should be for it: residuals are charged over ten times the size of
@@ -42,9 +42,6 @@ def tolerances(backend: str, tolerance: float = LAST_DIGITS) -> dict[str, float]
     names = ("tol_gap_abs", "tol_gap_rel", "tol_feas") if backend == "CLARABEL" else ()
     return dict.fromkeys(names, tolerance)
 
-
-EXACT: dict[str, dict[str, Any]] = {"CLARABEL": tolerances("CLARABEL")}
-"""Options for the last digits: an interior point method that cannot reach them returns what it has."""
 
 _LENIENT: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}

@@ -115,8 +115,6 @@ class InnerMinimum:
         self.doubt = 0.0
         for backend in BACKENDS:
             outcome = try_conic(problem, self._x, backend, max(1.0, self._extent / self._unit))
-            if outcome is None:
-                continue
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
             if outcome.status != cp.OPTIMAL and self._extent == 0.0:
@@ -147,12 +145,15 @@ class ConicProjection:
         violation = self.simple_set.violation(x)
         if violation <= 0.0:
             return x.copy()
-        self._compile(max(float(np.abs(x).max()), violation if math.isfinite(violation) else 0.0))
+        size = max(float(np.abs(x).max()), violation if math.isfinite(violation) else 0.0)
+        if not self._unit or far_from_unit(size, self._unit):
+            self._unit = unit_of(size)
+            inside = piece_in_unit(self.simple_set, self._unit).cvxpy_form(self._x)
+            objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
+            self._problem = cp.Problem(objective, inside)
         self._point.value = x / self._unit
         for backend in BACKENDS:
             outcome = try_conic(self._problem, self._x, backend)
-            if outcome is None:
-                continue
             if outcome.x is not None:
                 return self._unit * outcome.x
             if outcome.bound == math.inf:
@@ -162,21 +163,12 @@ class ConicProjection:
             "and that its constraints are well scaled."
         )
 
-    def _compile(self, size: float) -> None:
-        """State the problem in a unit of x close to this size, in which tolerances are relative to 1."""
-        if self._unit > 0.0 and not far_from_unit(size, self._unit):
-            return
-        self._unit = unit_of(size)
-        objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
-        self._problem = cp.Problem(objective, piece_in_unit(self.simple_set, self._unit).cvxpy_form(self._x))
-
 
 def is_nowhere_finite(terms: Sequence[Any], simple_set: Any, dim: int) -> bool:
     """Tell whether it is proven that a sum is inf at every point of a set; all have cvxpy forms."""
     x = cp.Variable(dim)
     whole = cp.Problem(cp.Minimize(sum(term.cvxpy_form(x) for term in terms)), simple_set.cvxpy_form(x))
-    outcomes = (try_conic(whole, x, backend) for backend in BACKENDS)
-    return any(outcome is not None and outcome.bound == math.inf for outcome in outcomes)
+    return any(try_conic(whole, x, backend).bound == math.inf for backend in BACKENDS)
 
 
 def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
@@ -207,8 +199,7 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     problem = cp.Problem(cp.Minimize(worst), [violation, *constraints] if offsets.size else constraints)
     status, _ = call(problem, "CLARABEL", {})
     if status is MasterStatus.INFEASIBLE:
-        outcome = try_conic(problem, x, "CLARABEL")
-        return outcome is not None and outcome.bound == math.inf
+        return try_conic(problem, x, "CLARABEL").bound == math.inf
     if status is not MasterStatus.SOLVED or not offsets.size:
         return False
     mu = np.maximum(violation.dual_value, 0.0)

@@ -14,23 +14,18 @@ import numpy as np
 from cvxpy.settings import SOLUTION_PRESENT
 from scipy import sparse
 
-from cutplane.masters.conic.call import ACCURATE, EXACT, LAST_DIGITS, timed, tolerances
+from cutplane.masters.conic.call import ACCURATE, LAST_DIGITS, timed, tolerances
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import REACH
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 
-BACKENDS: dict[str, dict[str, Any]] = {
-    "CLARABEL": EXACT["CLARABEL"],
-    "SCS": ACCURATE["SCS"],
-}
-"""The backends that bound a cone programme, the first choice first, with tight options."""
+BACKENDS = "CLARABEL", "SCS"
+"""The backends that bound a cone programme, the first choice first."""
 
 FAR = 1e6
 """How far from the origin infeasibility is proven, in the largest coordinate, relative to the sides of the
 constraints."""
-
-REACH = 10.0
-"""How much larger than the solution the box is in which a bound is proven: it costs the bound as much."""
 
 _DIVERGED = 1e100
 """A solution with such entries is none: their squares would overflow."""
@@ -74,14 +69,15 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     """
     answer = solved(problem, backend)
     status = answer.solution.status
+    nothing = Outcome(status, None, math.nan, -math.inf)
     if not np.abs(answer.y).max(initial=0.0) < _DIVERGED:
-        return Outcome(status, None, math.nan, -math.inf)
+        return nothing
     if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         far = FAR * max(1.0, float(np.abs(answer.b).max(initial=0.0)))
         proven = -float(answer.b @ answer.y) > far * float(np.abs(answer.A.T @ answer.y).sum())
-        return Outcome(status, None, math.nan, math.inf if proven else -math.inf)
+        return nothing._replace(bound=math.inf) if proven else nothing
     if not answer.present:
-        return Outcome(status, None, math.nan, -math.inf)
+        return nothing
     residual = answer.c + answer.Pv + answer.A.T @ answer.y
     curvature = 0.5 * float(answer.v @ answer.Pv)
     bound = answer.constant - curvature - float(answer.b @ answer.y) - answer.charge(residual, extent)
@@ -197,7 +193,7 @@ both pass over the same matrix: Clarabel takes 0.27 s after 0.45 s on 20,000 x 5
 def solved(problem: cp.Problem, backend: str, tolerance: float = LAST_DIGITS) -> Solved:
     """Solve a cvxpy problem as a cone programme; `tolerance` is for backends that can reach last digits."""
     data, inverse, raw, solution = _answer(
-        problem, backend, BACKENDS[backend] | tolerances(backend, tolerance)
+        problem, backend, ACCURATE.get(backend, {}) | tolerances(backend, tolerance)
     )
     if solution.status == cp.SOLVER_ERROR:  # as on the way to last digits that are not there
         data, inverse, raw, solution = _answer(problem, backend, {})
@@ -285,12 +281,12 @@ def _cones(dims: Any) -> tuple[Array, Array]:
     return np.cumsum(sizes) - sizes, sizes
 
 
-def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome | None:
-    """Return what `solve_conic` returns, or None if the backend fails or cannot take the problem."""
+def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
+    """Return the outcome of `solve_conic`, or one without x if the backend fails or refuses the problem."""
     try:
         return solve_conic(problem, x, backend, extent)
     except (cp.SolverError, ValueError, ArithmeticError):
-        return None
+        return Outcome(cp.SOLVER_ERROR, None, math.nan, -math.inf)
 
 
 def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:

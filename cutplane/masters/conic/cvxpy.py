@@ -21,7 +21,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.conic.call import EXACT, SLOPE_SIZES, call
+from cutplane.masters.conic.call import SLOPE_SIZES, call, tolerances
 from cutplane.masters.rows import is_finite, objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, require
@@ -69,7 +69,7 @@ class CvxpyMaster:
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
         if not is_finite(rows):
             return MasterSolution(None, None, MasterStatus.FAILED, f"{self.name}: a row is not finite")
-        tight = EXACT.get(self._backend, {}) if accuracy == 0.0 else {}
+        tight = tolerances(self._backend) if accuracy == 0.0 else {}
         options = {**tight, **self._options}
         quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
         if quadratic is not None:

@@ -12,11 +12,12 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.masters.base import Least, ReducedProblem, Whole
 from cutplane.masters.conic.call import call, tolerance_for, tolerances
-from cutplane.masters.conic.cone_programme import BACKENDS, REACH, Solved, solved, try_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, Solved, solved, try_conic
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import REACH
 
 _ENOUGH = 1e-6
 """A gap this small, relative to the value, is not worth a second backend."""
@@ -162,7 +163,7 @@ class Conjugate:
         best = -math.inf
         for backend in BACKENDS:
             outcome = try_conic(problem, self._u, backend)
-            if outcome is None or outcome.x is None:
+            if outcome.x is None:
                 continue
             self._u.value = outcome.x  # not the value the backend gives: its auxiliaries may be off
             value = float(problem.objective.value)
