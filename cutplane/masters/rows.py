@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -20,8 +19,6 @@ _LONG = 1000
 """Columns from which on to gather some of them can pay."""
 _SPARSE = 8
 """A column that is gathered takes about as long as so many that are read in order."""
-_PART = 8192
-"""Columns that are copied at a time."""
 
 
 class Sides(NamedTuple):
@@ -150,19 +147,7 @@ def products(slopes: Any, x: Array) -> Array:
 
 def sizes_at(slopes: Any, x: Array) -> Array:
     """Return the size of the terms that the product of each row with x is a sum of."""
-    if sparse.issparse(slopes):
-        return abs(slopes) @ np.abs(x)
-    total, where = np.zeros(slopes.shape[0]), np.flatnonzero(x)
-    for part in parts_of(where, x.size):
-        total += np.abs(slopes[:, part]) @ np.abs(x[part])
-    return total
-
-
-def parts_of(where: Array, dim: int) -> Iterator[Any]:
-    """Return these of `dim` columns, in order, in parts of which a copy takes little memory."""
-    for begin in range(0, where.size, _PART):
-        whole = where.size == dim
-        yield slice(begin, begin + _PART) if whole else where[begin : begin + _PART]
+    return abs(slopes) @ np.abs(x)
 
 
 def scaled(slopes: Any, factors: Array) -> Any:

@@ -9,13 +9,14 @@ import numpy as np
 
 from cutplane.masters.base import Rows
 from cutplane.masters.qp import active_set
-from cutplane.masters.rows import capacity_for, grown, parts_of, products, survivors
+from cutplane.masters.rows import capacity_for, grown, products, survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _RENEW = 100  # moves after which the errors of the factor's updates are worth a new one
 _FEW = 4  # an update of the Gram matrix is faster if less than a fourth of the coordinates change
 _UPDATES = 20  # in a row, each of which adds its rounding
+_PART = 8192  # columns that are copied at a time
 _CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
 
 
@@ -280,7 +281,8 @@ class Gram:
 def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
     """Return the products, over some coordinates, in the metric, of the rows with those from `first` on."""
     total = np.zeros((slopes.shape[0], slopes.shape[0] - first))
-    for part in parts_of(where, metric.size):
+    for begin in range(0, where.size, _PART):
+        part = slice(begin, begin + _PART) if where.size == metric.size else where[begin : begin + _PART]
         columns = slopes[:, part]
         total += columns @ (columns[first:] * metric[part]).T
     return total
