@@ -41,10 +41,7 @@ FILES = (
     "proof/bound",
     "proof/free",
     *(f"engine/{name}" for name in ENGINE.split()),
-    *(
-        f"masters/{name}"
-        for name in "conic/* lp/linear_minimum lp/highs* lp/layouts qp/dual_qp qp/prox*".split()
-    ),
+    *(f"masters/{name}" for name in "conic/* least lp/highs* qp/dual_qp qp/prox*".split()),
     "masters/programme",
     "risks/programmes",
     *(f"regularizers/{name}" for name in "base l2 l1 elastic_net entropy group quadratic".split()),

@@ -14,13 +14,10 @@ from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import CANCELLED, REACH
 from cutplane.regularizers.l1 import L1
 from cutplane.runtime.deadline import check_time, seconds_left
 
-_REACH = 10.0
-"""How much larger than the solution the box is in which a bound is proven, where a slope is left."""
-_CANCELLED = 2.0**-48
-"""What rounding may leave of terms that cancel, relative to their size."""
 _TOLERANCE = 1e-12
 """An interior point method that cannot reach it returns what it has."""
 
@@ -96,7 +93,7 @@ def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
     y, row_sides = (np.where(np.isfinite(row_sides), part, 0.0) for part in (y, row_sides))
     slope = form.cost - form.rows.T @ y
     slope[:dim] += v
-    reach = _REACH * max(1.0, size, form.scale)
+    reach = REACH * max(1.0, size, form.scale)
     with np.errstate(divide="ignore", invalid="ignore"):
         u = np.where(weights > 0.0, -slope / weights, np.copysign(np.inf, -slope))
     u = np.where(slope == 0.0, 0.0, u)
@@ -104,7 +101,7 @@ def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
     free = np.isinf(u)
     u[free] = np.copysign(reach, u[free])
     terms = row_sides * y, slope * u, 0.5 * weights * u * u, np.array([rest.constant])
-    rounding = _CANCELLED * sum(float(np.abs(part).sum()) for part in terms)
+    rounding = CANCELLED * sum(float(np.abs(part).sum()) for part in terms)
     left = float(np.abs(slope[:dim][free[:dim]]).max(initial=0.0))
     return Least(v, sum(float(part.sum()) for part in terms) - rounding, reach, left)
 

@@ -13,8 +13,8 @@ import pytest
 import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, MasterStatus
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.least import LinearMinimum
 from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun
-from cutplane.masters.lp.linear_minimum import LinearMinimum
 from cutplane.masters.qp import active_set
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, check_time, limited_to, seconds_left

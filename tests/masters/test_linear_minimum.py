@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
-from cutplane.masters.lp import linear_minimum
-from cutplane.masters.lp.linear_minimum import LinearMinimum
+from cutplane.masters import least
+from cutplane.masters.least import LinearMinimum
 from cutplane.pieces.forms import LinearForm
 from cutplane.regularizers import LInf
 from cutplane.sets import Box
@@ -145,8 +145,8 @@ def test_a_bound_that_would_not_rise_is_not_computed(monkeypatch):
     risk = cut.OracleRisk(lambda w: (float(np.abs(R @ w).sum()), R.T @ np.sign(R @ w)), dim=8)
     region = cut.Simplex(8) & cut.Polyhedron([R[0]], [0.1])
     solved = []
-    plain = linear_minimum.rerun
-    monkeypatch.setattr(linear_minimum, "rerun", lambda model: solved.append(0) or plain(model))
+    plain = least.rerun
+    monkeypatch.setattr(least, "rerun", lambda model: solved.append(0) or plain(model))
 
     def lower_bounds():
         solved.clear()
