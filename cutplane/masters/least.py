@@ -180,10 +180,9 @@ class LinearMinimum:
         What rounding leaves of the slope where u is unbounded is charged: that of x over the distance
         `reach`, that of auxiliaries over ten times their size in the solution, which is needed for it.
         """
-        dim, more = v.size, self.form.n_columns - v.size
-        distances = np.full(dim + more, reach)
+        dim, v = v.size, self._costs(v)
+        distances = np.full(v.size, reach)
         distances[dim:] = np.inf
-        v = self.form.cost + (np.concatenate([v, np.zeros(more)]) if more else v)
         if multipliers is not None and multipliers.shape == self.form.row_lower.shape:
             value = self._bound(v, multipliers, distances)
             if value > -math.inf:
@@ -210,9 +209,12 @@ class LinearMinimum:
         """Tell whether a solution of an earlier call shows that the minimum is at most this value."""
         if not self._solutions or value == -math.inf:
             return False
+        return bool((np.array(self._solutions) @ self._costs(v)).min() <= value)
+
+    def _costs(self, v: Array) -> Array:
+        """Return cost + (v, 0)."""
         more = self.form.n_columns - v.size
-        v = self.form.cost + (np.concatenate([v, np.zeros(more)]) if more else v)
-        return bool((np.array(self._solutions) @ v).min() <= value)
+        return self.form.cost + (np.append(v, np.zeros(more)) if more else v)
 
     @cached_property
     def _model(self) -> highspy.Highs:

@@ -122,19 +122,14 @@ def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
     cones = [solver.ZeroConeT(n_equations), solver.NonnegativeConeT(sides.b.size - n_equations)]
     for tolerance in (_TOLERANCE, None):  # looser where the way to last digits that are not there fails
         check_time()
-        stated = H / height, form.cost / height, A, sides.b, cones
-        answer = solver.DefaultSolver(*stated, _settings(solver, tolerance)).solve()
+        settings = solver.DefaultSettings()
+        settings.verbose = False
+        if tolerance is not None:
+            settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+        if (left := seconds_left()) < math.inf:
+            settings.time_limit = left
+        answer = solver.DefaultSolver(H / height, form.cost / height, A, sides.b, cones, settings).solve()
         if str(answer.status) in ("Solved", "AlmostSolved"):
             y = sides.multipliers(np.array(answer.z), form.row_lower.size)
             return unit * np.array(answer.x), (height / unit) * y
     return None
-
-
-def _settings(solver: Any, tolerance: float | None) -> Any:
-    settings = solver.DefaultSettings()
-    settings.verbose = False
-    if tolerance is not None:
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    if (left := seconds_left()) < math.inf:
-        settings.time_limit = left
-    return settings

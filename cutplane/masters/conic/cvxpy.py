@@ -22,7 +22,7 @@ from cutplane.masters.base import (
     Stabilization,
 )
 from cutplane.masters.conic.call import SLOPE_SIZES, call, tolerances
-from cutplane.masters.rows import is_finite, objective_scale, row_factors
+from cutplane.masters.rows import capacity_for, is_finite, objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.forms import DiagonalQuadratic
@@ -133,10 +133,10 @@ class Pool:
     ):
         self.scale, self.unit, self.n_blocks = scale, unit, reduced.n_blocks
         per_block, half_spaces = self._needed(blocks)
-        least = max(_FIRST // self.n_blocks, 1), _FIRST if half_spaces else 0
+        least = max(_FIRST // self.n_blocks, 1), 0
         before = least if smaller is None else (smaller.per_block, smaller.half_spaces)
-        self.per_block = _doubled(max(least[0], before[0]), per_block)
-        self.half_spaces = _doubled(max(least[1], before[1]), half_spaces)
+        self.per_block = max(before[0], 1 << (per_block - 1).bit_length())
+        self.half_spaces = max(before[1], capacity_for(half_spaces) if half_spaces else 0)
         self.blocks = np.repeat(np.arange(self.n_blocks), self.per_block)
         self.blocks = np.append(self.blocks, np.full(self.half_spaces, HALF_SPACE))
         size = self.blocks.size
@@ -273,9 +273,3 @@ def _respects_half_spaces(rows: Rows, x: Array) -> bool:
     slopes, offsets = rows.slopes[mine], rows.offsets[mine]
     size = np.abs(slopes) @ np.abs(x) + np.abs(offsets)
     return bool((slopes @ x + offsets <= _FEASIBLE * size).all())
-
-
-def _doubled(size: int, needed: int) -> int:
-    while size < needed:
-        size *= 2
-    return size
