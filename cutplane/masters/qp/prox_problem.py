@@ -11,7 +11,7 @@ from cutplane.masters.base import MasterStatus, Rows
 from cutplane.masters.qp import active_set
 from cutplane.masters.qp.dual_qp import DualQP, combined
 from cutplane.masters.rows import products, sizes_at
-from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.forms import SeparableForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
@@ -55,10 +55,10 @@ class ProxProblem:
     if it weighs others, are `unweighted`: another weight of these few is cheap.
     """
 
-    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic):
-        self.quadratic = quadratic
-        weighted = quadratic.weights > 0.0
-        positive = quadratic.weights[weighted]
+    def __init__(self, n_blocks: int, regularizer: SeparableForm):
+        self.regularizer, self.quadratic = regularizer, regularizer.quadratic
+        weighted = self.quadratic.weights > 0.0
+        positive = self.quadratic.weights[weighted]
         self.weight = float(positive[0]) if positive.size else 0.0
         self._equal = bool((positive == self.weight).all())
         self.unweighted = np.flatnonzero(~weighted) if positive.size else np.empty(0, np.int64)
@@ -85,11 +85,6 @@ class ProxProblem:
             found = products(slopes, x)
         self._known = (x.copy(), found)
         return found + rows.offsets
-
-    def regularizer(self, x: Array) -> float:
-        """Return g(x), for equal weights."""
-        offset = x - self.quadratic.centre
-        return 0.5 * self.weight * float(offset @ offset) + self.quadratic.constant
 
     def contains(self, x: Array) -> bool:
         """Tell whether x is in the domain, whatever the half-spaces."""
@@ -206,10 +201,9 @@ class BoundedProblem(ProxProblem):
     stiffer M.
     """
 
-    def __init__(self, n_blocks: int, quadratic: DiagonalQuadratic, costs: Array, lower: Array, upper: Array):
-        super().__init__(n_blocks, quadratic)
-        self.costs = costs
-        self._has_costs = bool(costs.any())
+    def __init__(self, n_blocks: int, regularizer: SeparableForm, lower: Array, upper: Array):
+        super().__init__(n_blocks, regularizer)
+        self._has_costs = bool(regularizer.costs.any())
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
@@ -217,10 +211,6 @@ class BoundedProblem(ProxProblem):
         self._at_bound = np.zeros_like(lower)
         """Where it is, of those that are fixed."""
         self.dual.gram.metric = self._pattern
-
-    def regularizer(self, x: Array) -> float:
-        """Return g(x), for equal weights."""
-        return super().regularizer(x) + float(self.costs @ np.abs(x))
 
     def contains(self, x: Array) -> bool:
         """Tell whether x lies in the box."""
@@ -251,7 +241,7 @@ class BoundedProblem(ProxProblem):
         """Maximise the dual, starting from the multipliers and the pieces of the last solve."""
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
-        shift = scale * self.costs
+        shift = scale * self.regularizer.costs
         a = x = None
         v = new = middle
         for number in range(rounds):

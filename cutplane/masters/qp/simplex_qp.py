@@ -73,14 +73,13 @@ class SimplexQP:
     exact = True
 
     def __init__(self, reduced: ReducedProblem):
-        form = reduced.polyhedron
-        assert reduced.separable is not None and form is not None, "refused"
-        quadratic, costs = reduced.separable.quadratic, reduced.separable.costs
+        form, regularizer = reduced.polyhedron, reduced.separable
+        assert regularizer is not None and form is not None, "refused"
         self._own = RowsOfSet(form) if form.row_lower.size else None
-        if self._own is None and not costs.any() and np.isinf([form.lower, form.upper]).all():
-            self._problem = ProxProblem(reduced.n_blocks, quadratic)
+        if self._own is None and not regularizer.costs.any() and np.isinf([form.lower, form.upper]).all():
+            self._problem = ProxProblem(reduced.n_blocks, regularizer)
         else:
-            self._problem = BoundedProblem(reduced.n_blocks, quadratic, costs, form.lower, form.upper)
+            self._problem = BoundedProblem(reduced.n_blocks, regularizer, form.lower, form.upper)
         free = self._problem.unweighted.size and not isinstance(self._problem, BoundedProblem)
         self._free = UnweightedCoordinates(self._problem) if free else None
         self._levels = LevelSearch(self._problem)
