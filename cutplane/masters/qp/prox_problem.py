@@ -56,11 +56,14 @@ class ProxProblem:
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm):
-        self.regularizer, self.quadratic = regularizer, regularizer.quadratic
+        self.quadratic = regularizer.quadratic
+        self.regularizer = regularizer if regularizer.costs.any() else self.quadratic
         weighted = self.quadratic.weights > 0.0
         positive = self.quadratic.weights[weighted]
         self.weight = float(positive[0]) if positive.size else 0.0
         self._equal = bool((positive == self.weight).all())
+        same = self._equal and positive.size in (0, weighted.size)
+        self._weights = self.weight if same else self.quadratic.weights
         self.unweighted = np.flatnonzero(~weighted) if positive.size else np.empty(0, np.int64)
         self.dual = DualQP(n_blocks)
         self._known: tuple[Array, Array] | None = None
@@ -116,7 +119,7 @@ class ProxProblem:
         """Solve with a prox term of positive weight, or without one, where g has no zero weight."""
         t, middle = self.step_size(rows, weight), self.quadratic.centre
         if centre is not None:
-            share = weight / (self.quadratic.weights + weight)
+            share = weight / (self._weights + weight)
             middle = centre if self.weight == 0.0 else middle + share * (centre - middle)
         return self.minimise(rows, middle, t, accuracy)
 
@@ -203,7 +206,7 @@ class BoundedProblem(ProxProblem):
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm, lower: Array, upper: Array):
         super().__init__(n_blocks, regularizer)
-        self._has_costs = bool(regularizer.costs.any())
+        self._costs, self._has_costs = regularizer.costs, bool(regularizer.costs.any())
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
@@ -241,7 +244,7 @@ class BoundedProblem(ProxProblem):
         """Maximise the dual, starting from the multipliers and the pieces of the last solve."""
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
-        shift = scale * self.regularizer.costs
+        shift = scale * self._costs
         a = x = None
         v = new = middle
         for number in range(rounds):

@@ -130,7 +130,7 @@ class SimplexQP:
                 answer = problem.solve(rows, None, 0.0, accuracy)
         if answer.x is None:
             return MasterSolution(None, None, answer.status, answer.message)
-        multipliers = factor * dual.multipliers
+        multipliers = dual.multipliers if factor == 1.0 else factor * dual.multipliers
         held = None if self._own is None else self._own.multipliers(multipliers[:own])
         return MasterSolution(answer.x, multipliers[own:], set_multipliers=held)
 
