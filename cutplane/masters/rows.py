@@ -22,7 +22,7 @@ _SPARSE = 8
 
 
 class Sides(NamedTuple):
-    """A linear form as A u <= b: its equations come first, then upper sides, then lower ones, negated."""
+    """A linear form as A u <= b: its equations come first, then lower sides, negated, then upper ones."""
 
     A: sparse.csr_array
     b: Array
@@ -47,9 +47,9 @@ def sides_of(form: LinearForm, bounds: bool) -> Sides:
         rows = sparse.csr_array((data, indices, starts), shape=(lower.size, n))
     equal = np.flatnonzero(lower == upper)
     below, above = (np.flatnonzero(np.isfinite(side) & (lower != upper)) for side in (lower, upper))
-    signs = np.append(np.ones(equal.size + above.size), np.full(below.size, -1.0))
-    order = np.concatenate([equal, above, below])
-    b = signs * np.concatenate([upper[equal], upper[above], lower[below]])
+    signs = np.repeat([1.0, -1.0, 1.0], [equal.size, below.size, above.size])
+    order = np.concatenate([equal, below, above])
+    b = signs * np.concatenate([upper[equal], lower[below], upper[above]])
     return Sides(scaled(rows[order], signs), b, equal.size, order, signs)
 
 
