@@ -139,7 +139,6 @@ class Problem(Declaration):
         from cutplane.engine.method_process import MethodProcess
         from cutplane.engine.run import Run
         from cutplane.engine.standard import standardized
-        from cutplane.engine.users_units import InUsersUnits
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
         from cutplane.runtime.clock import clock
@@ -154,9 +153,8 @@ class Problem(Declaration):
         rules = stopping_rules(tol, tol_abs, max_iter, time_limit, stop)
         with memory_for("what precedes the first iteration"):
             x = None if x0 is None else as_vector("x0", x0, self.dim)
-            problem, standard = self, standardized(self)
-            if standard is not None:
-                problem, change = standard
+            problem, change = standardized(self) or (self, None)
+            if change is not None:
                 if warm_start is not None:
                     proof = change.certificate_inward(warm_start.certificate)
                     if proof is None and x is None and warm_start.x is not None:
@@ -167,9 +165,7 @@ class Problem(Declaration):
                 x = None if x is None else change.inward(x)
             chosen = as_method(method, problem)
             run = Run(problem, chosen, as_backend(backend), max_cuts=max_cuts, tol=tol, tol_abs=tol_abs)
-            process: Any = MethodProcess(run, x, warm_start, probes)
-            if standard is not None:
-                process = InUsersUnits(process, self, standard.change)
+            process = MethodProcess(run, x, warm_start, probes, self, change)
         return Driver(process, rules, began)
 
     def solve(

@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from cutplane.engine.bundle import AGGREGATE
+from cutplane.engine.declaration import Declaration
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
 from cutplane.engine.half_spaces import into_domain
+from cutplane.engine.held import SameVariables
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe, probe_pieces
 from cutplane.engine.run import Run
+from cutplane.engine.standard import Change
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
 from cutplane.methods.base import Method, Step, checked
@@ -23,7 +26,7 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
 from cutplane.result import Result
 from cutplane.risks.oracle import OracleRisk
-from cutplane.status import Status
+from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
@@ -39,22 +42,30 @@ class MethodProcess:
     Parameters
     ----------
     run : Run
-    x0 : ndarray of shape (dim,) or None
-        Where the first query is, projected; by default the point of X nearest to zero.
+    x0 : ndarray of shape (dim,), Point or None
+        Where the first query is, projected; by default the point of X nearest to zero. A point is evaluated.
     warm_start : Result or None
         Its cuts are reused as far as they are valid.
     probes : bool, default True
         Whether a black box is asked a few questions more before the word OPTIMAL is given.
+    user : Problem, optional
+        The problem as its user states it, in whose variables points, marks and the result are; by default
+        that of the run.
+    change : Change or SameVariables, optional
+        From the user's variables to those of the run, if these are others.
     """
 
     def __init__(
         self,
         run: Run,
-        x0: Array | None = None,
+        x0: Array | Point | None = None,
         warm_start: Result | None = None,
         probes: bool = True,
+        user: Declaration | None = None,
+        change: Change | SameVariables | None = None,
     ):
         self.run, self.problem = run, run.problem
+        self.user, self.change = user or run.problem, change
         self.x0 = x0
         self.warm_start = warm_start
         self.probes = probes
@@ -62,6 +73,7 @@ class MethodProcess:
         self._begun = False
         self._idle = self._unproven = 0
         self._last_note = ""
+        self._users_best: tuple[Array, Point] | None = None
 
     @property
     def started(self) -> bool:
@@ -70,12 +82,16 @@ class MethodProcess:
 
     @property
     def standing(self) -> Standing:
-        """Bounds, best point, counts and seconds."""
-        run = self.run
+        """Bounds, counts and seconds; best point and marks in the user's variables."""
+        run, x, marks = self.run, None if self.run.best is None else self.run.best.x, self.run.marks
+        if self.change is not None:
+            outward = self.change.outward
+            x = None if x is None else outward(x)
+            marks = [mark._replace(points=tuple(map(outward, mark.points))) for mark in marks]
         return Standing(
             lower=run.lower,
             upper=run.upper,
-            x=run.best.x if run.best is not None else None,
+            x=x,
             n_cuts=len(run.bundle),
             oracle_calls=run.evaluator.calls,
             separations=run.evaluator.separations,
@@ -83,7 +99,7 @@ class MethodProcess:
             master_seconds=run.solver.seconds,
             note="; ".join(run.solver.notes),
             scale=run.scale,
-            marks=tuple(run.marks),
+            marks=tuple(marks),
         )
 
     def step(self) -> Turn:
@@ -127,9 +143,35 @@ class MethodProcess:
         if self.probes:
             probe_pieces(self.run)
         count = probe(self.run) if self.probes else 0
-        if not count:
+        if count:
+            stop = Stop(stop.status, f"{stop.reason}; {count} probes of the oracle found no mistake")
+        return stop if self.change is None else self._confirmed_outside(stop, self.change)
+
+    def _confirmed_outside(self, stop: Stop, change: Change | SameVariables) -> Stop:
+        """Confirm the proof for the best point as its user gets it: with an intercept that is rounded."""
+        run, best = self.run, self._best()
+        if stop.status is not Status.OPTIMAL or best is None:
             return stop
-        return Stop(stop.status, f"{stop.reason}; {count} probes of the oracle found no mistake")
+        if best.objective - run.lower <= run.tolerance(best.objective):
+            return stop
+        gap, far = (
+            relative_gap(run.lower, best.objective, run.scale),
+            change.farthest(change.outward(best.x)),
+        )
+        return Stop(
+            Status.STALLED,
+            f"the intercept is {far:.3g} in units of the data, and its last bit is worth a gap of {gap:.2g}",
+        )
+
+    def _best(self) -> Point | None:
+        """Return the best point, evaluated where its rounding in the user's variables puts it."""
+        best = self.run.best
+        if best is None or self.change is None:
+            return best
+        if self._users_best is None or self._users_best[0] is not best.x:
+            x = self.change.inward(self.change.outward(best.x))
+            self._users_best = best.x, self.run.evaluator.point(x)
+        return self._users_best[1]
 
     def result(self, stop: Stop, history: History) -> Result:
         """Return the best point, the bounds and their proof.
@@ -153,6 +195,12 @@ class MethodProcess:
                     f"the bounds of {self.run.method.name} are not confirmed: {'; '.join(found.problems)}"
                 )
                 stop = Stop(Status.INVALID_ORACLE, reason)
+        if self.change is not None:
+            best = self._best()
+            if best is not None:
+                value = float(best.values.sum())
+                certificate = replace(certificate, x=best.x, upper_bound=best.objective, risk_value=value)
+            certificate = self.change.certificate_outward(certificate, self.user)
         return Result(
             certificate=certificate,
             status=stop.status,
@@ -215,6 +263,9 @@ class MethodProcess:
     def _first(self) -> Point:
         """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
         run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
+        if isinstance(self.x0, Point):
+            run.offer(self.x0)
+            return self.x0
         try:
             first = into_domain(run, run.problem.starting_point(self.x0))
             return run.query(first) if run.method.first_cut else run.evaluate(first)

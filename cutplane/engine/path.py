@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from cutplane.engine.bounds import Bounds
-from cutplane.engine.driver import Driver, Standing, Turn
-from cutplane.engine.evaluator import Evaluator, Point
-from cutplane.engine.history import History
-from cutplane.engine.knots import FollowsPath
-from cutplane.engine.proof import Proof
-from cutplane.engine.standard import standardized
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
-from cutplane.methods.base import Follower, Leads
+from cutplane.methods.base import Follower, FollowsPath, Leads, Method, Step
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
-from cutplane.proof.certificate import Certificate
-from cutplane.proof.rounding import EPS, REACH
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
@@ -31,8 +22,8 @@ from cutplane.result import Result
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.extras import require_extra
 from cutplane.sets.base import FeasibleSet
-from cutplane.status import Status, least_size, relative_gap
-from cutplane.stopping import Stop, stopping_rules
+from cutplane.status import Status, relative_gap
+from cutplane.stopping import stopping_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +31,8 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from cutplane.engine.declaration import Declaration
-    from cutplane.methods.base import Method
+    from cutplane.engine.evaluator import Point
+    from cutplane.engine.run import Run
     from cutplane.problem import Problem
 
 
@@ -173,18 +165,19 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
 class _Lead:
     """A follower, and the options with which each weight is proven."""
 
-    def __init__(self, follower: Follower, change: Any, method: Method, options: dict[str, Any]):
-        self.follower, self._change = follower, change
-        self._method = f"{method!r}, along the path"
+    def __init__(self, method: _Following, change: Any, options: dict[str, Any]):
+        self._method, self._change = method, change
         self._shown = {name: options[name] for name in _SHOWN & options.keys()}
         rules = {name: options[name] for name in _RULES & options.keys()}
-        self._gap = rules.get("tol", 1e-4), rules.get("tol_abs", 0.0)
+        self._gap = {name: rules[name] for name in ("tol", "tol_abs") if name in rules}
         self._rules = stopping_rules(**rules)
-        self._values: Array | None = None
+        self._best: Point | None = None
 
     @classmethod
     def of(cls, problem: Problem, method: Method, options: dict[str, Any]) -> _Lead | None:
         """Return the lead along the path of a problem; None if the method has none, or options forbid it."""
+        from cutplane.engine.standard import standardized
+
         asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
         held = (
             options.get("warm_start") or options.get("max_cuts") or options.get("backend", "auto") != "auto"
@@ -192,171 +185,63 @@ class _Lead:
         if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
             return None
         x0 = None if options.get("x0") is None else as_vector("x0", options["x0"], problem.dim)
-        standard, stated = standardized(problem), problem
-        if standard is not None:
-            stated, x0 = standard.problem, None if x0 is None else standard.change.inward(x0)
+        stated, change = standardized(problem) or (problem, None)
+        if change is not None and x0 is not None:
+            x0 = change.inward(x0)
         follower = method.follower(stated, x0)
-        return None if follower is None else cls(follower, standard and standard.change, method, options)
+        return None if follower is None else cls(_Following(follower, method), change, options)
 
     def solve(self, problem: Problem) -> Result | None:
         """Return the result of a weight; None without a proof."""
-        from cutplane.engine.users_units import InUsersUnits
+        from cutplane.engine.driver import Driver
+        from cutplane.engine.method_process import MethodProcess
+        from cutplane.engine.run import Run
+        from cutplane.engine.standard import standardized
+        from cutplane.masters.select import Backend
 
-        standard = standardized(problem)
-        if (standard and standard.change) is not self._change:
+        stated, change = standardized(problem) or (problem, None)
+        if change is not self._change:
             return None
-        stated = problem if standard is None else standard.problem
-        process: Any = _Followed(stated, self.follower, self._values, *self._gap, self._method)
-        shown = process if standard is None else InUsersUnits(process, problem, standard.change)
-        result = Driver(shown, self._rules).run(**self._shown)
-        self._values = process.values
-        return None if result.status in (Status.STALLED, Status.INVALID_ORACLE) else result
+        x, best = self._method.follower.x, self._best
+        first = None
+        if best is not None and np.array_equal(best.x, x):
+            objective = float(best.values.sum()) + stated.regularizer.value(best.x)
+            first = replace(best, objective=objective)
+        run = Run(stated, self._method, Backend(), **self._gap)
+        process = MethodProcess(run, x.copy() if first is None else first, user=problem, change=change)
+        result = Driver(process, self._rules).run(**self._shown)
+        self._best = run.best
+        ended = Status.STALLED, Status.INVALID_ORACLE, Status.UNBOUNDED
+        return None if result.status in ended else result
 
 
-class _Followed:
-    """A process of the driver: asks a follower for the solution, and proves both bounds.
+@dataclass(frozen=True, eq=False, repr=False)
+class _Following(Method):
+    """Evaluates the solutions of a follower, and adds the cuts of its multipliers, which prove the bounds."""
 
-    Parameters
-    ----------
-    problem : Declaration
-    follower : Follower
-    values : ndarray or None
-        The risk at the follower's point if it is known.
-    tol, tol_abs : float
-    method : str
-        What the result says.
-    """
+    follower: Follower
+    leader: Method
+    stabilizations = ()
+    first_cut = False
 
-    def __init__(
-        self,
-        problem: Declaration,
-        follower: Follower,
-        values: Array | None,
-        tol: float,
-        tol_abs: float,
-        method: str,
-    ):
-        self.problem, self.follower, self.method = problem, follower, method
-        self.tol, self.tol_abs = tol, tol_abs
-        self.evaluator = Evaluator(problem)
-        self.run = self  # as of a process with a run
-        self._values = values
-        self._bounds = Bounds()
-        self._proof: dict[str, Any] = {}
-        self._attempts = 0
+    def needs_infima(self, problem: Declaration) -> bool:
+        """Tell that no row of a known infimum is needed."""
+        return False
 
-    @property
-    def best(self) -> Point | None:
-        """The best point."""
-        return self._bounds.best
+    def describe(self, state: Any) -> str:
+        """Return the method that leads."""
+        return f"{self.leader!r}, along the path"
 
-    @property
-    def values(self) -> Array | None:
-        """The risk at the follower's point, if it is the best one."""
-        best = self.best
-        return best.values if best is not None and np.array_equal(best.x, self.follower.x) else None
-
-    @property
-    def lower(self) -> float:
-        """The certified lower bound."""
-        return self._bounds.lower
-
-    @property
-    def started(self) -> bool:
-        """Whether there is a point."""
-        return self.best is not None
-
-    def tolerance(self, objective: float) -> float:
-        """Return the absolute gap that is small enough at this objective."""
-        size = max(abs(objective), least_size(self._bounds.scale))
-        return max(max(self.tol, EPS) * size, self.tol_abs)
-
-    @property
-    def standing(self) -> Standing:
-        """Bounds, best point and counts."""
-        bounds, evaluator = self._bounds, self.evaluator
-        return Standing(
-            lower=bounds.lower,
-            upper=bounds.upper,
-            x=bounds.best and bounds.best.x,
-            n_cuts=len(self._proof.get("offsets", ())),
-            oracle_calls=evaluator.calls,
-            oracle_seconds=evaluator.seconds,
-            scale=bounds.scale,
-        )
-
-    def step(self) -> Turn:
-        """Evaluate the point of the weight before, or go on to the solution."""
-        if not self.started:
-            x = self.follower.x.copy()
-            if self._values is None:
-                point = self.evaluator.point(x)
-            else:
-                objective = float(self._values.sum()) + self.problem.regularizer.value(x)
-                point = Point(x, objective, self._values)
-            self._bounds.offer_point(point)
-            return Turn("start")
-        aim = _AIMS[self._attempts]
-        found = self.follower.solve(self.problem, lambda objective: aim * self.tolerance(objective))
-        self._attempts += 1
-        if found is not None:
-            self._prove(*found)
-        given_up = found is None or self._attempts == len(_AIMS)
-        return Turn("path", Stop(Status.STALLED, "the path was left") if given_up else None)
-
-    def _prove(self, x: Array, multipliers: Array) -> None:
-        """Evaluate the objective at x, and the bound that the cut of the multipliers gives."""
-        from cutplane.proof.dual import DualFunction
-
-        point = self.evaluator.point(x)
-        if not self.problem.in_simple_set(x):
-            return
-        self._bounds.offer_point(point)
-        slopes, offsets = self.evaluator.dual_cut(multipliers)
-        blocks, ones = np.arange(offsets.size), np.ones(offsets.size)
-        reach = REACH * point.extent
-        dual = DualFunction(self.problem)(slopes, offsets, blocks, ones, self._bounds.upper, None, reach)
-        lower = self.lower
-        self._bounds.offer_bound(dual.value, dual.magnitude, Proof())
-        if self.lower > lower:
-            self._proof = {
-                "slopes": slopes, "offsets": offsets, "blocks": blocks,
-                "queries": np.zeros(offsets.size, dtype=np.int64), "multipliers": ones,
-                "duals": {0: multipliers},
-            }  # fmt: skip
-
-    def confirm(self, stop: Stop) -> Stop | None:
-        """Return the stop: both bounds were proven as they were found."""
-        return stop
-
-    def result(self, stop: Stop, history: History) -> Result:
-        """Return the best point, the bounds and their proof."""
-        best, dim = self.best, self.problem.dim
-        assert best is not None
-        empty = np.empty(0)
-        rows = self._proof or {
-            "slopes": np.empty((0, dim)), "offsets": empty, "blocks": empty.astype(np.int64),
-            "queries": empty.astype(np.int64), "multipliers": empty,
-        }  # fmt: skip
-        certificate = Certificate(
-            **rows,
-            points={},
-            x=best.x,
-            lower_bound=self.lower,
-            upper_bound=best.objective,
-            risk_value=float(best.values.sum()),
-            scale=self._bounds.scale,
-            problem=self.problem,
-        )
-        return Result(
-            certificate=certificate,
-            status=stop.status,
-            reason=stop.reason,
-            history=history,
-            method=self.method,
-            backend="none",
-            max_cuts=None,
-        )
+    def step(self, run: Run, state: int | None) -> Step:
+        """Go on to the solution, more accurately each time."""
+        attempts = state or 0
+        aim = _AIMS[attempts]
+        found = self.follower.solve(run.problem, lambda objective: aim * run.tolerance(objective))
+        if found is not None and run.problem.in_simple_set(found[0]):
+            run.visit(found[0])
+            run.add_dual_cut(found[1])
+        given_up = found is None or attempts + 1 == len(_AIMS)
+        return Step("path", attempts + 1, "the path was left" if given_up else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -207,7 +207,7 @@ class Run(Bounds):
                 known = self.problem, self.bundle, point, last.models
                 compare(self, lambda noise: check_model(*known, noise), point)
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
-        self._offer(point := point if inside else replace(point, feasible=False))
+        self.offer(point := point if inside else replace(point, feasible=False))
         return point
 
     def cut_off(self, x: Array) -> HalfSpaces:
@@ -236,13 +236,13 @@ class Run(Bounds):
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
         """Evaluate at x, a point of X, even if the objective is inf there."""
         point = self.evaluator.point(x, self._accuracy if accuracy is None else accuracy)
-        self._offer(point)
+        self.offer(point)
         return point
 
     def between(self, start: Point, end: Point, t: float) -> Point:
         """Return the evaluated point start + t (end - start); it is feasible if both are."""
         point = self.evaluator.between(start, end, t, self._accuracy)
-        self._offer(point)
+        self.offer(point)
         return point
 
     def line_search(self, start: Point, end: Point) -> Point:
@@ -266,7 +266,7 @@ class Run(Bounds):
                 compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
         elif self.best is not None:
             self.raise_best(slopes, offsets)
-            self._offer(point)
+            self.offer(point)
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
 
@@ -399,7 +399,8 @@ class Run(Bounds):
         if not self.moved and len(self.bundle) > before:
             self.moved = self.models.is_raised_by(self.bundle, slice(before, len(self.bundle)))
 
-    def _offer(self, point: Point) -> None:
+    def offer(self, point: Point) -> None:
+        """Keep an evaluated point if it is the best one."""
         self._farthest = max(self._farthest, point.extent)
         if self.inner is None and point.feasible:
             self.inner = point

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.knots import Knots
 from cutplane.kernels.curves import Curves
 from cutplane.kernels.dual_form import mended
 from cutplane.kernels.pivoting import Pivoting
 from cutplane.kernels.smooth_form import multipliers
 from cutplane.kernels.walk import Walk
+from cutplane.methods.base import Knots
 from cutplane.pieces.validation import Array
 from cutplane.sets.whole import WholeSpace
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.engine.knots import Knots
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear import sweeps
 from cutplane.linear.cholesky import Factor
@@ -18,6 +17,7 @@ from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.linear.tracking_passes import CROSSES, JOINS, LEAVES, NONE, next_event
 from cutplane.linear.working_set import Position
+from cutplane.methods.base import Knots
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:

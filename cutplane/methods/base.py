@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Prox
@@ -62,6 +65,43 @@ class Leads(Protocol):
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
         """Return a follower that begins at x0; None if the problem has another form."""
+        ...
+
+
+@dataclass(eq=False)
+class Knots:
+    """The points where the linear pieces of a path meet, in the order in which they are found."""
+
+    weights: list[float] = field(default_factory=list)  # falling multiples of the weight at the end
+    points: list[tuple[Array, Array]] = field(default_factory=list)  # nonzero coordinates and their values
+    events: list[str] = field(default_factory=list)  # at the end of the piece before, such as "joins 3"
+    reciprocal: bool = False  # whether the solution is linear in 1 / weight between knots, not in the weight
+    limit: Array | None = None  # the solution at an infinite weight; None if it is the first knot
+
+    def add(self, weight: float, index: Array, values: Array, event: str) -> None:
+        """Add a knot at the point with these coordinates; the others are zero."""
+        self.weights.append(weight)
+        self.points.append((index, values))
+        self.events.append(event)
+
+    def matrix(self, dim: int) -> sparse.csr_array:
+        """Return the points as rows."""
+        counts = [index.size for index, _ in self.points]
+        columns, values = (np.concatenate(parts) for parts in zip(*self.points, strict=True))
+        rows = sparse.csr_array((values, columns, np.cumsum([0, *counts])), shape=(len(counts), dim))
+        rows.eliminate_zeros()
+        rows.sort_indices()
+        return rows
+
+
+@runtime_checkable
+class FollowsPath(Protocol):
+    """The state of a method that follows the path down to the weight of its problem."""
+
+    knots: Knots
+
+    def bounds(self, weight: float, x: Array) -> tuple[float, float]:
+        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
         ...
 
 
