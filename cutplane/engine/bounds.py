@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutplane.engine.checks import allowed
 from cutplane.engine.evaluator import Point
 from cutplane.engine.proof import Proof
 from cutplane.exceptions import OracleError
 from cutplane.pieces.answers import show
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import ORACLE, ROUNDING
 
 _NOISE = 1e-13
 """Changes of a bound below this share of it may be rounding, and are no progress."""
@@ -50,14 +50,16 @@ class Bounds:
         self.lower, self.upper = -math.inf, math.inf
         self.proof = Proof()
         self.scale = 0.0
-        self.slack = 0.0
-        """What the tolerance of an oracle or a set may change in the objective, before `ORACLE`."""
         self._computed = -math.inf
         self._magnitude = 0.0
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
-    def _cancelled(self) -> float:
-        """Return the size of the terms that objectives are sums of, which may cancel at every point."""
+    def terms(self) -> float:
+        """Return the size of the terms that objectives are sums of, and which may cancel."""
+        return self.scale
+
+    def slack(self) -> float:
+        """Return the size of terms of which the tolerance of a set may change a share."""
         return 0.0
 
     def offer_point(self, point: Point) -> bool:
@@ -124,8 +126,7 @@ class Bounds:
         excess = value - upper
         if excess <= 0.0:
             return value
-        terms = magnitude + abs(upper)
-        if excess > max(ORACLE * (terms + self.slack), ROUNDING * (self.scale + self._cancelled())):
+        if excess > allowed(magnitude + abs(upper) + self.slack(), self.terms()):
             raise OracleError(
                 f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "

@@ -186,6 +186,10 @@ class Bundle:
         """Lower every cut by an error of the values that nothing told of when it was made."""
         self._offsets[: self._count][(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
+    def origin(self, row: int) -> Array | None:
+        """Return the query point of a row, None if it has none."""
+        return self.points.get(int(self.queries[row]))
+
     def places(self, slopes: Array, offsets: Array) -> Array | None:
         """Return 1 at the rows that hold these cuts, 0 elsewhere; None if one is missing."""
         marks = np.zeros(len(self))

@@ -12,14 +12,12 @@ from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.answers import name_of, show
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import dense
-from cutplane.proof.rounding import CANCELLED, EPS, ORACLE, ROUNDING
+from cutplane.proof.rounding import EPS, ORACLE, ROUNDING
 from cutplane.sets.base import HalfSpaces
 
 if TYPE_CHECKING:
-    from cutplane.engine.bundle import Bundle
     from cutplane.engine.declaration import Declaration
-    from cutplane.engine.evaluator import Point
-    from cutplane.engine.run import Run
+    from cutplane.engine.evaluator import Evaluator
 
 _INNER = 1e-9
 """How far outside an oracle may call a point inside, relative to the numbers of the simple set: the tolerance
@@ -27,8 +25,6 @@ that separation oracles are usually written with, such as for the sign of an eig
 _HALVINGS = 40
 """Over 2^-40 of the way a continuous function changes by less than answers may differ."""
 _AGAIN = 4
-_SHARE = 1e-3
-"""A jump of more than this, of the terms that are known, is no rounding but a function that is not convex."""
 
 
 class Contradiction(OracleError):
@@ -53,50 +49,45 @@ def allowed(scale: Any, noise: float) -> Any:
     return ORACLE * scale + ROUNDING * noise
 
 
-def check_cut(
+def check_cuts(
     problem: Declaration,
-    slopes: Array,
-    offsets: Array,
-    point: Point,
-    known: Point,
+    cuts: tuple[Any, Array, Array | Sequence[int]],
+    origin: Callable[[int], Array | None],
+    x: Array,
+    values: Array,
     noise: float = 0.0,
-    blocks: Sequence[int] | slice = slice(None),
 ) -> None:
-    """Raise `OracleError` if a new cut lies above the value at a point already evaluated.
+    """Raise `Contradiction` if a cut lies above the value of its block at x.
 
-    `noise` is the size of terms that may have cancelled in a value; `blocks` are those of the cuts.
+    Parameters
+    ----------
+    problem : Declaration
+    cuts : tuple of slopes, offsets, blocks
+        Half-spaces among them are passed over.
+    origin : callable
+        Returns where the cut of a row was found, None if that is not known.
+    x : ndarray of shape (dim,)
+    values : ndarray of shape (n_blocks,)
+        Of the risk at x; inf where one is not known.
+    noise : float, default 0.0
+        The size of terms that may have cancelled in a value.
     """
-    here, there = point.values[blocks], known.values[blocks]
-    excess = slopes @ known.x + offsets - there
-    if (excess <= 0.0).all():
-        return
-    scale = np.abs(there) + np.abs(here) + np.abs(slopes) @ (np.abs(known.x) + np.abs(point.x))
-    if (excess > allowed(scale, noise)).any():
-        raise contradiction(problem, point.x, known.x, float(excess.max()))
-
-
-def check_model(
-    problem: Declaration, bundle: Bundle, point: Point, models: Array, noise: float = 0.0
-) -> None:
-    """Raise `OracleError` if an earlier cut lies above the value at a point; `models` is the model there.
-
-    `noise` is the size of terms that may have cancelled in a value.
-    """
-    excess = models - point.values
-    suspects = excess > ORACLE * np.abs(point.values)
-    if not suspects.any():
-        return
-    products = bundle.slopes @ point.x
-    values = np.append(point.values, np.inf)[bundle.blocks]
-    scale = np.abs(values) + np.abs(bundle.offsets) + abs(bundle.slopes) @ np.abs(point.x)
-    excess = products + bundle.offsets - values
-    above = (bundle.blocks != HALF_SPACE) & (excess > allowed(scale, noise))
-    for row in np.flatnonzero(above).tolist():
-        origin = bundle.points.get(int(bundle.queries[row]))
-        slope = dense(bundle.slopes[[row]])[0]
-        terms = 0.0 if origin is None else float(np.abs(slope) @ np.abs(origin))  # its offset is a sum of
-        if excess[row] > allowed(scale[row] + terms, noise):
-            raise contradiction(problem, origin, point.x, float(excess[row]))
+    slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
+    there = np.append(values, np.inf)[blocks]  # half-spaces have the block -1
+    excess = slopes @ x + offsets - there
+    suspects = np.flatnonzero((excess > ORACLE * np.abs(there)) & (blocks != HALF_SPACE))
+    for row in suspects.tolist():
+        found, slope = origin(row), np.abs(dense(slopes[[row]])[0])
+        size = np.abs(x) if found is None else np.abs(x) + np.abs(found)  # the offset is a sum of terms too
+        if excess[row] > allowed(abs(there[row]) + abs(offsets[row]) + slope @ size, noise):
+            at = "an earlier point" if found is None else f"x = {show(found)}"
+            raise Contradiction(
+                f"The cut of {name_of(problem.risk)} at {at} lies {excess[row]:.3g} above its value at x = "
+                f"{show(x)}: the subgradient is wrong or the risk is not convex. Check it with "
+                "cutplane.testing.check_risk.",
+                found,
+                x,
+            )
 
 
 def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float) -> None:
@@ -119,55 +110,22 @@ def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: f
         )
 
 
-def contradiction(problem: Declaration, origin: Array | None, x: Array, excess: float) -> Contradiction:
-    """Return the error that names a cut, made at `origin`, that lies above the risk at x."""
-    at = "an earlier point" if origin is None else f"x = {show(origin)}"
-    return Contradiction(
-        f"The cut of {name_of(problem.risk)} at {at} lies {excess:.3g} above its value at x = {show(x)}: "
-        "the subgradient is wrong or the risk is not convex. Check it with cutplane.testing.check_risk.",
-        origin,
-        x,
-    )
+def hidden_terms(evaluator: Evaluator, error: Contradiction) -> float:
+    """Return the size of terms that cancel inside a black box, if these explain a contradiction; else 0.
 
-
-def compare(run: Run, check: Callable[[float], None], *points: Point) -> None:
-    """Compare answers; where they contradict one another, ask whether rounding inside the oracle explains it.
-
-    `check` takes the size of terms that may have cancelled at `points`. A convex function does not jump: what
-    a black box jumps by, on the way between both places, is what rounding leaves of larger terms. From then
-    on it is charged to every cut.
+    A convex function does not jump: a black box jumps, on the way between both places, by the last bits of
+    larger terms. There is no such jump if it gives other values when it is called again. Of both halves of
+    the way, the one with the larger error of a tangent holds the jump.
     """
-    try:
-        check(0.0)
-        return
-    except Contradiction:
-        noise = run.terms(*points)
-    try:
-        check(noise)
-    except Contradiction as error:
-        if not run.problem.risk.black_box or error.origin is None:
-            raise
-        jump = _jump(run, error.origin, error.x)
-        hidden, terms = jump / EPS, noise - run.evaluator.hidden
-        if not hidden > run.evaluator.hidden or jump > _SHARE * terms > 0.0:
-            raise
-        check(terms + hidden)
-        run.evaluator.hidden = hidden
-        run.bundle.lower(CANCELLED * hidden)
-
-
-def _jump(run: Run, start: Array, end: Array) -> float:
-    """Return by how much the risk jumps on the way; 0 if it does not, or gives other values when asked again.
-
-    Of both halves, that with the larger error of a tangent holds the jump.
-    """
-    ask = run.evaluator.point
-    first, last = ask(start), ask(end)
+    if not evaluator.risk.black_box or error.origin is None:
+        return 0.0
+    ask = evaluator.point
+    first, last = ask(error.origin), ask(error.x)
     for _ in range(_HALVINGS):
         middle = ask(first.x + 0.5 * (last.x - first.x))
         if not all(point.objective < float("inf") for point in (first, middle, last)):
             return 0.0
-        slope = run.slopes(middle).sum(axis=0)
+        slope = evaluator.slopes(middle).sum(axis=0)
         errors = [
             abs(float((point.values - middle.values).sum() - slope @ (point.x - middle.x)))
             for point in (first, last)
@@ -175,4 +133,4 @@ def _jump(run: Run, start: Array, end: Array) -> float:
         first, last = (first, middle) if errors[0] > errors[1] else (middle, last)
     if any((ask(point.x).values != point.values).any() for point in (first, last) for _ in range(_AGAIN)):
         return 0.0
-    return abs(float((last.values - first.values).sum()))
+    return abs(float((last.values - first.values).sum())) / EPS

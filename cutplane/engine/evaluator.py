@@ -129,8 +129,3 @@ def _drift(start: Point, end: Point, t: float, x: Array) -> float:
     inherited = abs(1.0 - t) * start.extent * start.drift + abs(t) * end.extent * end.drift
     rounding = EPS * (start.extent + abs(t) * (start.extent + end.extent))  # of z0 + t (z1 - z0)
     return (inherited + rounding) / size
-
-
-def largest(sizes: Any) -> float:
-    """Return the largest of one number or several."""
-    return sizes if isinstance(sizes, float) else float(np.max(sizes))

@@ -256,7 +256,7 @@ class MethodProcess:
         if self.warm_start is not None:
             resume(run, self.warm_start)
         else:
-            run.begin_at(self._first())
+            run.first = self._first()
         self.method_state = run.method.start(run)
         return Turn("start")
 

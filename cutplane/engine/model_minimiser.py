@@ -125,7 +125,7 @@ class ModelMinimiser:
             self.set_multipliers = solution.set_multipliers
             if stabilization is not None or not math.isfinite(run.upper):
                 return None
-            size = max(abs(run.upper), run.size)
+            size = max(abs(run.upper), run.scale)
             allowed = max(gap, 1e-3 * abs(run.upper)) if math.isfinite(gap) else size
             if self.last.objective - run.upper <= allowed:
                 return None

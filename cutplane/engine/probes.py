@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import norm
 
-from cutplane.engine.checks import allowed, compare, contradiction
+from cutplane.engine.checks import allowed, check_cuts
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.answers import name_of, show
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import dense
 from cutplane.proof.rounding import FEASIBLE, INSIDE, ORACLE, REACH, RECOMPUTED, ROUNDING
 from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.sets.base import FeasibleSet, scale_of
@@ -86,14 +86,14 @@ def probe(run: Run) -> int:
         end, share = known.elsewhere(), known.rng.uniform(0.2, 0.8)
         for t in (share, share + _STEP):
             known.add(evaluate(run.best.x + t * (end - run.best.x)))
-    compare(run, known.compare, run.anchor)
+    run.compare(known.compare)
     return known.calls
 
 
 def _again(run: Run, point: Point) -> Point:
     again = run.evaluator.point(point.x)
     scale = np.abs(point.values) + np.abs(run.evaluator.slopes(point)) @ np.abs(point.x)
-    if not (np.abs(again.values - point.values) <= allowed(scale, run.terms(point))).all():
+    if not (np.abs(again.values - point.values) <= allowed(scale, run.terms())).all():
         raise OracleError(
             f"{name_of(run.problem.risk)} gave the value {point.values.sum():.10g} at x = {show(point.x)}, "
             f"and {again.values.sum():.10g} when it was asked again: it must be a function of x alone. "
@@ -103,30 +103,20 @@ def _again(run: Run, point: Point) -> Point:
 
 
 class _Known:
-    """Cuts and values that must agree: no cut of a block lies above a value of that block.
+    """Points with values, and places for others.
 
     Parameters
     ----------
     run : Run
-        Its last cuts are taken, those of its proof first.
+        Its last queries are taken.
     """
 
     def __init__(self, run: Run):
-        bundle = run.bundle
         assert run.best is not None
         self.run, self.centre = run, run.best.x
         self.rng = np.random.default_rng(0)
         self.calls = 0
-        cuts = np.flatnonzero((bundle.blocks != HALF_SPACE) & (bundle.queries >= 0))
-        if bundle.duals:
-            cuts = cuts[np.isin(bundle.queries[cuts], list(bundle.points))]
-        if cuts.size > _MOST:
-            used = np.isin(bundle.ids[cuts], run.proof.ids[run.proof.multipliers > 0.0])
-            cuts = np.concatenate([cuts[~used], cuts[used]])[-_MOST:]
-        self.cuts = cuts
-        queries, self.places = np.unique(bundle.queries[cuts], return_inverse=True)
-        self.points = bundle.points.only(queries.tolist()).numbered()
-        self.first = queries.size
+        self.queries = [query for query in run.bundle.points if query not in run.bundle.duals][-_MOST:]
         self.new: list[Point] = []
         self.reach = self._reach()
 
@@ -141,10 +131,9 @@ class _Known:
         mask = np.zeros(self.centre.size, dtype=bool)
         for point in self.new:
             mask |= (self.run.slopes(point) != 0.0).any(axis=0)
-        slopes: Any = self.run.bundle.slopes
-        for cut in () if mask.all() else self.cuts.tolist():
-            row = slopes[[cut]].toarray()[0] if sparse.issparse(slopes) else slopes[cut]
-            mask |= row != 0.0
+        for begin in range(0, mask.size, _WIDTH) if not mask.all() else ():
+            some = dense(self.run.bundle.slopes[:, begin : begin + _WIDTH])
+            mask[begin : begin + _WIDTH] |= (some[self.run.bundle.blocks != HALF_SPACE] != 0.0).any(axis=0)
         return mask
 
     def far(self) -> Array:
@@ -167,52 +156,32 @@ class _Known:
 
     def _reach(self) -> float:
         """Return how far from the best point the run has been; the size of the set if it has seen none."""
-        centre, reach = self.centre, float(np.abs(self.centre).max())
-        for begin in range(0, centre.size, _WIDTH) if len(self.points) else ():
-            part = centre[begin : begin + _WIDTH]
-            columns = self.points.columns(begin, begin + _WIDTH)
-            reach = max(reach, float((columns - part).max()), float((part - columns).max()))
-        if reach == 0.0 or len(self.points) <= _FEW:
+        centre, points = self.centre, self.run.bundle.points
+        reach = max([np.abs(centre).max(), *(np.abs(points[query] - centre).max() for query in self.queries)])
+        if reach == 0.0 or len(self.queries) <= _FEW:
             whole = scale_of(self.run.problem.simple_set, self.run.problem.dim, 0.0)
             reach = whole if reach <= _NOWHERE * whole else reach
-        return reach or 1.0
+        return float(reach) or 1.0
 
     def compare(self, noise: float) -> None:
         """Raise `OracleError` if a cut lies above a value; `noise` is the size of terms that may cancel."""
-        run, bundle, count = self.run, self.run.bundle, self.first
-        found = [run.evaluator.cut(point) for point in self.new]
-        points = self.points.copy()
-        points |= {count + k: point.x for k, point in enumerate(self.new)}
-        own = np.concatenate([slopes for slopes, _ in found]) if found else np.empty((0, self.centre.size))
-        heights, sizes = (
-            np.zeros((self.cuts.size + len(own), len(points))),
-            np.zeros(self.cuts.size + len(own)),
-        )
-        for begin in range(0, self.centre.size, _WIDTH):
-            end = begin + _WIDTH
-            some: Any = bundle.slopes[self.cuts, begin:end]
-            rows = np.concatenate([some.toarray() if sparse.issparse(some) else some, own[:, begin:end]])
-            columns = points.columns(begin, end)
-            heights += rows @ columns.T
-            sizes = sizes + np.abs(rows) @ np.abs(columns).max(axis=0)
-        n_blocks = run.problem.risk.n_blocks
-        offsets = np.concatenate([bundle.offsets[self.cuts], *(offsets for _, offsets in found)])
-        blocks = np.concatenate([bundle.blocks[self.cuts], np.tile(np.arange(n_blocks), len(found))])
-        places = np.concatenate([self.places, count + np.repeat(np.arange(len(found)), n_blocks)])
-        heights += offsets[:, np.newaxis]
-        values = np.full((len(points), n_blocks), np.inf)
-        if not offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
-            values[places, blocks] = heights[np.arange(offsets.size), places]
-        for k, point in enumerate(self.new):
-            values[count + k] = point.values
-        wanted = values.T[blocks]
-        suspects = np.argwhere(heights - wanted > ORACLE * np.abs(wanted))
-        for row, place in suspects.tolist():
-            value = wanted[row, place]
-            scale = abs(value) + abs(offsets[row]) + sizes[row]
-            if heights[row, place] - value > allowed(scale, noise):
-                excess = float(heights[row, place] - value)
-                raise contradiction(run.problem, points[places[row]], points[place], excess)
+        run, bundle = self.run, self.run.bundle
+        rows, origins = (bundle.slopes, bundle.offsets, bundle.blocks), bundle.origin
+        found = [(point.x, run.evaluator.cut(point)) for point in self.new]
+        blocks = np.arange(run.problem.risk.n_blocks)
+
+        def check(x: Array, values: Array) -> None:
+            check_cuts(run.problem, rows, origins, x, values, noise)
+            for where, cuts in found:
+                check_cuts(run.problem, (*cuts, blocks), lambda _: where, x, values, noise)  # noqa: B023
+
+        for point in self.new:
+            check(point.x, point.values)
+        for query in self.queries if not offers(run.problem.risk, Capability.PIECES) else ():
+            x, values = bundle.points[query], np.full(blocks.size, np.inf)
+            for row in np.flatnonzero((bundle.queries == query) & (bundle.blocks != HALF_SPACE)).tolist():
+                values[bundle.blocks[row]] = float((bundle.slopes[[row]] @ x)[0]) + bundle.offsets[row]
+            check(x, values)
 
 
 def probe_pieces(run: Run) -> None:

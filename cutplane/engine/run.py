@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ from scipy.linalg import norm
 
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import Bundle
-from cutplane.engine.checks import check_cut, check_model, check_separation, compare
+from cutplane.engine.checks import Contradiction, check_cuts, check_separation, hidden_terms
 from cutplane.engine.dual import DualSearch
-from cutplane.engine.evaluator import Evaluator, Point, largest
+from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.half_spaces import point_towards, pull_back
 from cutplane.engine.history import Mark
 from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
+_JUMP = 1e-3
+"""A jump of more than this, of the terms that are known, is no rounding but a function that is not convex."""
 _DIVERGED = 1e15
 """An objective this many times the size of the first one below zero has no lower bound, unless one is known:
 its digits are used up."""
@@ -73,7 +75,6 @@ class Run(Bounds):
         self.dual = DualSearch(problem)
         self.first: Point
         self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
-        self.size = 0.0  # of the risk where the run began
         self._farthest = problem.reduced.scale
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self.extent = 0.0  # the largest coordinate of the points that were cut off
@@ -98,9 +99,6 @@ class Run(Bounds):
             self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
         rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
         self.offer_known(self.dual.at_infima(), Proof.of(rows))
-
-    def _cancelled(self) -> float:
-        return self.terms() if self.best is None else self.terms(self.best)
 
     @property
     def _accuracy(self) -> float:
@@ -169,15 +167,6 @@ class Run(Bounds):
 
     # Queries
 
-    def begin_at(self, point: Point) -> None:
-        """Take an evaluated point as the first one; its value and slope tell the size of the risk."""
-        slope = (
-            0.0
-            if point.slopes is None
-            else min(1.0, self.problem.reduced.widest) * np.abs(point.slopes).sum()
-        )
-        self.first, self.size = point, float(np.abs(point.values).sum() + slope)
-
     def query(self, x: Array) -> Point:
         """Evaluate at x and add the cut."""
         point = self.evaluate(x)
@@ -204,8 +193,9 @@ class Run(Bounds):
         last = self.models.last
         if last is not None and point.x is last.x and (last.models > point.values).any():
             if self.problem.risk.exact:
-                known = self.problem, self.bundle, point, last.models
-                compare(self, lambda noise: check_model(*known, noise), point)
+                rows = self.bundle.slopes, self.bundle.offsets, self.bundle.blocks
+                known = self.problem, rows, self.bundle.origin, point.x, point.values
+                self.compare(lambda noise: check_cuts(*known, noise))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
         self.offer(point := point if inside else replace(point, feasible=False))
         return point
@@ -257,13 +247,10 @@ class Run(Bounds):
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
-        if self.problem.separators or not self._projects:
-            away = max(self.extent, point.extent)  # a point may be outside by a share of what was cut off
-            self.slack = max(self.slack, away * float(np.abs(slopes).sum()))
         if self.best is not None and self.problem.risk.exact:
-            known = self.problem, slopes, offsets, point, self.best
+            known = self.problem, (slopes, offsets, blocks), lambda _: point.x, self.best.x, self.best.values
             if self.best is not point:
-                compare(self, lambda noise: check_cut(*known, noise, blocks), point, self.best)
+                self.compare(lambda noise: check_cuts(*known, noise))
         elif self.best is not None:
             self.raise_best(slopes, offsets)
             self.offer(point)
@@ -326,9 +313,11 @@ class Run(Bounds):
         extent = 0.0 if self.best is None else self.best.extent
         sizes = extent, self.bundle.steepest, self.bundle.highest
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
-        if self.best is not None:
-            check_cut(self.problem, slopes, offsets, self.best, self.best, self.size)
-        self._extend(None, slopes, offsets, range(self.problem.risk.n_blocks), multipliers)
+        blocks = range(self.problem.risk.n_blocks)
+        if (best := self.best) is not None:
+            cuts = slopes, offsets, blocks
+            check_cuts(self.problem, cuts, lambda _: best.x, best.x, best.values, self.terms())
+        self._extend(None, slopes, offsets, blocks, multipliers)
         free = self.dual.free
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
@@ -352,16 +341,35 @@ class Run(Bounds):
             self.proof.keep(self.bundle)
             self.bundle.drop(stale)
 
-    def terms(self, *points: Point) -> float:
+    def terms(self) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
 
         Of constants as large as slopes are worth over the set and the way so far, last bits count.
         """
         reach = min(1.0, self.problem.reduced.widest) + CANCELLED / ROUNDING * self._farthest
-        total, steepest = self.size + self.evaluator.hidden, self.bundle.steepest
-        for point in points:
-            total += largest(self.evaluator.cancelled(point)) + steepest * point.extent
-        return total + steepest * reach
+        return self.scale + self.evaluator.hidden + self.bundle.steepest * reach
+
+    def slack(self) -> float:
+        """Return the size of terms of which a set's tolerance is a share, where points are not projected."""
+        projected = self._projects and not self.problem.separators
+        return 0.0 if projected else self.bundle.steepest * self._farthest
+
+    def compare(self, check: Callable[[float], None]) -> None:
+        """Compare answers; charge what explains a contradiction inside a black box to every cut.
+
+        `check` takes the size of terms that may have cancelled.
+        """
+        try:
+            check(self.terms())
+            return
+        except Contradiction as error:
+            hidden, before = hidden_terms(self.evaluator, error), self.evaluator.hidden
+            terms = self.terms() - before
+            if not hidden > before or EPS * hidden > _JUMP * terms > 0.0:
+                raise
+        check(terms + hidden)
+        self.evaluator.hidden = hidden
+        self.bundle.lower(CANCELLED * hidden)
 
     def _finite(self, x: Array, accuracy: float) -> Point:
         """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""

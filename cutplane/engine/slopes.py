@@ -281,25 +281,6 @@ class Points(MutableMapping[int, Array]):
         chosen._stored = {query: self._stored[query] for query in queries if query in self._stored}
         return chosen
 
-    def numbered(self) -> Points:
-        """Return the points by their number, from 0 on."""
-        numbered = Points()
-        numbered._stored = dict(enumerate(self._stored.values()))
-        return numbered
-
-    def columns(self, begin: int, end: int) -> Array:
-        """Return some entries of all points, in their order, as rows."""
-        rows = []
-        for stored in self._stored.values():
-            if isinstance(stored, np.ndarray):
-                rows.append(stored[begin:end])
-                continue
-            dim, where, values = stored
-            first, last = np.searchsorted(where, [begin, end])
-            rows.append(np.zeros(min(end, dim) - begin))
-            rows[-1][where[first:last] - begin] = values[first:last]
-        return np.array(rows)
-
     @property
     def nbytes(self) -> int:
         """Memory held."""

@@ -54,12 +54,12 @@ def resume(run: Run, result: Result) -> None:
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
         allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)
-        if abs(value - known) > allowed + ROUNDING * run.terms(point):
+        if abs(value - known) > allowed + ROUNDING * run.terms():
             raise InvalidInputError(
                 f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."
             )
-    run.begin_at(point)
+    run.first = point
     if run.method.first_cut:
         run.add_cut(point)
     if run.bundle.has_cuts():

@@ -228,7 +228,7 @@ def test_of_constants_as_large_as_the_set_makes_them_the_last_bits_are_forgiven(
         return float(slope @ x) + (0.0 if x.any() else -wrong), slope
 
     run = Run(cut.Problem(plane, feasible_set=cut.L2Ball(1e5)), cut.Kelley(), Backend())
-    run.begin_at(run.query(np.zeros(2)))
+    run.first = run.query(np.zeros(2))
     point = np.full(2, 1e-9)
     if accused:
         with pytest.raises(cut.OracleError, match="above its value"):

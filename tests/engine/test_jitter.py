@@ -21,7 +21,7 @@ def cancelling(x):
 def test_terms_that_cancel_inside_are_found_and_charged():
     """2e-4 is worth less than half a bit of 8, and 2.5e-4 more: its cut lies above the value at 2e-4."""
     run = started(cancelling)
-    run.begin_at(run.query(np.array([2e-4])))
+    run.first = run.query(np.array([2e-4]))
     run.query(np.array([2.5e-4]))
     assert run.evaluator.hidden == 8.0
     result = cut.Problem(cut.OracleRisk(cancelling, dim=1), cut.L1(1e-12), cut.Box(-4.0, 4.0)).solve(
@@ -44,7 +44,7 @@ WRONG = {
 def test_what_rounding_does_not_explain_is_accused(name):
     run = started(WRONG[name])
     with pytest.raises(cut.OracleError, match="above its value"):
-        run.begin_at(run.query(np.array([2.0])))
+        run.first = run.query(np.array([2.0]))
         for x in (2.5e-4, 2e-4, 1e-4, 3e-4, -1.0, 1.0):
             run.query(np.array([x]))
     assert run.evaluator.hidden == 0.0

@@ -9,10 +9,8 @@ from scipy import sparse
 from cutplane.engine.bundle import Bundle
 from cutplane.engine.checks import (
     allowed,
-    check_cut,
-    check_model,
+    check_cuts,
     check_separation,
-    contradiction,
     name_of,
     show,
 )
@@ -41,52 +39,58 @@ def test_tolerance_is_relative_to_the_answers_and_to_what_cancels():
     assert allowed(3.0, 1e6) == pytest.approx(3e-7 + 1e-6)
 
 
-def cut_above(share, noise=0.0, slope=(-1.0, 2.0), values=(-4.0, 3.0)):
-    """The cut lies above the value at (1, -2) by `share` of 4 + 3 + 1 * 4 + 2 * 3 = 17."""
-    known, new = point([1.0, -2.0], values[0]), point([-3.0, 1.0], values[1])
-    offset = np.array([values[0] + 5.0 + share * 17.0])
-    check_cut(PROBLEM, np.array([slope]), offset, new, known, noise)
+def above(slopes, offsets, origin, known, noise=0.0):
+    """Compare cuts found at one point, one of each block, with the values at another."""
+    cuts = np.array(slopes, dtype=float), np.array(offsets, dtype=float), range(len(offsets))
+    check_cuts(PROBLEM, cuts, lambda _: origin, known.x, known.values, noise)
 
 
-@pytest.mark.parametrize("share", [-1.0, 0.0, INSIDE])
+def cut_above(share, noise=0.0):
+    """The cut -x + 2 y + 1 + s lies above the value at (1, -2) by `share` of its terms.
+
+    They are 4, the offset, and 1 * (1 + 3) + 2 * (2 + 1).
+    """
+    offset = (1.0 + share * 14.0) / (1.0 - share)
+    above([(-1.0, 2.0)], [offset], np.array([-3.0, 1.0]), point([1.0, -2.0], -4.0), noise)
+
+
+@pytest.mark.parametrize("share", [-0.5, 0.0, INSIDE])
 def test_a_cut_may_lie_above_a_value_by_the_tolerance(share):
     cut_above(share)
 
 
 @pytest.mark.parametrize("share", [OUTSIDE, 1e-3])
 def test_a_cut_above_a_value_is_a_contradiction(share):
-    with pytest.raises(OracleError, match=rf"at x = \[-3\.  1\.\] lies {share * 17.0:.3g} above") as error:
+    with pytest.raises(OracleError, match=r"at x = \[-3\.  1\.\] lies .* above") as error:
         cut_above(share)
     assert "its value at x = [ 1. -2.]:" in str(error.value)
 
 
 def test_terms_that_cancelled_widen_the_tolerance_of_a_cut():
-    cut_above(OUTSIDE, noise=1.1 * 0.01e-7 * 17.0 / 1e-12)
+    cut_above(OUTSIDE, noise=1.1 * 0.01e-7 * 15.0 / 1e-12)
     with pytest.raises(OracleError):
-        cut_above(OUTSIDE, noise=0.9 * 0.01e-7 * 17.0 / 1e-12)
+        cut_above(OUTSIDE, noise=0.9 * 0.01e-7 * 15.0 / 1e-12)
 
 
 def test_each_block_has_a_tolerance_of_its_own():
-    known, new, slopes = point([0.0], 1.0, 1000.0), point([0.0], 1.0, 1000.0), np.zeros((2, 1))
-    check_cut(PROBLEM, slopes, np.array([1.0, 1000.0 + 2e-4 * 0.99]), new, known)
+    known, slopes = point([0.0], 1.0, 1000.0), np.zeros((2, 1))
+    above(slopes, [1.0, 1000.0 + 2e-4 * 0.99], known.x, known)
     with pytest.raises(OracleError, match=r"lies 3e-07 above"):
-        check_cut(PROBLEM, slopes, np.array([1.0 + 3e-7, 1000.0 + 2e-7]), new, known)
+        above(slopes, [1.0 + 3e-7, 1000.0 + 2e-7], known.x, known)
 
 
 def test_a_block_that_agrees_says_nothing_of_another():
     slopes, origin = np.zeros((2, 1)), point([0.0], 0.0, 1000.0)
-    check_cut(PROBLEM, slopes, np.array([0.0, 1000.0 + 1e-5]), origin, origin)
+    above(slopes, [0.0, 1000.0 + 1e-5], origin.x, origin)
     with pytest.raises(OracleError, match="lies 1 above"):
-        check_cut(PROBLEM, slopes, np.array([-1.0, 1001.0]), origin, origin)
+        above(slopes, [-1.0, 1001.0], origin.x, origin)
 
 
-def test_nothing_is_allowed_where_nothing_has_a_size():
+def test_next_to_nothing_is_allowed_where_nothing_has_a_size():
     origin = point([0.0], 0.0)
-    check_cut(PROBLEM, np.zeros((1, 1)), np.zeros(1), origin, origin)
+    above(np.zeros((1, 1)), [0.0], origin.x, origin)
     with pytest.raises(OracleError, match="lies 1e-13 above"):
-        check_cut(PROBLEM, np.zeros((1, 1)), np.array([1e-13]), origin, origin)
-    with pytest.raises(OracleError, match="lies 1e-13 above"):
-        check_model(PROBLEM, bundle_with(1e-13, slope=(0.0,)), origin, np.array([1e-13]))
+        above(np.zeros((1, 1)), [1e-13], origin.x, origin)
 
 
 def bundle_with(offset, slope=(3.0,), query_point=(-2.0,), block=0, n_blocks=1, sparse_slopes=False):
@@ -99,7 +103,8 @@ def bundle_with(offset, slope=(3.0,), query_point=(-2.0,), block=0, n_blocks=1, 
 
 
 def check(bundle, at, noise=0.0):
-    check_model(PROBLEM, bundle, at, bundle.block_models(at.x), noise)
+    cuts = bundle.slopes, bundle.offsets, bundle.blocks
+    check_cuts(PROBLEM, cuts, bundle.origin, at.x, at.values, noise)
 
 
 @pytest.mark.parametrize("sparse_slopes", [False, True])
@@ -136,8 +141,7 @@ def test_the_size_of_negative_terms_counts():
 def test_half_spaces_are_no_cuts():
     bundle = bundle_with(0.0, slope=(0.0,))
     bundle.add(5, np.zeros(1), np.array([[0.0]]), np.array([1e6]), [HALF_SPACE])
-    models = np.array([1.0])
-    check_model(PROBLEM, bundle, point([1.0], 0.0), models)
+    check(bundle, point([1.0], 0.0))
 
 
 def test_the_cut_of_another_block_is_compared_with_its_own_value():
@@ -146,23 +150,6 @@ def test_the_cut_of_another_block_is_compared_with_its_own_value():
     at = point([0.0], 0.0, 10.0)
     with pytest.raises(OracleError, match=r"lies 0\.5 above"):
         check(bundle, at)
-
-
-def test_a_model_within_the_tolerance_of_the_value_is_not_looked_at():
-    at = point([-1.0], 5.0)
-    check_model(PROBLEM, bundle_with(80.0), at, np.array([5.0 + 0.99 * 5e-7]))
-    with pytest.raises(OracleError):
-        check_model(PROBLEM, bundle_with(80.0), at, np.array([5.0 + 1.01 * 5e-7]))
-
-
-def test_a_model_equal_to_a_value_of_zero_is_not_looked_at():
-    check_model(PROBLEM, bundle_with(80.0), point([-1.0], 0.0), np.array([0.0]))
-
-
-def test_one_suspect_among_the_blocks_is_enough():
-    bundle = bundle_with(2.0, slope=(0.0,), n_blocks=2, block=1)
-    with pytest.raises(OracleError, match=r"lies 1 above"):
-        check_model(PROBLEM, bundle, point([0.0], 0.0, 1.0), np.array([-np.inf, 2.0]))
 
 
 def separate(share, extent=2.0):
@@ -209,12 +196,6 @@ def test_points_are_shown_with_six_digits_and_long_ones_in_part():
     assert show(np.array([1.0, 2.0 / 3.0])) == "[1.       0.666667]"
     assert show(np.arange(8.0)) == "[0. 1. 2. 3. 4. 5. 6. 7.]"
     assert show(np.arange(9.0)) == "[0. 1. 2. ... 6. 7. 8.]"
-
-
-def test_a_contradiction_tells_where_and_by_how_much():
-    error = contradiction(PROBLEM, np.array([1.0]), np.array([2.0]), 0.12345)
-    assert str(error).startswith("The cut of wave at x = [1.] lies 0.123 above its value at x = [2.]: ")
-    assert "at an earlier point lies" in str(contradiction(PROBLEM, None, np.array([2.0]), 1.0))
 
 
 def test_a_half_space_through_the_only_point_known_is_no_contradiction():

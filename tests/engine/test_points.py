@@ -17,7 +17,7 @@ def test_what_is_read_is_what_was_written(nonzero):
     written = x.copy()
     x[:] = 9.0
     assert np.array_equal(points[4], written)
-    assert np.array_equal(points.copy().numbered()[0], written)
+    assert np.array_equal(points.copy()[4], written)
     assert memory_of(points) == (12 * nonzero if 3 * nonzero <= 3000 else 24_000)
 
 
@@ -27,7 +27,7 @@ def test_short_vectors_are_kept_as_they_are():
 
 def test_points_are_chosen_in_the_order_asked_for():
     points = Points({query: np.full(2, float(query)) for query in range(4)})
-    assert [x[0] for x in points.only([3, 1, 7]).numbered().values()] == [3.0, 1.0]
+    assert [x[0] for x in points.only([3, 1, 7]).values()] == [3.0, 1.0]
     assert list(points.only([3, 1, 7])) == [3, 1]
     assert [x[0] for x in (points | {1: np.zeros(2)}).values()] == [0.0, 0.0, 2.0, 3.0]
 
@@ -43,10 +43,3 @@ def test_unions_are_those_of_dicts():
     del points[1]
     points |= others
     assert list(points) == [0, 1, 2] and np.array_equal(points[1], others[1])
-
-
-@pytest.mark.parametrize(("begin", "end"), [(0, 3000), (0, 1), (999, 1001), (2000, 4096)])
-def test_columns_are_those_of_the_matrix_of_all_points(begin, end):
-    X = np.zeros((3, 3000))
-    X[0, ::7], X[1] = np.arange(429.0), np.arange(3000.0)
-    assert np.array_equal(Points(dict(enumerate(X))).columns(begin, end), X[:, begin:end])

@@ -255,11 +255,12 @@ class Begun(Run):
     def evaluate(self, x):
         return self.evaluator.point(x)
 
-    def terms(self, *points):
+    def terms(self):
         return 1.0
 
-    def begin_at(self, point):
-        self.began = point.x.tolist()
+    @property
+    def began(self):
+        return self.first.x.tolist()
 
     def add_cut(self, point):
         self.added = point.x.tolist()

@@ -256,7 +256,7 @@ def test_extended_values_are_walked_around():
 def test_an_objective_that_is_infinite_far_away_is_finite_on_the_way_back():
     risk = cut.LinearRisk(np.array([[1.0], [-1.0]]), [1.0, 1.0], cut.losses.Exponential())
     run = Run(cut.Problem(risk, cut.L2(1.0)), cut.Kelley(), Backend())
-    run.begin_at(run.query(np.zeros(1)))
+    run.first = run.query(np.zeros(1))
     assert 1.0 < run.query(np.array([1e60])).x[0] < 1e3
 
 
