@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutplane.engine.bundle import Proof
 from cutplane.engine.checks import allowed
 from cutplane.engine.evaluator import Point
-from cutplane.engine.proof import Proof
 from cutplane.exceptions import OracleError
 from cutplane.pieces.answers import show
 from cutplane.pieces.validation import Array

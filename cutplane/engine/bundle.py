@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,18 +16,35 @@ from cutplane.engine.slopes import (
     deepest,
     largest_entry,
     rows_of,
+    rows_to_matrix,
+    stacked,
 )
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import products
 from cutplane.pieces.validation import Array
-from cutplane.proof.evidence import TRIVIAL, memory_of, row_sizes
+from cutplane.proof.evidence import TRIVIAL, Rows, memory_of, row_sizes
 
 AGGREGATE = -1
 """The query number of a row that is a convex combination of dropped rows."""
 
 
+class Proof(NamedTuple):
+    """Ids of rows that are or were in the bundle, and their multipliers in a lower bound."""
+
+    ids: Array = np.empty(0, dtype=np.int64)
+    multipliers: Array = np.empty(0)
+
+
+class Origins(NamedTuple):
+    """Where rows come from, by query: a point, multipliers of examples; and the solution found there."""
+
+    points: Mapping[int, Array]
+    duals: dict[int, Array]
+    solutions: dict[int, tuple[Any, ...]]
+
+
 class Retired(NamedTuple):
-    """A row that has left the bundle, but lives on in an aggregate."""
+    """A row that is not in the bundle, but in use by an aggregate or the best bound."""
 
     slope: Any
     offset: float
@@ -76,8 +93,9 @@ class Bundle:
         self.solutions: dict[int, tuple[Any, ...]] = {}
         """The solutions, one per block, of each query whose oracle returned them."""
         self.retired: dict[int, Retired] = {}
-        """The rows, by id, that aggregates were made of."""
+        """The rows, by id, that aggregates were made of, or that were in use by the best bound."""
         self._members: dict[int, dict[int, float]] = {}
+        self._pinned: set[int] = set()
         self.has_half_spaces = False
         """Whether there ever was one."""
         self.steepest = 0.0
@@ -91,10 +109,6 @@ class Bundle:
         if self._matrix is None:
             self._matrix = self._slopes.matrix
         return self._matrix
-
-    def lend(self) -> Any:
-        """Return the slopes for others to keep: what happens to the bundle later does not change them."""
-        return self._slopes.lend()
 
     @property
     def sizes(self) -> Array:
@@ -332,7 +346,7 @@ class Bundle:
         shares = [member / total for member, total in zip(members, totals, strict=True)]
         slopes = [share @ self.slopes for share in shares]
         offsets = [share @ self.offsets for share in shares]
-        bases = [self.bases(np.flatnonzero(share), share[share > 0.0]) for share in shares]
+        bases = [_heavy(self.bases(Proof(self.ids, share))) for share in shares]
         lightest = active[np.argsort(weights[active], kind="stable")]
         keep[lightest[: excess + len(blocks)]] = False
         self._retire(keep)
@@ -344,20 +358,49 @@ class Bundle:
                 self._weights[self._count - 1] = total
                 self._members[self._next_id - 1] = base
 
-    def bases(self, rows: Array, weights: Array) -> dict[int, float]:
-        """Return the ids of the rows that came from queries, and their weights in a sum of these rows."""
-        found: dict[int, dict[int, float]] = {}
-        for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
-            own, block = int(self._ids[row]), found.setdefault(int(self.blocks[row]), {})
-            for base, share in self._members.get(own, {own: 1.0}).items():
-                block[base] = block.get(base, 0.0) + share * weight
-        least = {name: _FADED * max(block.values()) for name, block in found.items()}
-        return {
-            base: weight
-            for name, block in found.items()
-            for base, weight in block.items()
-            if weight >= least[name]
-        }
+    def infima(self, values: Array) -> Proof:
+        """Return the proof by known infima, one per block, which need not be rows of the model."""
+        ids = -1 - np.arange(values.size)
+        for block, (row, value) in enumerate(zip(ids.tolist(), values.tolist(), strict=True)):
+            self.retired[row] = Retired(np.zeros(self.dim), value, block, TRIVIAL)
+        return Proof(ids, np.ones(values.size))
+
+    def bases(self, proof: Proof) -> dict[int, float]:
+        """Return the ids of the rows that came from queries, and their multipliers, of rows in use."""
+        found: dict[int, float] = {}
+        used = proof.multipliers > 0.0
+        for row, weight in zip(proof.ids[used].tolist(), proof.multipliers[used].tolist(), strict=True):
+            for base, share in self._members.get(row, {row: 1.0}).items():
+                found[base] = found.get(base, 0.0) + share * weight
+        return found
+
+    def pinned(self, proof: Proof) -> Proof:
+        """Return a proof by rows that came from queries; they are kept when they leave the bundle."""
+        weights = self.bases(proof)
+        self._pinned = set(weights)
+        return Proof(np.array(list(weights), dtype=np.int64), np.array(list(weights.values())))
+
+    def evidence(self, proof: Proof) -> tuple[Rows, Origins]:
+        """Return the rows that came from queries, with their multipliers, and where they came from.
+
+        These are the rows of the bundle, and those in use that have left it, as those of aggregates have.
+        """
+        ids, shares = self.pinned(proof)
+        own = np.flatnonzero(self.queries != AGGREGATE)
+        places = np.searchsorted(self.ids[own], ids)
+        inside = np.append(self.ids[own], -1)[places] == ids
+        inside &= ids >= 0
+        multipliers = np.zeros(own.size)
+        multipliers[places[inside]] = shares[inside]
+        slopes = self._slopes.lend() if own.size == self._count else self.slopes[own]
+        rows = Rows(slopes, self.offsets[own], self.blocks[own], self.queries[own], multipliers)
+        if not inside.all():
+            gone = [self.retired[row] for row in ids[~inside].tolist()]
+            matrix = stacked(rows.slopes, rows_to_matrix([row.slope for row in gone], self.dim))
+            columns: Any = *zip(*(row[1:] for row in gone), strict=True), shares[~inside]
+            pairs = zip(rows[1:], columns, strict=True)
+            rows = Rows(matrix, *(np.append(mine, other).astype(mine.dtype) for mine, other in pairs))
+        return rows, Origins(self.points.copy(), self.duals.copy(), self.solutions.copy())
 
     def _retire(self, keep: Array) -> None:
         """Keep a copy of the rows that are dropped, since aggregates may hold them."""
@@ -377,9 +420,15 @@ class Bundle:
     def _forget(self) -> None:
         """Forget the origins of rows that are in no use any more."""
         self._members = {row: self._members[row] for row in self.ids.tolist() if row in self._members}
-        held = {base for members in self._members.values() for base in members}
-        self.retired = {row: entry for row, entry in self.retired.items() if row in held}
+        held = self._pinned.union(*self._members.values())
+        self.retired = {row: entry for row, entry in self.retired.items() if row in held or row < 0}
         alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
         self.points = self.points.only([query for query in self.points if query in alive])
         self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
         self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
+
+
+def _heavy(weights: dict[int, float]) -> dict[int, float]:
+    """Return the weights that are no rounding errors of the largest one."""
+    least = _FADED * max(weights.values())
+    return {base: weight for base, weight in weights.items() if weight >= least}

@@ -232,14 +232,14 @@ class MethodProcess:
         run = self.run
         if run.dual.simple is None or not (run.bundle.queries == AGGREGATE).any():
             return run.lower
-        rows, _ = run.proof.rows(run.bundle)
+        rows, _ = run.bundle.evidence(run.proof)
         found = run.dual(rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run.upper).value
         return run.lower if found == -math.inf else min(run.lower, found)
 
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""
         run = self.run
-        rows, origins = run.proof.rows(run.bundle)
+        rows, origins = run.bundle.evidence(run.proof)
         return Certificate(
             **rows._asdict(),
             **origins._asdict(),

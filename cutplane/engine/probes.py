@@ -216,7 +216,7 @@ class _Probe:
         self.names = " and ".join(dict.fromkeys(repr(piece) for piece in users))
         self.best = x
         self.rng = np.random.default_rng(0)
-        rows, _ = run.proof.rows(run.bundle)
+        rows, _ = run.bundle.evidence(run.proof)
         self.v = np.asarray(rows.multipliers @ rows.slopes)
         queries = [run.bundle.points[query] for query in list(run.bundle.points)[-_WAYS:]]
         self.known = [x, *(point for point in queries if self._is_inside(point, FEASIBLE))]

@@ -11,14 +11,13 @@ import numpy as np
 from scipy.linalg import norm
 
 from cutplane.engine.bounds import Bounds
-from cutplane.engine.bundle import Bundle
+from cutplane.engine.bundle import Bundle, Proof
 from cutplane.engine.checks import Contradiction, check_cuts, check_separation, hidden_terms
 from cutplane.engine.dual import DualSearch
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.half_spaces import point_towards, pull_back
 from cutplane.engine.history import Mark
 from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
-from cutplane.engine.proof import Proof, Rows
 from cutplane.engine.ray import search_ray
 from cutplane.engine.solver import ReducedSolver
 from cutplane.exceptions import OracleError
@@ -93,12 +92,10 @@ class Run(Bounds):
         problem, infima = self.problem, self.problem.risk.infima
         if not np.isfinite(infima).all():
             return
-        blocks = np.arange(problem.risk.n_blocks)
-        slopes, weights = np.zeros((blocks.size, problem.dim)), np.ones(blocks.size)
         if self.method.needs_infima(problem):
-            self.bundle.add(TRIVIAL, None, slopes, infima, range(blocks.size))
-        rows = Rows(slopes, infima, blocks, np.full(blocks.size, TRIVIAL), weights)
-        self.offer_known(self.dual.at_infima(), Proof.of(rows))
+            slopes = np.zeros((infima.size, problem.dim))
+            self.bundle.add(TRIVIAL, None, slopes, infima, range(infima.size))
+        self.offer_known(self.dual.at_infima(), self.bundle.infima(infima))
 
     @property
     def _accuracy(self) -> float:
@@ -338,7 +335,7 @@ class Run(Bounds):
         """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
         stale = self.bundle.stale(age)
         if self.moved and stale.any():
-            self.proof.keep(self.bundle)
+            self.proof = self.bundle.pinned(self.proof)
             self.bundle.drop(stale)
 
     def terms(self) -> float:
@@ -397,7 +394,7 @@ class Run(Bounds):
         solutions: tuple[Any, ...] | None = None,
     ) -> None:
         if self.bundle.is_full(len(offsets)):
-            self.proof.keep(self.bundle)
+            self.proof = self.bundle.pinned(self.proof)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
         self.bundle.add(self.queries, x, slopes, offsets, blocks, solutions)

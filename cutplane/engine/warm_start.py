@@ -68,8 +68,7 @@ def resume(run: Run, result: Result) -> None:
 
 def confirm_origin(run: Run) -> None:
     """Ask the oracle again for carried cuts in use that it has not been asked for; see `check_origin`."""
-    proof = run.proof
-    weights = proof.weights(run.bundle)
+    weights = run.bundle.bases(run.proof)
     rows = [row for base, row in run.unconfirmed.items() if weights.get(base, 0.0) > 0.0]
     if run.carried is not None and rows:
         check_origin(run, run.carried, np.array(rows))

@@ -7,8 +7,8 @@ import pytest
 
 import cutplane as cut
 from cutplane.engine.bounds import Bounds
+from cutplane.engine.bundle import Proof
 from cutplane.engine.evaluator import Point
-from cutplane.engine.proof import Proof
 from cutplane.engine.run import Run
 from cutplane.exceptions import OracleError
 from cutplane.masters.select import Backend

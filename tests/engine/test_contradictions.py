@@ -11,8 +11,8 @@ from covering import covering
 
 import cutplane as cut
 from cutplane.engine.bounds import Bounds
+from cutplane.engine.bundle import Proof
 from cutplane.engine.evaluator import Point
-from cutplane.engine.proof import Proof
 from cutplane.engine.run import Run
 from cutplane.masters.select import Backend
 from cutplane.proof.dual import DualFunction

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
-from cutplane.engine.proof import Proof, Rows
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Proof
 
 pytestmark = pytest.mark.every
 
@@ -26,8 +25,8 @@ def listed(rows):
 
 def test_an_empty_proof_uses_no_row():
     proof, bundle = Proof(), bundle_of(3)
-    assert proof.weights(bundle) == {}
-    rows, (points, duals, _) = proof.rows(bundle)
+    assert bundle.bases(proof) == {}
+    rows, (points, duals, _) = bundle.evidence(proof)
     assert listed(rows) == [[0.0, 1.0, 2.0], [0.0, 10.0, 20.0], [0, 0, 0], [0, 1, 2], [0.0, 0.0, 0.0]]
     assert set(points) == set(duals) == {0, 1, 2}
 
@@ -35,8 +34,8 @@ def test_an_empty_proof_uses_no_row():
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 def test_rows_come_in_the_order_of_the_bundle_with_their_multipliers(kind):
     proof, bundle = Proof(np.array([0, 1, 2]), np.array([0.25, 0.0, 0.75])), bundle_of(4, kind=kind)
-    assert proof.weights(bundle) == {0: 0.25, 2: 0.75}
-    rows, (points, _, _) = proof.rows(bundle)
+    assert bundle.bases(proof) == {0: 0.25, 2: 0.75}
+    rows, (points, _, _) = bundle.evidence(proof)
     queries, weights = [0, 1, 2, 3], [0.25, 0.0, 0.75, 0.0]
     assert listed(rows) == [[0.0, 1.0, 2.0, 3.0], [0.0, 10.0, 20.0, 30.0], [0] * 4, queries, weights]
     assert rows.blocks.dtype == rows.queries.dtype == np.int64
@@ -46,11 +45,11 @@ def test_rows_come_in_the_order_of_the_bundle_with_their_multipliers(kind):
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 def test_a_proof_that_is_kept_survives_its_rows(kind):
     proof, bundle = Proof(np.array([0, 2]), np.array([0.25, 0.75])), bundle_of(4, kind=kind)
-    proof.keep(bundle)
+    proof = bundle.pinned(proof)
     bundle.drop(np.array([True, True, True, False]))
-    proof.keep(bundle)
-    assert proof.weights(bundle) == {0: 0.25, 2: 0.75}
-    rows, (points, duals, _) = proof.rows(bundle)
+    proof = bundle.pinned(proof)
+    assert bundle.bases(proof) == {0: 0.25, 2: 0.75}
+    rows, (points, duals, _) = bundle.evidence(proof)
     assert listed(rows) == [[3.0, 0.0, 2.0], [30.0, 0.0, 20.0], [0] * 3, [3, 0, 2], [0.0, 0.25, 0.75]]
     assert {query: x[0] for query, x in points.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
     assert {query: dual[0] for query, dual in duals.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
@@ -58,9 +57,9 @@ def test_a_proof_that_is_kept_survives_its_rows(kind):
 
 def test_the_newest_row_may_leave_a_proof_that_is_kept():
     proof, bundle = Proof(np.array([0, 3]), np.array([0.25, 0.75])), bundle_of(4)
-    proof.keep(bundle)
+    proof = bundle.pinned(proof)
     bundle.drop(np.array([True, False, False, True]))
-    rows, (points, _, _) = proof.rows(bundle)
+    rows, (points, _, _) = bundle.evidence(proof)
     queries, weights = [1, 2, 0, 3], [0.0, 0.0, 0.25, 0.75]
     assert listed(rows) == [[1.0, 2.0, 0.0, 3.0], [10.0, 20.0, 0.0, 30.0], [0] * 4, queries, weights]
     assert set(points) == {0, 1, 2, 3}
@@ -73,8 +72,8 @@ def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
     bundle.make_room(1)
     assert bundle.queries.tolist() == [1, 2, AGGREGATE]
     proof = Proof(bundle.ids.copy(), np.array([0.5, 0.0, 0.5]))
-    assert proof.weights(bundle) == {0: 0.0625, 1: 0.625, 2: 0.25, 3: 0.0625}
-    rows, (points, duals, _) = proof.rows(bundle)
+    assert bundle.bases(proof) == {0: 0.0625, 1: 0.625, 2: 0.25, 3: 0.0625}
+    rows, (points, duals, _) = bundle.evidence(proof)
     order = np.argsort(rows.queries)
     assert rows.queries[order].tolist() == [0, 1, 2, 3]
     assert rows.multipliers[order].tolist() == [0.0625, 0.625, 0.25, 0.0625]
@@ -84,11 +83,10 @@ def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
     assert rows.multipliers @ rows.offsets == pytest.approx(0.5 * 10.0 + 0.5 * bundle.offsets[-1])
 
 
-def test_rows_without_a_query_need_no_bundle():
-    one = np.ones(1)
-    kept = Rows(np.ones((1, 2)), 7.0 * one, np.array([0]), np.array([TRIVIAL]), one)
-    proof, bundle = Proof.of(kept), bundle_of(1)
-    assert proof.weights(bundle) == {}
-    rows, (points, _, _) = proof.rows(bundle)
-    assert listed(rows) == [[0.0, 1.0], [0.0, 7.0], [0, 0], [0, TRIVIAL], [0.0, 1.0]]
+def test_known_infima_need_no_row_of_the_bundle():
+    bundle = bundle_of(1)
+    proof = bundle.infima(np.array([7.0]))
+    bundle.drop(np.zeros(1, dtype=bool))
+    rows, (points, _, _) = bundle.evidence(proof)
+    assert listed(rows) == [[0.0, 0.0], [0.0, 7.0], [0, 0], [0, TRIVIAL], [0.0, 1.0]]
     assert set(points) == {0}

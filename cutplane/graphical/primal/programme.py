@@ -117,7 +117,7 @@ class MarginalProgramme:
         assert self.driver is not None
         process: Any = self.driver.process
         run, relaxation = process.run, self.relaxation
-        (slopes, offsets, blocks, _, multipliers), *_ = run.proof.rows(run.bundle)
+        (slopes, offsets, blocks, _, multipliers), *_ = run.bundle.evidence(run.proof)
         half = blocks == HALF_SPACE
         value = certified_minimum(
             form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run.models.set_multipliers
