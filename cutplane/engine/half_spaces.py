@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +22,6 @@ from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.engine.evaluator import Point
-    from cutplane.engine.model_minimiser import Reduced
-    from cutplane.engine.run import Run
 
 _ROUNDS = 1000
 """A domain that takes more half-spaces than this to be found is not given by a few of them."""
@@ -32,8 +30,8 @@ _TRIES = 3
 where it leaves X as Newton's method does."""
 _BACK = 1e-3
 """Part of the way back to the inner end that is taken, because half-spaces bound a round set from outside."""
-_NEARLY = 0.9
-"""Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
+CutOff = Callable[..., HalfSpaces]
+"""Asks separation oracles about a point, by default all, and returns the half-spaces found."""
 
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
@@ -53,30 +51,32 @@ def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
     return problem.into_simple_set(restore_by_rows(form, x))
 
 
-def pull_back(run: Run, outside: Array, inside: Array, found: HalfSpaces) -> Array:
+def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces) -> Array:
     """Return a point of X on the segment, near the place where it leaves the half-spaces found."""
     x = outside
     for _ in range(_TRIES):
         x = inside + (1.0 - _BACK) * _share_inside(found, inside, x) * (x - inside)
-        found = run.cut_off(x)
+        found = cut_off(x)
         if not found:
             return x
     return inside
 
 
-def point_towards(run: Run, reduced: Reduced, inner: Point, found: HalfSpaces) -> Array | None:
-    """Return the point of the segment from `inner` to a minimiser that is worth an oracle call; or None.
+def point_towards(
+    end: Array, inside: Array, height: float, found: HalfSpaces, losses: tuple[float, float]
+) -> Array | None:
+    """Return the point of the segment to the minimiser of a model that is worth an oracle call; or None.
 
-    It is the innermost one that closes the gap, or else that halves it, if it lies in the half-spaces found.
-    The objective is convex: on the segment it is at most as large as the mean of both ends.
+    It is the innermost one that loses at most the first of `losses` against the minimiser, or else the
+    second, if it lies in the half-spaces found. The objective falls by `height` on the segment, and is
+    convex: it is at most as large as the mean of both ends.
     """
-    height = inner.objective - reduced.objective
     if not height > 0.0:
         return None
-    least = _share_inside(found, inner.x, reduced.x)
-    for loss in (_NEARLY * run.tolerance(run.upper), 0.5 * (run.upper - reduced.objective)):
+    least = _share_inside(found, inside, end)
+    for loss in losses:
         if 0.0 <= (share := 1.0 - loss / height) <= least:
-            return inner.x + share * (reduced.x - inner.x)
+            return inside + share * (end - inside)
     return None
 
 
@@ -87,12 +87,14 @@ def _share_inside(found: HalfSpaces, inside: Array, outside: Array) -> float:
     return float(shares.min(initial=1.0))
 
 
-def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:
-    """Return how a run ends whose reduced problem a master calls infeasible: what multipliers prove."""
+def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) -> tuple[Status, str]:
+    """Return how a run ends whose reduced problem a master calls infeasible: what multipliers prove.
+
+    `rows` is None if a feasible point is known.
+    """
     from cutplane.masters.conic.certificates import certify_infeasible
 
-    problem = run.problem
-    if run.best is None and certify_infeasible(run.bundle, problem.simple_set, problem.dim):
+    if rows is not None and certify_infeasible(rows, problem.simple_set, problem.dim):
         return (
             Status.INFEASIBLE,
             "the half-spaces found and the simple set have no common point (certified by multipliers)",
@@ -103,9 +105,8 @@ def infeasible_end(run: Run, stabilized: bool) -> tuple[Status, str]:
     return Status.STALLED, reason
 
 
-def into_domain(run: Run, x: Array) -> Array:
+def into_domain(problem: Declaration, bundle: Bundle, cut_off: CutOff, x: Array) -> Array:
     """Return x, or the projections of it on the half-spaces found so far until none cuts off the last."""
-    problem = run.problem
     domain = problem.risk.domain
     separators = () if domain is None else domain.parts[1]
     if not separators:
@@ -114,16 +115,15 @@ def into_domain(run: Run, x: Array) -> Array:
 
     found, point = HalfSpaces.stack([], problem.dim), x
     for _ in range(_ROUNDS):
-        new = run.evaluator.separate(point, separators)
+        new = cut_off(point, separators)
         if not len(new):
             break
-        run.add_half_spaces(point, new)
         found = HalfSpaces.stack([found, new], problem.dim)
         region = problem.simple_set & Polyhedron(found.normals, found.offsets)
         try:
             point = ConicProjection(region, problem.dim)(x)
         except (BackendError, InvalidInputError) as error:
-            raise Ended(*infeasible_end(run, stabilized=False)) from error
+            raise Ended(*infeasible_end(problem, bundle, False)) from error
     else:
         raise OracleError(f"No point where {problem.risk!r} is finite was found; give one as x0.")
     return point

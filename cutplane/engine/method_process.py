@@ -267,12 +267,12 @@ class MethodProcess:
             run.offer(self.x0)
             return self.x0
         try:
-            first = into_domain(run, run.problem.starting_point(self.x0))
+            first = into_domain(run.problem, run.bundle, run.cut_off, run.problem.starting_point(self.x0))
             return run.query(first) if run.method.first_cut else run.evaluate(first)
         except OracleError:
             if self.x0 is not None or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise
-            x = run.whole().x
+            x = run.solver.whole(run.problem.risk, run.tol).x
             if x is None:
                 self._refuse_if_nowhere_finite()
                 raise

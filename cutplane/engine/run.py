@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,39 +13,64 @@ from scipy.linalg import norm
 from cutplane.engine.bounds import Bounds
 from cutplane.engine.bundle import Bundle, Proof
 from cutplane.engine.checks import Contradiction, check_cuts, check_separation, hidden_terms
-from cutplane.engine.dual import DualSearch
+from cutplane.engine.dual import DualSearch, pins
 from cutplane.engine.evaluator import Evaluator, Point
-from cutplane.engine.half_spaces import point_towards, pull_back
+from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_towards, pull_back
 from cutplane.engine.history import Mark
-from cutplane.engine.model_minimiser import ModelMinimiser, Reduced
-from cutplane.engine.ray import search_ray
+from cutplane.engine.line_search import minimise_on_line
 from cutplane.engine.solver import ReducedSolver
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE, Least, Stabilization, Whole
+from cutplane.masters.base import HALF_SPACE, Least, MasterSolution, MasterStatus, Prox, Stabilization
 from cutplane.masters.select import Backend
 from cutplane.pieces.answers import show
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
 from cutplane.proof.dual import DualValue
 from cutplane.proof.evidence import TRIVIAL
 from cutplane.proof.rounding import CANCELLED, EPS, FLAT, INSIDE, REACH, ROUNDING
 from cutplane.runtime.clock import clock
-from cutplane.sets.base import HalfSpaces
+from cutplane.sets.base import HalfSpaces, Separator
 from cutplane.status import Status, least_size
 from cutplane.stopping import Ended
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
-    from cutplane.pieces.forms import DiagonalQuadratic
 
 _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
+_CALLS, _FLAT = 3, 0.2
+"""Calls of the oracle on a ray, and the share of the first slope at which they end, because each call is an
+iteration that is not made, and a cut there says more of the ray than the last digits of its minimiser."""
+_NOISE = 1e-13
+"""Rise of the objective, or of a row at a point, relative to it or to its terms, that is rounding."""
+_NEARLY = 0.9
+"""Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
 _JUMP = 1e-3
 """A jump of more than this, of the terms that are known, is no rounding but a function that is not convex."""
 _DIVERGED = 1e15
 """An objective this many times the size of the first one below zero has no lower bound, unless one is known:
 its digits are used up."""
+
+
+@dataclass(eq=False)
+class Reduced:
+    """The solution of a reduced problem.
+
+    Attributes
+    ----------
+    x : ndarray of shape (dim,)
+        The minimiser, in X0.
+    objective : float
+        f_t(x) + g(x), without the stabilisation.
+    models : ndarray of shape (n_blocks,)
+        The blocks of f_t(x).
+    """
+
+    x: Array
+    objective: float
+    models: Array
 
 
 class Run(Bounds):
@@ -84,7 +109,11 @@ class Run(Bounds):
         """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
         self.exact = False  # whether to solve reduced problems as exactly as can be
         self.marks: list[Mark] = []  # of the present iteration
-        self.models = ModelMinimiser()
+        self.last: Reduced | None = None
+        """The solution of the last reduced problem."""
+        self.set_multipliers: Array | None = None
+        """Those of the simple set's rows that came with it, if the master has them."""
+        self._guard, self._pinned = 0.0, not self.dual.free.size
         self._take_infima()
 
     def _take_infima(self) -> None:
@@ -134,21 +163,77 @@ class Run(Bounds):
         One that is unbounded below, or bounded by the known infimum alone, is solved with a weak prox term.
         Half-spaces idle for more than `max_age` solves are dropped.
         """
-        found = self.models.minimise(self, stabilization)
+        if not self.bundle.has_cuts():
+            raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
+        status, multipliers = MasterStatus.UNBOUNDED, None
+        if stabilization or self._is_pinned():
+            status, multipliers = self._solve(stabilization)
+        if status is MasterStatus.UNBOUNDED and stabilization is None:
+            self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self.anchor)
+            stabilization = Prox(self.anchor.x, self._guard)
+            status, multipliers = self._solve(stabilization)
+        if status is MasterStatus.INFEASIBLE:
+            rows = None if self.best else self.bundle
+            raise Ended(*infeasible_end(self.problem, rows, stabilization is not None))
+        if multipliers is None:
+            if math.isfinite(self.lower):
+                raise Ended(Status.STALLED, "masters call a reduced problem unbounded that has a lower bound")
+            raise Ended(Status.UNBOUNDED, "the reduced problem is unbounded below")
+        self.certify(multipliers, self.set_multipliers, self.lower)
+        found = self.last
+        assert found is not None
+        if isinstance(stabilization, Prox):
+            self.mark("prox", stabilization.centre, found.x, value=stabilization.weight)
+        elif stabilization is not None:
+            self.mark("level", stabilization.centre, found.x, value=stabilization.level)
+        else:
+            self.mark("model", found.x)
         if max_age is not None:
             self._forget(max_age)
         return found
 
-    def whole(self, exact: bool = False) -> Whole:
-        """Solve the whole problem as one conic programme, for the gap asked for or up to its last digits."""
-        return self.solver.whole(self.problem.risk, 0.0 if exact else self.tol)
+    def _is_pinned(self) -> bool:
+        if not self._pinned:
+            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, self.dual.free)
+        return self._pinned
+
+    def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
+        """Ask masters for a minimiser, and complain of one that is far above the best point."""
+        problem, bundle, gap = self.problem, self.bundle, self.upper - self.lower
+        accuracy = 1e-6 * gap if math.isfinite(gap) and not self.exact else 0.0
+
+        def complaint(solution: MasterSolution) -> str | None:
+            x = problem.into_simple_set(np.asarray(solution.x))
+            if bundle.has_half_spaces:
+                x = into_half_spaces(problem, bundle, x)
+            models = bundle.block_models(x)
+            total = models.item() if models.size == 1 else float(models.sum())
+            self.last = Reduced(x, total + problem.regularizer.value(x), models)
+            self.set_multipliers = solution.set_multipliers
+            if stabilization is not None or not math.isfinite(self.upper):
+                return None
+            size = max(abs(self.upper), self.scale)
+            allowed = max(gap, 1e-3 * abs(self.upper)) if math.isfinite(gap) else size
+            if self.last.objective - self.upper <= allowed:
+                return None
+            return (
+                f"its minimiser of the model has the value {self.last.objective:.3g}, above the objective "
+                f"{self.upper:.3g} already reached"
+            )
+
+        self.solver.measure(self.anchor.extent, bundle.steepest)
+        solution = self.solver.solve(bundle, stabilization, accuracy, complaint)
+        return solution.status, solution.multipliers
 
     def certify(self, multipliers: Array, held: Array | None = None, known: float = -math.inf) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
         `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
         """
-        reach = REACH * max(self.anchor.extent, self.models.extent) if hasattr(self, "first") else 0.0
+        reach = 0.0
+        if hasattr(self, "first"):
+            last = 0.0 if self.last is None else float(np.abs(self.last.x).max())
+            reach = REACH * max(self.anchor.extent, last)  # the next best point may lie at the minimiser
         rows = self.bundle, multipliers, self.upper, held, reach, known
         evaluate = self.dual.evaluate
         dual = self.timed(evaluate, *rows, master=True) if self.dual.calls_solver else evaluate(*rows)
@@ -182,12 +267,12 @@ class Run(Bounds):
                 return replace(self._finite(x, accuracy), feasible=False)
             if nearby is None and self.evaluator.knows_nearby:
                 return self.anchor
-            x = pull_back(self, x, self.anchor.x, found) if nearby is None else nearby
+            x = pull_back(self.cut_off, x, self.anchor.x, found) if nearby is None else nearby
         return self._evaluated(x, accuracy)
 
     def _evaluated(self, x: Array, accuracy: float = math.inf) -> Point:
         point = self._finite(x, accuracy)
-        last = self.models.last
+        last = self.last
         if last is not None and point.x is last.x and (last.models > point.values).any():
             if self.problem.risk.exact:
                 rows = self.bundle.slopes, self.bundle.offsets, self.bundle.blocks
@@ -197,9 +282,9 @@ class Run(Bounds):
         self.offer(point := point if inside else replace(point, feasible=False))
         return point
 
-    def cut_off(self, x: Array) -> HalfSpaces:
-        """Ask the separation oracles about x, and add what they return: nothing if x is inside."""
-        half_spaces = self.evaluator.separate(x)
+    def cut_off(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
+        """Call separation oracles, by default all, at x, and add their half-spaces: none if x is inside."""
+        half_spaces = self.evaluator.separate(x, separators)
         if half_spaces:
             self.add_half_spaces(x, half_spaces)
         return half_spaces
@@ -214,7 +299,9 @@ class Run(Bounds):
             return self._evaluated(reduced.x)
         x = self.evaluator.nearby(reduced.x)
         if x is None and self.inner is not None and not self.evaluator.knows_nearby:
-            x = point_towards(self, reduced, self.inner, found)
+            losses = _NEARLY * self.tolerance(self.upper), 0.5 * (self.upper - reduced.objective)
+            height = self.inner.objective - reduced.objective
+            x = point_towards(reduced.x, self.inner.x, height, found, losses)
             x = None if x is None or self.cut_off(x) else x
         if x is not None:
             self._evaluated(x)
@@ -233,8 +320,75 @@ class Run(Bounds):
         return point
 
     def line_search(self, start: Point, end: Point) -> Point:
-        """Return the best point on the ray from start through end; see `search_ray`."""
-        return search_ray(self, start, end)
+        """Return the best point on the ray from start through end (the segment, if X is not the whole space).
+
+        A risk with images is searched without a pass over the data. Any other, and one whose lines are
+        costly, is evaluated a few times on the segment, and every answer is kept as a cut.
+        """
+        found = self._on_line(start, end, math.inf if self.problem.is_unconstrained else 1.0)
+        if found is None:
+            _, visited = self._by_calls(start, end, _FLAT, _CALLS)
+            for t, point in visited.items():
+                if t > 0.0 and math.isfinite(point.objective):
+                    self.add_cut(point)
+            best = min(visited.values(), key=lambda point: point.objective)
+        else:
+            best = found[1] if found[1].objective <= start.objective else start
+        self.mark("search", start.x, end.x, best.x)
+        return best
+
+    def search_segment(
+        self, start: Point, end: Point, flat: float, accuracy: float | None = None
+    ) -> tuple[float, Point]:
+        """Return t in [0, 1] and the point start + t (end - start), evaluated, where the objective is least.
+
+        If the risk has no images, or its lines are costly, the point is the first found that is no higher
+        than the start, with a slope of the share `flat` of the slope there. `accuracy` is passed to a risk
+        with on-demand accuracy.
+        """
+        found = self._on_line(start, end, 1.0)
+        if found is None:
+            t, visited = self._by_calls(start, end, flat, accuracy=accuracy)
+            found = t, visited[t]
+        return found
+
+    def _on_line(self, start: Point, end: Point, limit: float) -> tuple[float, Point] | None:
+        """Return t in [0, limit] and the best point, from the images of both ends; None if that is costly."""
+        line = self.evaluator.line(start, end) if self.evaluator.imaged else None
+        if line is None or line.costly:
+            return None
+        t = self.timed(minimise_on_line, line, limit)
+        return t, start if t == 0.0 else end if t == 1.0 else self.between(start, end, t)
+
+    def _by_calls(
+        self, start: Point, end: Point, flat: float, calls: float = math.inf, accuracy: float | None = None
+    ) -> tuple[float, dict[float, Point]]:
+        """Return t in [0, 1], and all points evaluated; the slope at t is flat, or the calls are used up."""
+        direction = end.x - start.x
+        regularizer = self.problem.regularizer.line(start.x, end.x)
+        highest = start.objective + _NOISE * abs(start.objective)
+        visited = {1.0: end, 0.0: start}
+
+        def slope_at(t: float) -> float:
+            if not math.isfinite(visited[t].objective):
+                return math.inf
+            return float(self.slopes(visited[t]).sum(axis=0) @ direction) + regularizer(t)[1]
+
+        first = slope_at(0.0)
+
+        def evaluate(t: float) -> tuple[float, float]:
+            if t == 0.0:
+                return start.objective, first
+            if t not in visited:
+                x = start.x + t * direction
+                visited[t] = self.between(start, end, t) if accuracy is None else self.visit(x, accuracy)
+            slope = slope_at(t)
+            enough = abs(slope) <= flat * abs(first) and visited[t].objective <= highest
+            if enough or len(visited) >= 2 + calls:
+                return 0.0, 0.0  # without a slope the search ends
+            return visited[t].objective, slope
+
+        return minimise_on_line(Line(evaluate), 1.0), visited
 
     def mark(self, kind: str, *points: Array, value: float | None = None) -> None:
         """Say what is to be drawn of this iteration; see `Mark`. What the run does itself, it says itself."""
@@ -254,36 +408,18 @@ class Run(Bounds):
         origin = point.x if point.multipliers is None else None
         self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
 
-    def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
-        """Return the minimiser of the risk plus a quadratic, from a risk with `minimise_with`, or None."""
-        return self.evaluator.minimiser(quadratic)
-
     def known_multipliers(self) -> Array | None:
         """Return the multipliers of the examples, shape (m,), that the last dual cut came from."""
         return self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
-
-    @property
-    def steepest(self) -> float:
-        """The largest entry of a slope so far."""
-        return self.bundle.steepest
 
     @property
     def n_cuts(self) -> int:
         """The number of cuts kept."""
         return len(self.bundle)
 
-    @property
-    def imaged(self) -> bool:
-        """Whether points keep images, so that line searches and combinations cost no pass over the data."""
-        return self.evaluator.imaged
-
     def slopes(self, point: Point) -> Array:
         """Return one subgradient of the risk per block at an evaluated point, shape (n_blocks, dim)."""
         return self.evaluator.slopes(point)
-
-    def curvature(self, x: Array, direction: Array) -> float:
-        """Return how much the risk bends along a direction at most, from a risk with `curvature_bound`."""
-        return self.evaluator.curvature(x, direction)
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0, master: bool = False) -> Any:
         """Call a function; its time counts as the oracle's, and as so many queries, or as the master's."""
@@ -402,7 +538,15 @@ class Run(Bounds):
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
         if not self.moved and len(self.bundle) > before:
-            self.moved = self.models.is_raised_by(self.bundle, slice(before, len(self.bundle)))
+            self.moved = self._raises_model(slice(before, len(self.bundle)))
+
+    def _raises_model(self, new: slice) -> bool:
+        """Tell whether new rows of the bundle lie above the last model at its minimiser, if there was one."""
+        if self.last is None:
+            return True
+        products, offsets = self.bundle.slopes[new] @ self.last.x, self.bundle.offsets[new]
+        rise = products + offsets - np.append(self.last.models, 0.0)[self.bundle.blocks[new]]
+        return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
     def offer(self, point: Point) -> None:
         """Keep an evaluated point if it is the best one."""

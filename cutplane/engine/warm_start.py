@@ -50,7 +50,7 @@ def resume(run: Run, result: Result) -> None:
     run.bundle.max_cuts = most
     run.bundle.make_room(0)
     start, known = _best_known(run, earlier)
-    point = run.evaluate(into_domain(run, start))
+    point = run.evaluate(into_domain(run.problem, run.bundle, run.cut_off, start))
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
         allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)

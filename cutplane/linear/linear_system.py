@@ -51,7 +51,7 @@ class LinearSystem(Method):
         """Go to the solution, and cut there."""
         quadratic = quadratic_of(run.problem)
         assert quadratic is not None
-        x = run.minimiser(quadratic)
+        x = run.evaluator.minimiser(quadratic)
         if x is None:
             return Step("singular", finished="the linear system is singular; use OCAS()")
         known = run.n_cuts

@@ -159,7 +159,7 @@ class AcceleratedGradient(Method):
         simple_set: Any = run.problem.simple_set
         begun = estimate.total > 0.0
         z = simple_set.project(estimate.centre - estimate.slope) if begun else last.x
-        end = run.visit(z) if begun and run.imaged else None
+        end = run.visit(z) if begun and run.evaluator.imaged else None
         for _ in range(_DOUBLINGS):
             weight = estimate.next_weight(L)
             t, x = weight / (estimate.total + weight), last

@@ -91,9 +91,9 @@ class Direct(Method):
         stable = ProximalBundle()
         if state is not None:
             return stable.step(run, state)
-        whole = run.whole()
+        whole = run.solver.whole(run.problem.risk, run.tol)
         self._take(run, whole)
-        if not run.closed and (exact := run.whole(exact=True)) is not whole:
+        if not run.closed and (exact := run.solver.whole(run.problem.risk, 0.0)) is not whole:
             self._take(run, exact)
         return Step("conic", stable.start(run))
 
@@ -110,7 +110,7 @@ class Direct(Method):
         if whole.multipliers is None or risk.n_blocks > 1:
             return
         multipliers, offset, least = whole.multipliers.copy(), whole.offset, whole.least
-        rounding = LEFT * run.steepest
+        rounding = LEFT * run.bundle.steepest
         if least is not None and least.left > rounding:
             offset, least = -math.inf, None
         if not offers(risk, Capability.DUAL_CUT):

@@ -13,7 +13,6 @@ import numpy as np
 
 from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
-from cutplane.engine.ray import search_segment
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.methods.base import Estimate, Method, Refusal, Step
@@ -398,13 +397,13 @@ def _walk(
     change = end - start.x
     fall = -float(gradient @ change)
     if rule == "exact":
-        t, point = search_segment(run, start, run.visit(end), _FLAT)
+        t, point = run.search_segment(start, run.visit(end), _FLAT)
     else:
         t, point = 0.0, start
         if rule == "open_loop":
             t = 2.0 / (state.count + 2.0)
         elif fall > 0.0:
-            curvature = run.curvature(start.x, change)
+            curvature = run.evaluator.curvature(start.x, change)
             t = 1.0 if fall >= curvature else fall / curvature
         for _ in range(_HALVINGS if t > 0.0 else 0):
             point = run.visit(end if t == 1.0 else start.x + t * change)

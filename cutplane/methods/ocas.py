@@ -93,7 +93,7 @@ class OCAS(Method):
         if best is target and not run.closed:
             run.add_cut(target)
         elif not run.closed:
-            if self.second_cut and run.imaged:
+            if self.second_cut and run.evaluator.imaged:
                 run.add_cut(run.between(best, target, _BESIDE))
             run.add_cut(run.between(best, target, self.theta))
         return Step("serious" if best.objective < start.objective else "null")

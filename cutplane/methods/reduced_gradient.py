@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.ray import search_segment
 from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
@@ -98,7 +97,7 @@ class ReducedGradient(Method):
             point = run.visit(point.x, accuracy)
         gradient, _ = minimise_cut(run, point)
         due = count % (1 + count // _SELDOM) == 0
-        if not run.closed and (due or not run.imaged):
+        if not run.closed and (due or not run.evaluator.imaged):
             run.reduced()
         if run.closed:
             return Step("bound", (point, count))
@@ -111,7 +110,7 @@ class ReducedGradient(Method):
                 low, point, stride = k, probe, 2 * stride
             else:
                 high, far = k, probe
-        found = point if far is None else search_segment(run, point, far, _FLAT, accuracy)[1]
+        found = point if far is None else run.search_segment(point, far, _FLAT, accuracy)[1]
         stuck = run.exact and low == 0 and not found.objective < point.objective
         return Step(f"faces {low}", (found, count + 1), _STUCK if stuck else None)
 

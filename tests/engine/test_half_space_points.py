@@ -1,7 +1,5 @@
 """Points moved onto half-spaces, pulled back to a feasible point, and the end of an infeasible run."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -72,8 +70,6 @@ def test_the_simple_set_is_obeyed_as_well():
 class Run:
     """Separates in the interval around zero of this radius, or in a disc, and counts."""
 
-    upper = 0.0
-
     def __init__(self, radius):
         self.radius, self.asked = radius, []
 
@@ -83,28 +79,25 @@ class Run:
         inside = distance <= self.radius
         return HalfSpaces(*(np.empty((0, x.size)), []) if inside else ([x / distance], [self.radius]))
 
-    def tolerance(self, objective):
-        return 1e-3
-
 
 @pytest.mark.parametrize("radius", [0.3, 0.75, 0.999])
 def test_the_point_pulled_back_is_feasible_and_close_to_the_boundary(radius):
     run, outside = Run(radius), np.array([1.0])
-    found = pull_back(run, outside, np.array([0.0]), run.cut_off(outside))
+    found = pull_back(run.cut_off, outside, np.array([0.0]), run.cut_off(outside))
     assert radius - 1e-3 <= found[0] < radius
     assert len(run.asked) == 2
 
 
 def test_a_round_set_is_approached_by_the_half_spaces_found_on_the_way():
     run, outside, inside = Run(1.0), np.array([3.0, 1.0]), np.array([0.0, -0.9])
-    found = pull_back(run, outside, inside, run.cut_off(outside))
+    found = pull_back(run.cut_off, outside, inside, run.cut_off(outside))
     assert 0.99 < np.linalg.norm(found) <= 1.0
     assert 2 < len(run.asked) <= 4
 
 
 def test_where_only_the_inner_end_is_feasible_it_is_kept():
     run, outside = Run(1.0), np.array([3.0])
-    assert pull_back(run, outside, np.array([1.0]), run.cut_off(outside))[0] == 1.0
+    assert pull_back(run.cut_off, outside, np.array([1.0]), run.cut_off(outside))[0] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -113,9 +106,8 @@ def test_where_only_the_inner_end_is_feasible_it_is_kept():
 )
 def test_a_point_towards_a_minimiser_closes_the_gap_or_halves_it(end, expected):
     run = Run(1.0)
-    inner = SimpleNamespace(x=np.zeros(1), objective=0.0)  # of the objective -x
-    reduced = SimpleNamespace(x=np.array([end]), objective=-end)
-    found = point_towards(run, reduced, inner, run.cut_off(reduced.x))
+    outside = np.array([end])  # of the objective -x, from zero
+    found = point_towards(outside, np.zeros(1), end, run.cut_off(outside), (0.9e-3, 0.5 * end))
     assert found == (None if expected is None else pytest.approx([expected]))
 
 
@@ -124,8 +116,7 @@ TOUCHING = ([1.0, 0.0], -1.0), ([-1.0, 0.0], -1.0)
 
 
 def ended(rows, stabilized, best=None):
-    run = SimpleNamespace(problem=problem(), bundle=bundle_with(*rows), best=best)
-    return infeasible_end(run, stabilized)
+    return infeasible_end(problem(), None if best else bundle_with(*rows), stabilized)
 
 
 @pytest.mark.parametrize("stabilized", [True, False])

@@ -120,7 +120,7 @@ class MarginalProgramme:
         (slopes, offsets, blocks, _, multipliers), *_ = run.bundle.evidence(run.proof)
         half = blocks == HALF_SPACE
         value = certified_minimum(
-            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run.models.set_multipliers
+            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run.set_multipliers
         )
         return sum_rounded_down([relaxation.constant, value, -relaxation.rounding])
 
