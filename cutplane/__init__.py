@@ -17,7 +17,7 @@ from cutplane import (
     testing,
 )
 from cutplane.decomposition import LagrangianDual, ValueFunction
-from cutplane.engine.callbacks import Log
+from cutplane.engine.driver import Log
 from cutplane.engine.path import ExactPath, Path
 from cutplane.engine.storage import load
 from cutplane.exceptions import (

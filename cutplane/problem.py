@@ -13,8 +13,7 @@ from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.stopping import StoppingRule, stopping_rules
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
-    from cutplane.engine.driver import Driver
+    from cutplane.engine.driver import Callback, Driver
     from cutplane.engine.path import ExactPath, Path
     from cutplane.masters.base import MasterKind
     from cutplane.masters.select import Backend

@@ -18,7 +18,7 @@ from cutplane.stopping import MaxIter, TimeLimit
 if TYPE_CHECKING:
     from cutplane.boosting.early_stopping import EarlyStopping
     from cutplane.boosting.result import BoostingResult
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
 
 _FINE = 1e-3
 

@@ -3,25 +3,74 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from cutplane.engine.callbacks import Callback, Log, progress_display
 from cutplane.engine.history import History, Mark, Record, State
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, OracleError
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
 from cutplane.runtime.deadline import OutOfTime, limited_to, patient_until
+from cutplane.runtime.extras import require_extra
 from cutplane.runtime.interrupts import watched_interrupt
 from cutplane.runtime.memory import out_of_memory
 from cutplane.status import Status
 from cutplane.stopping import Ended, Stop, StoppingRule, time_is_up
 
 Answer = TypeVar("Answer", covariant=True)
+Callback = Callable[[State], Any]
+
+HEADER = f"{'iter':>6} {'lower':>15} {'upper':>15} {'gap':>9} {'time':>8} {'cuts':>6}  step"
+
+
+def format_line(state: State) -> str:
+    """Return iteration, bounds, gap, time, cuts and step kind as one line under `HEADER`."""
+    return (
+        f"{state.iteration:>6} {state.lower_bound:>15.8g} {state.upper_bound:>15.8g} {state.gap:>9.2e} "
+        f"{state.elapsed:>7.2f}s {state.n_cuts:>6}  {state.step}{'  ! ' + state.note if state.note else ''}"
+    )
+
+
+@dataclass
+class Log:
+    """Print a line per iteration.
+
+    Parameters
+    ----------
+    every : int, default 1
+        Print only each `every`-th iteration.
+    stream : file, optional
+        Default: standard output at the time of the call.
+    """
+
+    every: int = 1
+    stream: IO[str] | None = None
+
+    def __post_init__(self) -> None:
+        as_count("every", self.every)
+
+    def __call__(self, state: State) -> None:
+        """Print the line of this state."""
+        stream = self.stream or sys.stdout
+        if state.iteration == 0:
+            print(HEADER, file=stream)
+        if state.iteration % self.every == 0:
+            print(format_line(state), file=stream)
+
+
+def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
+    """Return a context that gives a live display (needs the extra ``progress``), or None if not enabled."""
+    if not enabled:
+        return nullcontext()
+    require_extra("rich.progress", "progress")
+    from cutplane.report.progress import LiveProgress
+
+    return LiveProgress()
 
 
 class Turn(NamedTuple):

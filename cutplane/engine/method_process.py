@@ -12,11 +12,10 @@ from cutplane.engine.declaration import Declaration
 from cutplane.engine.driver import Standing, Turn
 from cutplane.engine.evaluator import Point
 from cutplane.engine.half_spaces import into_domain
-from cutplane.engine.held import SameVariables
 from cutplane.engine.history import History
 from cutplane.engine.probes import probe, probe_pieces
 from cutplane.engine.run import Run
-from cutplane.engine.standard import Change
+from cutplane.engine.standard import Change, SameVariables
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
 from cutplane.methods.base import Method, Step, checked

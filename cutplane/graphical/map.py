@@ -23,7 +23,7 @@ from cutplane.status import Status
 from cutplane.stopping import MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
     from cutplane.engine.history import State
 
 _SMALL = 5_000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cutplane.graphical.factor_graph import FactorGraph
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
     from cutplane.graphical.result import MAPResult
 
 

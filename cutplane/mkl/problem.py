@@ -21,7 +21,7 @@ from cutplane.sets.lp_ball import NonnegativeBall
 from cutplane.sets.simplex import Simplex
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
     from cutplane.methods.base import Method
     from cutplane.mkl.result import MKLPath, MKLResult
     from cutplane.mkl.solve import DualMethod

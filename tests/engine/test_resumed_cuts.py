@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.bundle import Bundle
+from cutplane.engine.bundle import Bundle, Proof
 from cutplane.engine.warm_start import (
     _best_known,
     _check_shapes,
@@ -343,7 +343,7 @@ def test_cuts_in_use_and_the_first_and_last_are_asked_for_again(rows, accepted):
 def test_cuts_are_confirmed_when_they_come_into_use(weight, asked):
     new = begun(earlier([GIVEN[0], WRONG, GIVEN[1]], AT), own=False)
     (base,) = new.unconfirmed
-    new.proof = SimpleNamespace(weights=lambda bundle: {0: 1.0, base: weight})
+    new.proof = Proof(np.array([0, base]), np.array([1.0, weight]))
     if not asked:
         confirm_origin(new)
         return

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from formulations import LOSSES, data, formulation
 
 import cutplane as cut
-from cutplane.engine.callbacks import HEADER, format_line, progress_display
+from cutplane.engine.driver import HEADER, format_line, progress_display
 from cutplane.engine.history import History, Record, State
 from cutplane.exceptions import MissingExtraError
 from cutplane.report import plotting

@@ -22,7 +22,7 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop, StoppingRule
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
     from cutplane.methods.base import Method
 
 _SWEEPS = 30

@@ -13,7 +13,7 @@ from cutplane.pieces.validation import as_positive, as_scalar, as_vector
 from cutplane.stopping import MaxIter, RelativeGap, TimeLimit
 
 if TYPE_CHECKING:
-    from cutplane.engine.callbacks import Callback
+    from cutplane.engine.driver import Callback
     from cutplane.mkl.polynomial.result import PolynomialMKLResult
 
 _SAMPLINGS = ("importance", "uniform")
