@@ -52,7 +52,6 @@ class Retired(NamedTuple):
     query: int
 
 
-_COLUMNS = "_offsets", "_sizes", "_blocks", "_ids", "_keys", "_queries", "_ages", "_weights"
 _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 _SAME = 1e-14
@@ -82,9 +81,7 @@ class Bundle:
         self.max_cuts = max_cuts
         self._next_id = 0
         self._slopes: Slopes = DenseSlopes(dim)
-        self._offsets, self._sizes, self._weights = np.empty((3, 16))
-        integers = np.empty((5, 16), dtype=np.int64)
-        self._blocks, self._ids, self._keys, self._queries, self._ages = integers
+        self._floats, self._integers = np.empty((3, 16)), np.empty((5, 16), dtype=np.int64)
         self._set_count(0)
         self.points = Points()
         """The query point of each query that has one."""
@@ -111,11 +108,6 @@ class Bundle:
         return self._matrix
 
     @property
-    def sizes(self) -> Array:
-        """Shape (K,): the largest absolute entry of each slope."""
-        return self._sizes[: self._count]
-
-    @property
     def highest(self) -> float:
         """The largest absolute offset; 0 if there is no cut."""
         return float(np.abs(self.offsets).max(initial=0.0))
@@ -123,14 +115,11 @@ class Bundle:
     def _set_count(self, count: int) -> None:
         """Show the first `count` rows."""
         self._count, self._matrix = count, None
-        self.offsets = self._offsets[:count]
-        """Shape (K,)."""
-        self.blocks = self._blocks[:count]
-        """Shape (K,): the block of each cut, or `HALF_SPACE`."""
-        self.ids = self._ids[:count]
-        """Shape (K,), strictly increasing."""
-        self.queries = self._queries[:count]
-        """Shape (K,): the query that gave each row (a key of `points`), `AGGREGATE` or `TRIVIAL`."""
+        self.offsets, self.sizes, self._weights = self._floats[:, :count]
+        """Shape (K,); the largest absolute entry of each slope; the multipliers last recorded."""
+        self.blocks, self.ids, self.queries, self._keys, self._ages = self._integers[:, :count]
+        """Shape (K,): the block of each cut, or `HALF_SPACE`; strictly increasing ids; the query that gave
+        each row (a key of `points`), `AGGREGATE` or `TRIVIAL`; hashes of the slopes; idle solves."""
 
     def __len__(self) -> int:
         return self._count
@@ -166,8 +155,8 @@ class Bundle:
             slopes, offsets, blocks = deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None
-            self._keys[: self._count] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
-            self._seen = set(self._keys[: self._count].tolist())
+            self._keys[:] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
+            self._seen = set(self._keys.tolist())
         added = 0
         for slope, offset, block in zip(rows_of(slopes), offsets.tolist(), blocks, strict=True):
             added += self._append(query, slope, offset, block)
@@ -179,51 +168,54 @@ class Bundle:
 
     def fill(self, slopes: Array, offsets: Array, blocks: Array, queries: Array) -> None:
         """Append rows of which no two are the same, and none is here."""
-        count, before = len(offsets), self._count
-        while before + count > len(self._offsets):
-            self._grow()
-        new = slice(before, before + count)
-        self._sizes[new] = row_sizes(slopes)
-        self._offsets[new], self._blocks[new] = offsets, blocks
-        self._ids[new] = self._next_id + np.arange(count)
-        self._queries[new], self._ages[new], self._weights[new] = queries, 0, _NOT_WEIGHED
-        for row, slope in enumerate(slopes, before):
+        before = self._count
+        self._reserve(len(offsets))
+        self._set_count(before + len(offsets))
+        new = slice(before, self._count)
+        self.offsets[new], self.sizes[new], self._weights[new] = offsets, row_sizes(slopes), _NOT_WEIGHED
+        self.blocks[new], self.queries[new], self._ages[new] = blocks, queries, 0
+        self.ids[new] = self._next_id + np.arange(len(offsets))
+        self._keys[new] = [self._slopes.key(slope) for slope in slopes]
+        for slope in slopes:
             self._slopes.append(slope)
-            key = self._keys[row] = self._slopes.key(slope)
-            self._seen.add(int(key))
-        self.steepest = max(self.steepest, float(self._sizes[new].max(initial=0.0)))
+        self._next_id += len(offsets)
+        self._seen.update(self._keys[new].tolist())
+        self.steepest = max(self.steepest, float(self.sizes[new].max(initial=0.0)))
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
-        self._next_id += count
-        self._set_count(before + count)
 
     def lower(self, noise: float) -> None:
         """Lower every cut by an error of the values that nothing told of when it was made."""
-        self._offsets[: self._count][(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
+        self.offsets[(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
     def origin(self, row: int) -> Array | None:
         """Return the query point of a row, None if it has none."""
         return self.points.get(int(self.queries[row]))
 
-    def places(self, slopes: Array, offsets: Array) -> Array | None:
-        """Return 1 at the rows that hold these cuts, 0 elsewhere; None if one is missing."""
-        marks = np.zeros(len(self))
-        for block, slope in enumerate(slopes):
-            row = self.find(slope, float(offsets[block]), block)
+    def rows(self, slopes: Array, offsets: Array, x: Array | None = None) -> list[int] | None:
+        """Return the rows that hold cuts, one per block; for a missing one the highest at x, or else None.
+
+        A row of a risk with several pieces may have other last bits than the cut.
+        """
+        rows = []
+        for block, (slope, offset) in enumerate(zip(slopes, offsets.tolist(), strict=True)):
+            row = self.find(slope, offset, block)
             if row is None:
-                return None
-            marks[row] = 1.0
-        return marks
+                if x is None:
+                    return None
+                row = int(np.where(self.blocks == block, self.slopes @ x + self.offsets, -np.inf).argmax())
+            rows.append(row)
+        return rows
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
         return self._find(self._slopes.key(slope), slope, offset, block)
 
     def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
-        rows = np.flatnonzero(self._keys[: self._count] == key).tolist() if key in self._seen else ()
+        rows = np.flatnonzero(self._keys == key).tolist() if key in self._seen else ()
         for row in rows:
-            mine = float(self._offsets[row])
+            mine = float(self.offsets[row])
             close = abs(mine - offset) <= _SAME * max(abs(mine), abs(offset))
-            if close and self._blocks[row] == block and self._slopes.holds(row, slope):
+            if close and self.blocks[row] == block and self._slopes.holds(row, slope):
                 return row
         return None
 
@@ -231,32 +223,23 @@ class Bundle:
         key = self._slopes.key(slope)
         if self._find(key, slope, offset, block) is not None:
             return 0
-        if self._count == len(self._offsets):
-            self._grow()
-        row = self._count
-        self.has_half_spaces |= block == HALF_SPACE
-        self._sizes[row] = largest_entry(slope)
-        self.steepest = max(self.steepest, float(self._sizes[row]))
+        self._reserve(1)
+        row, size = self._count, largest_entry(slope)
+        self._floats[:, row] = offset, size, _NOT_WEIGHED
+        self._integers[:, row] = block, self._next_id, query, key, 0
         self._slopes.append(slope)
-        self._offsets[row] = offset
-        self._blocks[row] = block
-        self._ids[row] = self._next_id
-        self._keys[row] = key
         self._seen.add(key)
-        self._queries[row] = query
-        self._ages[row] = 0
-        self._weights[row] = _NOT_WEIGHED
+        self.steepest = max(self.steepest, size)
+        self.has_half_spaces |= block == HALF_SPACE
         self._next_id += 1
         self._set_count(row + 1)
         return 1
 
-    def _grow(self) -> None:
-        capacity = 2 * len(self._offsets)
-        for name in _COLUMNS:
-            old = getattr(self, name)
-            new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
-            new[: self._count] = old[: self._count]
-            setattr(self, name, new)
+    def _reserve(self, count: int) -> None:
+        """Double the arrays until so many rows more fit."""
+        while self._count + count > self._floats.shape[1]:
+            self._floats = np.concatenate([self._floats, np.empty_like(self._floats)], axis=1)
+            self._integers = np.concatenate([self._integers, np.empty_like(self._integers)], axis=1)
 
     def block_models(self, x: Array) -> Array:
         """Return the largest cut of each block at x, -inf if it has none, shape (n_blocks,)."""
@@ -270,21 +253,20 @@ class Bundle:
 
     def weigh(self, multipliers: Array) -> None:
         """Record the multipliers of all rows, which decide what `make_room` drops."""
-        self._weights[: self._count] = multipliers
+        self._weights[:] = multipliers
         if self.max_cuts is None and not self.has_half_spaces:
             return
-        ages = self._ages[: self._count]
-        ages += 1
-        ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
+        self._ages += 1
+        self._ages[multipliers > _NEGLIGIBLE * multipliers.max(initial=0.0)] = 0
 
     @property
     def weights(self) -> Array:
         """Shape (K,): the multipliers last recorded, 0 for rows added since."""
-        return np.maximum(self._weights[: self._count], 0.0)
+        return np.maximum(self._weights, 0.0)
 
     def stale(self, age: int) -> Array:
         """Return a mask: the half-spaces whose multipliers have been zero for more than `age` iterations."""
-        return (self.blocks == HALF_SPACE) & (self._ages[: self._count] > age)
+        return (self.blocks == HALF_SPACE) & (self._ages > age)
 
     def drop(self, rows: Array) -> None:
         """Drop the rows of a mask."""
@@ -311,7 +293,7 @@ class Bundle:
         allowed = self.max_cuts - (new_rows if new_rows <= most else max(self.n_blocks, most // 2))
         if self._count <= allowed:
             return
-        weights = self._weights[: self._count]
+        weights = self._weights
         candidates = np.flatnonzero((weights >= 0.0) & (self.queries != TRIVIAL))
         passive = candidates[weights[candidates] == 0.0]
         oldest = passive[np.argsort(-self._ages[passive], kind="stable")]
@@ -329,7 +311,7 @@ class Bundle:
 
     def _drop_new(self, excess: int) -> None:
         """Drop rows that have not been weighed: the oldest cuts first, then the half-spaces added last."""
-        new = self._weights[: self._count] < 0.0
+        new = self._weights < 0.0
         cuts = np.flatnonzero(new & (self.blocks != HALF_SPACE))
         half_spaces = np.flatnonzero(new & (self.blocks == HALF_SPACE))[::-1]
         keep = np.ones(self._count, dtype=bool)
@@ -338,7 +320,7 @@ class Bundle:
 
     def _aggregate(self, keep: Array, active: Array, excess: int) -> None:
         """Replace `excess` active rows, and as many as there are blocks among them, by aggregates."""
-        weights = np.maximum(self._weights[: self._count], 0.0)
+        weights = np.maximum(self._weights, 0.0)
         blocks = np.unique(self.blocks[active])
         members = [np.where(self.blocks == block, weights, 0.0) for block in blocks]
         totals = np.array([member.sum() for member in members])
@@ -350,7 +332,7 @@ class Bundle:
         lightest = active[np.argsort(weights[active], kind="stable")]
         keep[lightest[: excess + len(blocks)]] = False
         self._retire(keep)
-        self._weights[: self._count][np.isin(self.blocks, blocks) & (weights > 0.0)] = 0.0
+        self._weights[np.isin(self.blocks, blocks) & (weights > 0.0)] = 0.0
         self._compact(keep)
         aggregates = zip(blocks, slopes, offsets, totals, bases, strict=True)
         for block, slope, offset, total, base in aggregates:
@@ -407,14 +389,13 @@ class Bundle:
         dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
         for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
             numbers = self.offsets[row], self.blocks[row], self.queries[row]
-            self.retired[int(self._ids[row])] = Retired(slope, *(number.item() for number in numbers))
+            self.retired[int(self.ids[row])] = Retired(slope, *(number.item() for number in numbers))
 
     def _compact(self, keep: Array) -> None:
         left = int(keep.sum())
         self._slopes.keep(keep)
-        for name in _COLUMNS:
-            array = getattr(self, name)
-            array[:left] = array[: self._count][keep]
+        for table in (self._floats, self._integers):
+            table[:, :left] = table[:, : self._count][:, keep]
         self._set_count(left)
 
     def _forget(self) -> None:

@@ -455,8 +455,10 @@ class Run(Bounds):
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
             return self.lower
-        if (mine := self.bundle.places(slopes, offsets)) is None:
+        if (rows := self.bundle.rows(slopes, offsets)) is None:
             return self.lower
+        mine = np.zeros(len(self.bundle))
+        mine[rows] = 1.0
         self.dual.known = least
         return self.certify(mine).value
 

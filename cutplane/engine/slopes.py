@@ -86,7 +86,7 @@ class DenseSlopes:
 
 
 class SparseSlopes:
-    """Compressed sparse rows in arrays that double.
+    """Compressed sparse rows; new ones are joined to them when they are read.
 
     Parameters
     ----------
@@ -95,26 +95,21 @@ class SparseSlopes:
     """
 
     def __init__(self, matrix: Array):
-        rows: Any = sparse.csr_array(matrix)
-        self.count, self.dim = rows.shape
-        self._starts = np.append(rows.indptr, np.zeros(16, dtype=np.int64)).astype(np.int64)
-        self._indices = np.append(rows.indices, np.zeros(16, dtype=np.int64)).astype(np.int32)
-        self._values = np.append(rows.data, np.zeros(16))
-        self._matrix: Any = rows
+        self._matrix: Any = sparse.csr_array(matrix)
+        self._new: list[Any] = []
 
     @property
     def matrix(self) -> Any:
         """A csr_array of shape (count, dim)."""
-        if self._matrix is None:
-            end = self._starts[self.count]
-            parts = self._values[:end], self._indices[:end], self._starts[: self.count + 1]
-            self._matrix = sparse.csr_array(parts, shape=(self.count, self.dim))
+        if self._new:
+            self._matrix = stacked(self._matrix, rows_to_matrix(self._new, self._matrix.shape[1]))
+            self._new = []
         return self._matrix
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self._starts.nbytes + self._indices.nbytes + self._values.nbytes
+        return self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes
 
     def key(self, slope: Any) -> int:
         """Return a number that equal slopes have in common."""
@@ -124,24 +119,13 @@ class SparseSlopes:
     def holds(self, row: int, slope: Any) -> bool:
         """Tell whether this row has this slope."""
         indices, values = _entries(slope)
-        mine = slice(self._starts[row], self._starts[row + 1])
-        return np.array_equal(self._indices[mine], indices) and np.array_equal(self._values[mine], values)
+        mine = slice(*self.matrix.indptr[row : row + 2])
+        same = np.array_equal(self.matrix.indices[mine], indices)
+        return same and np.array_equal(self.matrix.data[mine], values)
 
     def append(self, slope: Any) -> None:
         """Add a row."""
-        indices, values = _entries(slope)
-        begin = self._starts[self.count]
-        end = begin + indices.size
-        while end > self._values.size:
-            self._indices = np.concatenate([self._indices, np.empty_like(self._indices)])
-            self._values = np.concatenate([self._values, np.empty_like(self._values)])
-        if self.count + 1 == self._starts.size:
-            self._starts = np.concatenate([self._starts, np.empty_like(self._starts)])
-        self._indices[begin:end] = indices
-        self._values[begin:end] = values
-        self.count += 1
-        self._starts[self.count] = end
-        self._matrix = None
+        self._new.append(slope if isinstance(slope, SparseRow) else SparseRow(*_entries(slope)))
 
     def lend(self) -> Any:
         """Return the matrix for others to keep: its rows are never written over."""
@@ -149,7 +133,7 @@ class SparseSlopes:
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows."""
-        self.__init__(self.matrix[mask])
+        self._matrix = self.matrix[mask]
 
 
 Slopes = DenseSlopes | SparseSlopes

@@ -35,7 +35,8 @@ def minimise_cut(run: Run, point: Point, share: float = 1.0) -> tuple[Array, Arr
         If the set raises an exception or does not return a point.
     """
     run.add_cut(point)
-    slope, rows = rows_of_cut(run, point)
+    cut = run.evaluator.cut(point)
+    rows = run.bundle.rows(*cut, point.x)
     known = run.bundle.queries == TRIVIAL
     share = share if known.any() else 1.0
     weights = np.where(known, 1.0 - share, 0.0)
@@ -50,20 +51,4 @@ def minimise_cut(run: Run, point: Point, share: float = 1.0) -> tuple[Array, Arr
     if minimiser is None:
         raise OracleError(f"minimise_linear of {simple_set!r} returned infs or nans.")
     run.mark("vertex", point.x, minimiser)
-    return slope, minimiser
-
-
-def rows_of_cut(run: Run, point: Point) -> tuple[Array, list[int]]:
-    """Return the slope of the cut at a point, summed over the blocks, and its rows in the bundle, by block.
-
-    A row of a risk with several pieces may have other last bits: then it is the highest one at the point.
-    """
-    bundle, rows = run.bundle, []
-    slopes, offsets = run.evaluator.cut(point)
-    for block, (slope, offset) in enumerate(zip(slopes, offsets.tolist(), strict=True)):
-        row = bundle.find(slope, offset, block)
-        if row is None:
-            heights = bundle.slopes @ point.x + bundle.offsets
-            row = int(np.where(bundle.blocks == block, heights, -np.inf).argmax())
-        rows.append(row)
-    return slopes.sum(axis=0), rows
+    return cut[0].sum(axis=0), minimiser

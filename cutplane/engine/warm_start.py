@@ -15,7 +15,7 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.proof.audit import Recomputed
 from cutplane.proof.evidence import TRIVIAL
-from cutplane.proof.rounding import RECOMPUTED, ROUNDING
+from cutplane.proof.rounding import RECOMPUTED
 
 if TYPE_CHECKING:
     from cutplane.engine.run import Run
@@ -53,8 +53,7 @@ def resume(run: Run, result: Result) -> None:
     point = run.evaluate(into_domain(run.problem, run.bundle, run.cut_off, start))
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
-        allowed = 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * _terms(earlier, start)
-        if abs(value - known) > allowed + ROUNDING * run.terms():
+        if abs(value - known) > 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * run.terms():
             raise InvalidInputError(
                 f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."
@@ -163,13 +162,6 @@ def _found_again(run: Run, earlier: Certificate, half_spaces: Array) -> dict[int
         if place is not None:
             found[place] = float(earlier.multipliers[row])
     return found
-
-
-def _terms(earlier: Certificate, x: Array) -> float:
-    """Return the size of the terms that cuts in use are sums of at x, for rounding errors."""
-    used = np.flatnonzero((earlier.multipliers > 0.0) & (earlier.blocks != HALF_SPACE))
-    sizes = abs(earlier.slopes[used]) @ np.abs(x) + np.abs(earlier.offsets[used])
-    return float(sizes.max(initial=0.0))
 
 
 def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:

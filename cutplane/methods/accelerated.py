@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut, rows_of_cut
+from cutplane.engine.tangent import minimise_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
@@ -48,7 +48,8 @@ class Estimate:
 
     def add(self, run: Run, point: Point, weight: float) -> None:
         """Add the cut at a point, which the bundle holds; from time to time, take the bound of the mean."""
-        slope, rows = rows_of_cut(run, point)
+        cut = run.evaluator.cut(point)
+        slope, rows = cut[0].sum(axis=0), run.bundle.rows(*cut, point.x) or []
         self._ids += run.bundle.ids[rows].tolist()
         self._weights += [weight] * len(rows)
         self.slope, self.total, self._count = (

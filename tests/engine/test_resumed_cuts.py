@@ -255,6 +255,8 @@ class Begun(Run):
     def evaluate(self, x):
         return self.evaluator.point(x)
 
+    cut_off = None
+
     def terms(self):
         return 1.0
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.engine.warm_start import _terms
 from cutplane.masters.base import HALF_SPACE
 
 LOSSES = [
@@ -206,19 +204,6 @@ def test_cuts_between_half_spaces_are_asked_for_though_none_is_in_use():
     with pytest.raises(cut.InvalidInputError, match="comes from another risk"):
         other = cut.Problem(risk(1e12), cut.L2(1.0), cut.Box(5.0, 6.0))
         other.solve(warm_start=replace(earlier, certificate=certificate))
-
-
-def test_terms_are_those_of_the_cuts_in_use():
-    """Of tiny numbers they are tiny: what is forgiven for rounding is relative to them."""
-    earlier = SimpleNamespace(
-        multipliers=np.array([0.5, 0.0, 0.5, 1.0]),
-        blocks=np.array([0, 0, 0, HALF_SPACE]),
-        slopes=1e-9 * np.array([[1.0, -2.0], [9.0, 9.0], [3.0, 0.0], [7.0, 7.0]]),
-        offsets=1e-9 * np.array([-4.0, 1.0, 2.0, 5.0]),
-    )
-    assert _terms(earlier, np.array([-1.0, 2.0])) == pytest.approx(9e-9)
-    earlier.multipliers[:] = 0.0
-    assert _terms(earlier, np.ones(2)) == 0.0
 
 
 def test_a_risk_of_zero_may_come_back_with_the_last_bits_of_its_terms():
