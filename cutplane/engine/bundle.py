@@ -225,8 +225,10 @@ class Bundle:
             return 0
         self._reserve(1)
         row, size = self._count, largest_entry(slope)
-        self._floats[:, row] = offset, size, _NOT_WEIGHED
-        self._integers[:, row] = block, self._next_id, query, key, 0
+        for column, number in zip(self._floats, (offset, size, _NOT_WEIGHED), strict=True):
+            column[row] = number
+        for column, number in zip(self._integers, (block, self._next_id, query, key, 0), strict=True):
+            column[row] = number
         self._slopes.append(slope)
         self._seen.add(key)
         self.steepest = max(self.steepest, size)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import OracleError
-from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.answers import name_of, show
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import dense
@@ -53,11 +52,11 @@ def check_cuts(
     problem: Declaration,
     cuts: tuple[Any, Array, Array | Sequence[int]],
     origin: Callable[[int], Array | None],
-    x: Array,
+    X: Array,
     values: Array,
     noise: float = 0.0,
 ) -> None:
-    """Raise `Contradiction` if a cut lies above the value of its block at x.
+    """Raise `Contradiction` if a cut lies above the value of its block at a point.
 
     Parameters
     ----------
@@ -66,23 +65,26 @@ def check_cuts(
         Half-spaces among them are passed over.
     origin : callable
         Returns where the cut of a row was found, None if that is not known.
-    x : ndarray of shape (dim,)
-    values : ndarray of shape (n_blocks,)
-        Of the risk at x; inf where one is not known.
+    X : ndarray of shape (dim,) or (k, dim)
+        The points.
+    values : ndarray of shape (n_blocks,) or (k, n_blocks)
+        Of the risk at these points; inf where one is not known.
     noise : float, default 0.0
         The size of terms that may have cancelled in a value.
     """
     slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
-    there = np.append(values, np.inf)[blocks]  # half-spaces have the block -1
-    excess = slopes @ x + offsets - there
-    suspects = np.flatnonzero((excess > ORACLE * np.abs(there)) & (blocks != HALF_SPACE))
-    for row in suspects.tolist():
-        found, slope = origin(row), np.abs(dense(slopes[[row]])[0])
+    X, values = np.atleast_2d(X, values)
+    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # half-spaces have the block -1
+    excess = slopes @ X.T + offsets[:, np.newaxis] - there
+    suspects = np.argwhere(excess > ORACLE * np.abs(there))
+    for row, place in suspects.tolist():
+        found, x, above = origin(row), X[place], excess[row, place]
         size = np.abs(x) if found is None else np.abs(x) + np.abs(found)  # the offset is a sum of terms too
-        if excess[row] > allowed(abs(there[row]) + abs(offsets[row]) + slope @ size, noise):
+        terms = abs(there[row, place]) + abs(offsets[row]) + float(np.abs(dense(slopes[[row]])[0]) @ size)
+        if above > allowed(terms, noise):
             at = "an earlier point" if found is None else f"x = {show(found)}"
             raise Contradiction(
-                f"The cut of {name_of(problem.risk)} at {at} lies {excess[row]:.3g} above its value at x = "
+                f"The cut of {name_of(problem.risk)} at {at} lies {above:.3g} above its value at x = "
                 f"{show(x)}: the subgradient is wrong or the risk is not convex. Check it with "
                 "cutplane.testing.check_risk.",
                 found,

@@ -39,8 +39,8 @@ _NOWHERE = 1e-6
 _FEW = 2
 """A run that has seen no more than this share of the set, and no more points, is asked about the whole of it:
 a slope of zero leaves a method where it is."""
-_WIDTH = 4096
-"""Coordinates of the cuts and points that are copied to be multiplied at a time."""
+_COPIED = 2**22
+"""Entries of cuts or points that are copied to be multiplied at a time."""
 _WAYS = 4
 """Points, and directions of each kind, because a hundred questions in all cost about as much as a few
 iterations."""
@@ -131,9 +131,10 @@ class _Known:
         mask = np.zeros(self.centre.size, dtype=bool)
         for point in self.new:
             mask |= (self.run.slopes(point) != 0.0).any(axis=0)
-        for begin in range(0, mask.size, _WIDTH) if not mask.all() else ():
-            some = dense(self.run.bundle.slopes[:, begin : begin + _WIDTH])
-            mask[begin : begin + _WIDTH] |= (some[self.run.bundle.blocks != HALF_SPACE] != 0.0).any(axis=0)
+        step = max(1, _COPIED // self.centre.size)
+        cuts = np.flatnonzero(self.run.bundle.blocks != HALF_SPACE)
+        for begin in range(0, cuts.size, step) if not mask.all() else ():
+            mask |= (dense(self.run.bundle.slopes[cuts[begin : begin + step]]) != 0.0).any(axis=0)
         return mask
 
     def far(self) -> Array:
@@ -165,23 +166,28 @@ class _Known:
 
     def compare(self, noise: float) -> None:
         """Raise `OracleError` if a cut lies above a value; `noise` is the size of terms that may cancel."""
-        run, bundle = self.run, self.run.bundle
-        rows, origins = (bundle.slopes, bundle.offsets, bundle.blocks), bundle.origin
-        found = [(point.x, run.evaluator.cut(point)) for point in self.new]
-        blocks = np.arange(run.problem.risk.n_blocks)
+        run, bundle, n_blocks = self.run, self.run.bundle, self.run.problem.risk.n_blocks
+        rows, cuts = (bundle.slopes, bundle.offsets, bundle.blocks), bundle.blocks != HALF_SPACE
+        found = [run.evaluator.cut(point) for point in self.new]
+        slopes, offsets = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        own = slopes, offsets, np.tile(np.arange(n_blocks), len(found))
 
-        def check(x: Array, values: Array) -> None:
-            check_cuts(run.problem, rows, origins, x, values, noise)
-            for where, cuts in found:
-                check_cuts(run.problem, (*cuts, blocks), lambda _: where, x, values, noise)  # noqa: B023
+        def check(X: Array, values: Array) -> None:
+            check_cuts(run.problem, rows, bundle.origin, X, values, noise)
+            check_cuts(run.problem, own, lambda row: self.new[row // n_blocks].x, X, values, noise)
 
-        for point in self.new:
-            check(point.x, point.values)
-        for query in self.queries if not offers(run.problem.risk, Capability.PIECES) else ():
-            x, values = bundle.points[query], np.full(blocks.size, np.inf)
-            for row in np.flatnonzero((bundle.queries == query) & (bundle.blocks != HALF_SPACE)).tolist():
-                values[bundle.blocks[row]] = float((bundle.slopes[[row]] @ x)[0]) + bundle.offsets[row]
-            check(x, values)
+        check(np.array([point.x for point in self.new]), np.array([point.values for point in self.new]))
+        if offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
+            return
+        step = max(1, _COPIED // self.centre.size)
+        for begin in range(0, len(self.queries), step):
+            queries = np.array(self.queries[begin : begin + step])
+            X, values = np.array([bundle.points[query] for query in queries]), []
+            for query, heights in zip(queries, (bundle.slopes @ X.T).T + bundle.offsets, strict=True):
+                mine = cuts & (bundle.queries == query)
+                values.append(np.full(n_blocks, np.inf))
+                values[-1][bundle.blocks[mine]] = heights[mine]
+            check(X, np.array(values))
 
 
 def probe_pieces(run: Run) -> None:

@@ -398,11 +398,12 @@ class Run(Bounds):
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
-        if self.best is not None and self.problem.risk.exact:
-            known = self.problem, (slopes, offsets, blocks), lambda _: point.x, self.best.x, self.best.values
-            if self.best is not point:
+        best = self.best
+        if best is not None and self.problem.risk.exact:
+            if (slopes @ best.x + offsets > best.values[blocks]).any():
+                known = self.problem, (slopes, offsets, blocks), lambda _: point.x, best.x, best.values
                 self.compare(lambda noise: check_cuts(*known, noise))
-        elif self.best is not None:
+        elif best is not None:
             self.raise_best(slopes, offsets)
             self.offer(point)
         origin = point.x if point.multipliers is None else None
