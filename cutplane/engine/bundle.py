@@ -225,16 +225,15 @@ class Bundle:
             return 0
         self._reserve(1)
         row, size = self._count, largest_entry(slope)
-        for column, number in zip(self._floats, (offset, size, _NOT_WEIGHED), strict=True):
-            column[row] = number
-        for column, number in zip(self._integers, (block, self._next_id, query, key, 0), strict=True):
-            column[row] = number
+        self._set_count(row + 1)
+        self.offsets[row], self.sizes[row], self._weights[row] = offset, size, _NOT_WEIGHED
+        self.blocks[row], self.queries[row], self._ages[row] = block, query, 0
+        self.ids[row], self._keys[row] = self._next_id, key
         self._slopes.append(slope)
         self._seen.add(key)
         self.steepest = max(self.steepest, size)
         self.has_half_spaces |= block == HALF_SPACE
         self._next_id += 1
-        self._set_count(row + 1)
         return 1
 
     def _reserve(self, count: int) -> None:

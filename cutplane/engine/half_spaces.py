@@ -31,7 +31,7 @@ where it leaves X as Newton's method does."""
 _BACK = 1e-3
 """Part of the way back to the inner end that is taken, because half-spaces bound a round set from outside."""
 CutOff = Callable[..., HalfSpaces]
-"""Asks separation oracles about a point, by default all, and returns the half-spaces found."""
+"""Calls separation oracles at a point, by default all, and returns the half-spaces found."""
 
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:

@@ -48,7 +48,8 @@ _NOISE = 1e-13
 _NEARLY = 0.9
 """Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
 _JUMP = 1e-3
-"""A jump of more than this, of the terms that are known, is no rounding but a function that is not convex."""
+"""The largest jump, as a share of the terms that are known, that may be rounding, because a function that is
+not convex jumps by more."""
 _DIVERGED = 1e15
 """An objective this many times the size of the first one below zero has no lower bound, unless one is known:
 its digits are used up."""
@@ -198,7 +199,7 @@ class Run(Bounds):
         return self._pinned
 
     def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
-        """Ask masters for a minimiser, and complain of one that is far above the best point."""
+        """Solve the reduced problem by the masters; refuse a minimiser far above the best point."""
         problem, bundle, gap = self.problem, self.bundle, self.upper - self.lower
         accuracy = 1e-6 * gap if math.isfinite(gap) and not self.exact else 0.0
 
