@@ -58,6 +58,8 @@ class ScalarLoss:
         {-1, +1}. "residual" says nothing about a loss without an outline.
     smoothness : float
         A Lipschitz constant of the derivative in t, for every y; inf if there is none.
+    lipschitz : float
+        A Lipschitz constant of l in t, for every y; inf if there is none.
     curvature : float or None
         The second derivative in t, if it is the same everywhere: some problems are linear systems then.
 
@@ -99,6 +101,7 @@ class ScalarLoss:
 
     # Properties here, plain numbers in a subclass that knows them.
     smoothness: float = property(lambda self: _smoothness(self._phi))  # pyright: ignore[reportAssignmentType]
+    lipschitz: float = property(lambda self: _lipschitz(self._phi))  # pyright: ignore[reportAssignmentType]
     curvature: float | None = property(lambda self: _curvature(self._phi))  # pyright: ignore[reportAssignmentType]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -252,6 +255,12 @@ def _outline(question: _Question) -> Any:
 
 def _smoothness(phi: Pieces | None) -> float:
     return math.inf if phi is None or phi.jumps.any() else float(phi.curvatures.max())
+
+
+def _lipschitz(phi: Pieces | None) -> float:
+    if phi is None or phi.curvatures[[0, -1]].any():
+        return math.inf
+    return float(np.abs(phi.slopes[[0, -1]]).max())
 
 
 def _curvature(phi: Pieces | None) -> float | None:

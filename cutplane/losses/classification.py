@@ -83,6 +83,7 @@ class Logistic(MarginLoss):
     """
 
     smoothness = 0.25
+    lipschitz = 1.0
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
         """Return l(t, y) in LaTeX."""

@@ -31,6 +31,8 @@ _PATIENCE = 3
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
 """Weights for the lower bound, in units of the present one. They come before the model without a prox term,
 because the master of the steps solves them faster than another master would solve that."""
+_LIGHTEST = 1e-100
+"""The least weight after halvings, because squares of steps are multiplied by it and divided by it."""
 _WIDEST = 1000
 """Coordinates up to which a centre is enclosed, because that takes two calls and two cuts for each."""
 _FARTHER, _BELOW = 8.0, 0.25
@@ -150,7 +152,7 @@ class ProximalBundle(Method):
                         f"subgradient of norm {steepness:.2g}), but this gap is not certified because the "
                         "problem has no regularizer and its feasible set is unbounded"
                     )
-            state = replace(state, weight=0.5 * state.weight)
+            state = replace(state, weight=max(0.5 * state.weight, _LIGHTEST))
         if run.closed:
             return Step("null", state)
         point = run.evaluate(reduced.x, _ACCURACY * max(predicted, 0.0))

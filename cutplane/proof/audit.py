@@ -17,7 +17,7 @@ from cutplane.proof.dual import DualFunction
 from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
 from cutplane.proof.exact import checked
 from cutplane.proof.oracle import Oracle
-from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, REACH, RECOMPUTED, ROUNDING
+from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, ORACLE, REACH, RECOMPUTED, ROUNDING
 from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.base import size_of
 from cutplane.status import least_size
@@ -71,14 +71,15 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     dual = DualFunction(again.oracle.problem)
     reach = 0.0 if certificate.x is None else REACH * float(np.abs(certificate.x).max())
     used = np.flatnonzero(certificate.multipliers > 0.0)  # others were not asked for, and may be anything
-    given = again.offsets[used], certificate.blocks[used], certificate.multipliers[used], upper
-    found = dual(again.slopes()[used], *given, reach=reach)
+    given = certificate.blocks[used], certificate.multipliers[used], upper
+    now = again.slopes()[used], again.answered[used]
+    found = dual(*now, *given, reach=reach)
     if found.value == -np.inf and reach > 0.0 and certificate.duals:
         near, far = (DualFunction(dual.problem.within(factor * reach)) for factor in (1.0, 2.0))
-        held, farther = (each(again.slopes()[used], *given, reach=reach) for each in (near, far))
+        held, farther = (each(*now, *given, reach=reach) for each in (near, far))
         if held.value - farther.value <= LEFT * held.magnitude:  # what a solver leaves outside of the domain
             dual, found = near, held
-    recorded = dual(again.slopes(recorded=True)[used], *given, reach=reach)
+    recorded = dual(again.slopes(recorded=True)[used], again.offsets[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
     error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude
     claimed = certificate.lower_bound
@@ -224,6 +225,8 @@ class Recomputed:
         self._reach = self._distance()
         self.offsets = np.array(certificate.offsets)
         """The recorded offsets, or those of now where they are lower."""
+        self.answered = np.array(certificate.offsets)
+        """The offsets of now."""
         self._slopes: dict[int, Array] = {}
         self._close: set[int] = set()
         self._answers: dict[tuple[int, bool], _Answer] = {}
@@ -288,7 +291,8 @@ class Recomputed:
         """Tell whether the oracle gives a recorded cut next to its point, where last bits decide on a kink.
 
         The recorded slope is the steeper one of both along their difference. Last bits are relative to the
-        slope at zero, because the scores of a point may cancel.
+        slope at zero, because the scores of a point may cancel; those of data are worth more than one of them
+        in the derivatives of the losses. The bound is computed from the answer.
         """
         self._largest = max(self._largest, self._at_zero[1])
         query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
@@ -296,9 +300,10 @@ class Recomputed:
         others = slope - dense(answer.slopes[answer.blocks == block])
         ways = others / np.maximum(np.abs(others).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         near = (x + step * max(float(np.abs(x).max()), 1.0) * way for way in ways for step in _NEARBY)
-        return any(self._gives(self._answer(*self._cut_at(z)), row, slope, offset) for z in near)
+        last = ORACLE if self.oracle.states_terms else ROUNDING
+        return any(self._gives(self._answer(*self._cut_at(z)), row, slope, offset, last) for z in near)
 
-    def _gives(self, answer: _Answer, row: int, slope: Array, offset: float) -> bool:
+    def _gives(self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING) -> bool:
         """Tell whether an answer has the recorded cut, up to rounding; keep the offset and slope of now."""
         certificate, query = self.certificate, int(self.certificate.queries[row])
         block = int(certificate.blocks[row])
@@ -308,8 +313,8 @@ class Recomputed:
         above = offset - answer.offsets
         higher = above + (slope @ x - answer.slopes @ x)  # at the point
         above = np.minimum(np.abs(above), np.abs(higher)) if answer.doubt is None else above - answer.doubt
-        last_bits, last_bit = ROUNDING * sizes / self._reach, ROUNDING * self._largest
-        allowed = RECOMPUTED * sizes + answer.noise
+        last_bits, last_bit = last * sizes / self._reach, last * self._largest
+        allowed = max(RECOMPUTED, last) * sizes + answer.noise
         same = above <= allowed if (above <= allowed).any() else above <= allowed + self.bits(at)
         marks = np.abs(answer.marks - slope @ self._probe)
         share = float(certificate.multipliers[row])
@@ -320,7 +325,13 @@ class Recomputed:
         apart = np.abs(dense(answer.slopes[candidates]) - slope)
         farthest = apart.max(axis=1, initial=0.0)
         if (equal := candidates[farthest <= tolerance]).size:
-            self.offsets[row] = min(offset, answer.offsets[equal].max() + (answer.doubt or 0.0))
+            highest = equal[answer.offsets[equal].argmax()]
+            self.offsets[row] = min(offset, answer.offsets[highest] + (answer.doubt or 0.0))
+            self.answered[row] = self.offsets[row]
+            if answer.doubt is None and not block == HALF_SPACE:
+                self.answered[row] = answer.offsets[highest]
+                self._slopes[row] = dense(answer.slopes[[highest]])[0]
+                self._close.add(row)
             return True
         close = (farthest <= last_bit) | (apart.sum(axis=1) <= last_bits[candidates])
         if not close.any():
@@ -329,7 +340,7 @@ class Recomputed:
         self._slopes[row] = dense(answer.slopes[[nearest]])[0]
         if np.abs(self._slopes[row] - slope).max() <= ROUNDING * self._steepest:
             self._close.add(row)
-        self.offsets[row] = answer.offsets[nearest]
+        self.offsets[row] = self.answered[row] = answer.offsets[nearest]
         return True
 
     def slopes(self, recorded: bool = False) -> Any:

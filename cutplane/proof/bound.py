@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.pieces.forms import SeparableForm
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import UNIT, gamma
+from cutplane.proof.rounding import ABOVE, UNIT, gamma
 from cutplane.runtime.compiling import SUMS, routine
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -20,8 +20,6 @@ _OPERATIONS = 12
 """Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are zero, because a solver leaves as much."""
-ABOVE = 1.0 + 1e-9
-"""Factor of a budget, because it is the difference of two rounded values."""
 
 
 @routine(fastmath=SUMS)

@@ -14,8 +14,9 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.bound import Combination, bound_of, combine
 from cutplane.proof.evidence import Problem, row_sizes
 from cutplane.proof.free import Intervals, balanced
-from cutplane.proof.rounding import CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING
+from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING, gamma
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
+from cutplane.risks.base import Risk
 from cutplane.sets.base import size_of
 
 _NEARLY = 1e-9
@@ -72,8 +73,10 @@ class DualFunction:
             self.free = np.flatnonzero(free & ~free.all())
             self._open = np.where(np.isin(np.arange(free.size), self.free), False, sides)
             bounds = np.array(problem.simple_set.bounds(problem.dim))
-            self._intervals = Intervals(bounds, problem.risk.n_blocks)
+            self._intervals = Intervals(bounds, self._combined)
         self._infimum = float(problem.risk.infima.sum())
+        self._states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
+        self._zero = np.zeros(problem.dim)
         self.known: Known | None = None
         """An inner minimum that was found elsewhere, for the next call."""
 
@@ -117,8 +120,8 @@ class DualFunction:
         lower : float, optional
             A value that need not be reached: -inf may be returned for one that is not above it.
         """
-        rows, n_blocks = (slopes, offsets, blocks), self.problem.risk.n_blocks
-        found = combine(*rows, multipliers, n_blocks)
+        rows = slopes, offsets, blocks
+        found = self._combined(*rows, multipliers)
         if found is None:
             return DualValue(-math.inf, np.zeros_like(offsets), 1.0)
         free, extent = self.free, reach / REACH
@@ -126,7 +129,7 @@ class DualFunction:
             free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
         if self._intervals is None or not free.size:
             return self._of(found, free, upper, held, extent, lower)
-        found = balanced(found, rows, n_blocks, free)
+        found = balanced(found, rows, self._combined, free)
         value = self._of(found, free, upper, held, extent, lower)
         if value.value == -math.inf:
             return value
@@ -139,6 +142,23 @@ class DualFunction:
             return value._replace(value=-math.inf)
         error += 2.0 * EPS * abs(value.value - error)
         return value._replace(value=value.value - error, error=value.error + error)
+
+    def _combined(self, slopes: Any, offsets: Array, blocks: Array, multipliers: Array) -> Combination | None:
+        """Return the combination of rows, with the errors of the slopes of data.
+
+        By Fenchel's inequality the cut of a point lies below the infimum at zero by what the point lies above
+        it, or more, so that offsets tell how steep the losses are.
+        """
+        found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
+        if found is None or not self._states_terms or not (found.slope.any() or found.error.any()):
+            return found  # rows that are zero, as those of known infima, are flat
+        held = blocks < 0
+        height = found.constant - (float(found.multipliers[held] @ offsets[held]) if held.any() else 0.0)
+        excess = max(self._infimum - height, 0.0) if self._infimum > -math.inf else math.inf
+        terms = self.problem.risk.rounded_terms(self._zero, ABOVE * excess)
+        if terms is None:
+            return found
+        return found._replace(error=found.error + gamma(terms.count) * terms.slope)
 
     def _of(
         self,

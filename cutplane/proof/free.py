@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.proof.bound import ABOVE, Combination, combine
+from cutplane.proof.bound import Combination
 from cutplane.proof.evidence import HALF_SPACE, dense, row_sizes
-from cutplane.proof.rounding import FLAT
+from cutplane.proof.rounding import ABOVE, FLAT
+
+Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
 _ROUNDS = 4
 """Corrections of the multipliers, because each leaves a residual of the rounding errors of the last."""
@@ -28,7 +30,9 @@ _STEP = 0.5
 """Share of the way to where a multiplier becomes 0, because a rise is worth most far from both ends."""
 
 
-def balanced(found: Combination, rows: tuple[Any, Array, Array], n_blocks: int, free: Array) -> Combination:
+def balanced(
+    found: Combination, rows: tuple[Any, Array, Array], combined: Combiner, free: Array
+) -> Combination:
     """Return a combination nearby whose slope on the free coordinates is 0 up to rounding, if one is."""
     for _ in range(_ROUNDS + free.size):
         if (np.abs(found.slope[free]) <= found.error[free]).all():
@@ -36,11 +40,11 @@ def balanced(found: Combination, rows: tuple[Any, Array, Array], n_blocks: int, 
         columns = _in_units(dense(rows[0][:, free]))
         left = found.multipliers @ columns
         changes = -directions(found.multipliers, columns, rows[2]) @ left
-        nearer = combine(*rows, found.multipliers + changes, n_blocks)
+        nearer = combined(*rows, found.multipliers + changes)
         if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(left).max():
-            if _is_rounding(np.abs(found.slope[free]), found, rows):
+            if _is_rounding(np.abs(found.slope[free]), found, rows, free):
                 break
-            nearer = combine(*rows, _tilted(found.multipliers, columns, rows[2], left), n_blocks)
+            nearer = combined(*rows, _tilted(found.multipliers, columns, rows[2], left))
         if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(left).sum():
             break
         found = nearer
@@ -53,9 +57,10 @@ def _in_units(columns: Array) -> Array:
     return columns / np.where(units > 0.0, units, 1.0)
 
 
-def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array]) -> bool:
-    """Tell whether slopes are what rounding leaves of the largest ones in use."""
-    return bool((left <= FLAT * float(found.multipliers @ row_sizes(rows[0]))).all())
+def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
+    """Tell whether slopes are as small as their errors, or as what rounding leaves of the largest in use."""
+    flat = FLAT * float(found.multipliers @ row_sizes(rows[0]))
+    return bool((left <= np.maximum(flat, 2.0 * found.error[free])).all())
 
 
 def directions(weights: Array, columns: Array, blocks: Array) -> Array:
@@ -99,11 +104,12 @@ class Intervals:
     ----------
     sides : ndarray of shape (2, dim)
         The lower and upper sides of the set.
-    n_blocks : int
+    combined : callable
+        The combination of rows by multipliers.
     """
 
-    def __init__(self, sides: Array, n_blocks: int):
-        self.sides, self.n_blocks = sides, n_blocks
+    def __init__(self, sides: Array, combined: Combiner):
+        self.sides, self.combined = sides, combined
         self._ends = np.full(sides.shape[1], math.inf)
         self._upper = self._height = math.inf
 
@@ -151,7 +157,7 @@ class Intervals:
                 self._ends[free] = ends = np.minimum(ends, farthest)
                 self._upper, self._height = upper, height
         if np.isinf(ends).any():
-            if not _is_rounding(left, found, rows):
+            if not _is_rounding(left, found, rows, free):
                 return math.inf
             ends = np.minimum(ends, reach)
         return ABOVE * float(left @ ends)
@@ -176,7 +182,7 @@ class Intervals:
             falls = way < 0.0
             if math.isinf(sides[int(sign > 0.0), j]):
                 step = _STEP * float((weights[falls] / -way[falls]).min()) if falls.any() else 0.0
-                rise = combine(*mine, weights + step * way, self.n_blocks)
+                rise = self.combined(*mine, weights + step * way)
                 farthest = max(farthest, _end(rise, free, j, sign, known, upper, bound))
         return farthest
 

@@ -15,7 +15,7 @@ from cutplane.pieces.answers import describe, is_finite, name_of, show, slopes_o
 from cutplane.pieces.capabilities import Capability, ability
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import Problem
-from cutplane.proof.rounding import CANCELLED, EPS, ORACLE, OVERFLOWS, gamma
+from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, ORACLE, OVERFLOWS, gamma
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import HalfSpaces, Separator
 
@@ -83,6 +83,8 @@ class Oracle:
         self.separations = 0
         self.hidden = 0.0
         """The size of terms inside a black box that cancel in its values, as far as answers show it."""
+        self.states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
+        self._least = float(problem.risk.infima.sum())
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
         self._doubted: tuple[Point, Any] | None = None
@@ -193,9 +195,22 @@ class Oracle:
 
         share, beside = CANCELLED + gamma(point.x.size + 6), np.empty(values.size)
         beside[:] = CANCELLED * (cancelled + self.hidden)
+        if self.states_terms:
+            beside += self._rounding(point)
         offsets = np.empty(values.size)
         offsets_down(*map(np.ascontiguousarray, (values, slopes, point.x)), beside, share, offsets)
         return offsets
+
+    def _rounding(self, point: Point) -> float:
+        """Return how much rounding may have changed the values at a point.
+
+        Scores that were combined from others are off by their drift times those of the largest coordinate.
+        """
+        terms = self.risk.rounded_terms(point.x, ABOVE * max(float(point.values.sum()) - self._least, 0.0))
+        if terms is None:
+            return 0.0
+        scores = (point.drift - EPS) * point.extent * float(terms.slope.sum())
+        return gamma(terms.count) * terms.value + scores
 
     def cancelled(self, point: Point) -> Any:
         """Return the size of the terms that cancel in the values at a point, as far as the risk says."""

@@ -38,6 +38,8 @@ the small one may be what cancellation leaves. What it is worth is charged all t
 REACH = 10.0
 """How much farther out than the best point, in its largest coordinate, a residual slope of the size of the
 last bits of slopes is charged."""
+ABOVE = 1.0 + 1e-9
+"""Factor of an upper bound, because it is the difference of two rounded values."""
 OVERFLOWS = 1e280
 """A value above this counts as infinite: its subgradient, a sum of such numbers times those of the data,
 would overflow."""

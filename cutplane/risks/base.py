@@ -17,6 +17,34 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 
+class RoundedTerms(NamedTuple):
+    """Sizes of the terms that an answer is a sum of, because its rounding errors are relative to them.
+
+    Attributes
+    ----------
+    count : int
+        Operations on each term.
+    value : float
+        The sum of the absolute terms of the values of all blocks, and of scores multiplied by derivatives.
+    slope : ndarray of shape (dim,)
+        The sums of the absolute terms of the subgradients of all blocks.
+    """
+
+    count: int
+    value: float
+    slope: Array
+
+    def __add__(self, other: RoundedTerms) -> RoundedTerms:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the terms of a sum."""
+        return RoundedTerms(
+            max(self.count, other.count) + 1, self.value + other.value, self.slope + other.slope
+        )
+
+    def __rmul__(self, factor: float) -> RoundedTerms:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the terms of a multiple."""
+        return RoundedTerms(self.count + 1, factor * self.value, factor * self.slope)
+
+
 class Risk(ABC):
     """f(x), convex, maybe nonsmooth and expensive; known by its value and one subgradient at a point.
 
@@ -102,6 +130,13 @@ class Risk(ABC):
         terms is charged to lower bounds. 0 by default: the values show their size.
         """
         return 0.0
+
+    def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
+        """Return the sizes of the terms that the answers at x are sums of; lower bounds are charged for them.
+
+        `excess` is an upper bound of f(x) - inf f. None by default: answers are taken as they are.
+        """
+        return None
 
     @property
     def summands(self) -> tuple[tuple[float, Risk], ...]:

@@ -20,6 +20,8 @@ ODD = 1e3
 _ROWS, _ENTRIES = 512, 1 << 18
 """Rows of a sample, and its entries, because a mean to a tenth of the deviation takes a hundred rows, and a
 millisecond is little beside a solve."""
+_PIECE = 1 << 15
+"""Entries that are squared at a time, because they fit into the cache."""
 _FEW = 8
 """Stored entries of a column in the sample below which its size is not known, because one may be tiny."""
 _LARGEST = 64
@@ -50,6 +52,28 @@ def moments(X: Any) -> tuple[Array, Array, Array]:
     squares = np.bincount(column, np.square(values - mean[column]), n)
     mean[stored < min(_FEW, count)] = np.nan
     return centre, mean, np.sqrt((squares + np.maximum(count - stored, 0) * np.square(mean)) / count)
+
+
+def root_sums_of_squares(X: Any, weights: Array) -> Array:
+    """Return sqrt(sum_i weights_i X_ij^2) of each column j, by pieces of the rows or columns."""
+    m, n = X.shape
+    if sparse.issparse(X):
+        sums, step = np.zeros(n), max(1, _PIECE * X.indptr.size // max(X.nnz, 1))
+        for first in range(0, X.indptr.size - 1, step):
+            ends = X.indptr[first : first + step + 1]
+            squares = np.square(X.data[ends[0] : ends[-1]], dtype=np.float64)
+            index, counts = X.indices[ends[0] : ends[-1]], np.diff(ends)
+            vectors = np.arange(first, first + counts.size)
+            if X.format == "csr":
+                sums += np.bincount(index, squares * np.repeat(weights[vectors], counts), n)
+            else:
+                sums += np.bincount(np.repeat(vectors, counts), squares * weights[index], n)
+        return np.sqrt(sums)
+    if X.flags.f_contiguous and not X.flags.c_contiguous:
+        return np.sqrt([weights @ np.square(column, dtype=np.float64) for column in X.T])
+    step = max(1, _PIECE // n)
+    pieces = ((X[k : k + step], weights[k : k + step]) for k in range(0, m, step))
+    return np.sqrt(sum(part @ np.square(rows, dtype=np.float64) for rows, part in pieces))
 
 
 class Columns(NamedTuple):

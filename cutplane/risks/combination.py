@@ -20,7 +20,7 @@ from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, answer_of
+from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, RoundedTerms, answer_of
 from cutplane.risks.columns import Columns
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
@@ -198,6 +198,12 @@ class WeightedSum(Risk):
         if not np.array_equal(vars(self).get("_last", (None,))[0], z):
             self.oracle(z)
         return vars(self)["_last"][1]
+
+    def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
+        """Return those of the terms that state them; none exceeds its infimum by more than the sum does."""
+        found = [(c, r.rounded_terms(x, excess / c)) for c, r in self.terms]
+        known = [c * terms for c, terms in found if terms is not None]
+        return reduce(add, known) if known else None
 
     def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
         """Return what cancels in the terms, and between them, from that and the values of the terms."""

@@ -14,6 +14,9 @@ from cutplane.losses.base import ScalarLoss
 from cutplane.losses.pieces import LAST_BITS
 from cutplane.pieces.validation import Array, as_count, as_numbers, as_vector, refuse_masked
 
+SUMMED = 8
+"""Operations that count on each term of such a sum: those before it and one of the sum."""
+
 
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
     """Return labels 0, 1, ... as an int64 vector of shape (m,), and how many there may be.
@@ -97,10 +100,10 @@ def bias_slopes(u: Array, edges: Array) -> Array:
     with an unregularized bias must see that the cut is flat, and not the edge of a model whose minimiser is
     1e16 away. For example, classes of equal weight cancel at the origin.
     """
-    blocks = [u] if edges.size == 2 else [u[start:stop] for start, stop in pairwise(edges.tolist())]
-    sums = np.array([np.add.reduce(block) for block in blocks])
-    sizes = np.array([np.add.reduce(np.abs(block)) for block in blocks])
-    sums[np.abs(sums) <= LAST_BITS * sizes] = 0.0
+    from cutplane.risks.passes import add_exactly
+
+    sums = np.empty((edges.size - 1, *u.shape[1:]))
+    add_exactly(u.reshape(len(u), -1), edges, sums.reshape(len(sums), -1))
     return sums
 
 

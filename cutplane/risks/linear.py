@@ -16,10 +16,10 @@ from cutplane.pieces.forms import ImageForm, ProgrammeForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array, as_count
-from cutplane.risks.base import ImagedRisk
-from cutplane.risks.columns import Columns, in_units, moments
+from cutplane.risks.base import ImagedRisk, RoundedTerms
+from cutplane.risks.columns import Columns, in_units, moments, root_sums_of_squares
 from cutplane.risks.data import Data, make_data
-from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
+from cutplane.risks.examples import SUMMED, as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.running_sum import RunningSum
     from cutplane.risks.weighted_loss import WeightedLoss
+
+
+_ROUNDED = 8
+"""Operations on each term of a sum in addition to the sum: product, loss, weight, and the bound itself."""
 
 
 class Predictions(np.ndarray):
@@ -209,6 +213,22 @@ class LinearRisk(ImagedRisk):
         sizes = self._losses.cancelled(z)
         return float(sizes[0]) if self.n_blocks == 1 else sizes
 
+    def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
+        """Return sizes of the terms at x; None for a loss that is neither Lipschitz nor smooth.
+
+        The derivatives u_i of the losses have sum_i c_i u_i^2 <= L^2 sum_i c_i and <= 2 beta (f(x) - inf f),
+        with L the Lipschitz constant of the loss and beta that of its derivative. By Cauchy-Schwarz, the sum
+        of c_i |u_i X_ij| is at most the root of this bound times the root of sum_i c_i X_ij^2.
+        """
+        steep, smoothness, sizes, slopes, least = self._sizes
+        if smoothness < math.inf:
+            steep = min(steep, math.sqrt(2.0 * smoothness * max(excess, 0.0)))
+        if steep == math.inf:
+            return None
+        losses = excess + 2.0 * least if excess < math.inf else 0.0
+        count = sum(self.X.shape) + _ROUNDED
+        return RoundedTerms(count, losses + steep * float(sizes @ np.abs(x)), steep * slopes)
+
     def line(self, z0: Array, z1: Array) -> Line:
         """Return t -> the risk of the predictions z0 + t (z1 - z0); no pass over the data."""
         return self._losses.line(z0, z1)
@@ -306,6 +326,26 @@ class LinearRisk(ImagedRisk):
         at_x = self.example_slopes(x)
         u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
         return np.where(np.isfinite(self.loss.conjugate(u, self.y)), u, at_x)
+
+    @cached_property
+    def _sizes(self) -> tuple[float, float, Array, Array, float]:
+        """Largest slope, smoothness, root of the sum of squares of each column, and size of the infima.
+
+        In slopes, the size of the intercept is smaller, because that sum is nearly exact.
+        """
+        whole = math.sqrt(self.weights.sum())
+        sizes = root_sums_of_squares(self.X, self.weights)
+        slopes = sizes
+        if self.intercept:
+            share = SUMMED / (sum(self.X.shape) + _ROUNDED)
+            sizes, slopes = np.append(sizes, whole), np.append(sizes, share * whole)
+        return (
+            self.loss.lipschitz * whole,
+            self.loss.smoothness,
+            sizes,
+            slopes,
+            float(np.abs(self.infima).sum()),
+        )
 
     @cached_property
     def _has_minimiser(self) -> bool:

@@ -14,7 +14,7 @@ from cutplane.pieces.envelope import maximum_line
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import ImagedRisk, Risk, answer_of
+from cutplane.risks.base import ImagedRisk, Risk, RoundedTerms, answer_of
 from cutplane.risks.columns import Columns
 from cutplane.risks.combination import of_one_dimension
 
@@ -148,6 +148,19 @@ class Maximum(Risk):
         point, *answers = vars(self).pop("_last", (None,))
         values, slopes = answers if np.array_equal(point, z) else self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
+
+    def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
+        """Return the largest of those of the parts that state them."""
+        known = np.isfinite(self._infima)
+        above = np.full(len(self.parts), np.inf)
+        if known.any():
+            above[known] = excess + self._infima.max() - self._infima[known]
+        found = [part.rounded_terms(x, float(most)) for part, most in zip(self.parts, above, strict=True)]
+        stated = [terms for terms in found if terms is not None]
+        if not stated:
+            return None
+        counts, values, slopes = zip(*stated, strict=True)
+        return RoundedTerms(max(counts), max(values), np.max(slopes, axis=0))
 
     def cancelled(self, z: Any) -> float:
         """Return the largest of what the parts say; right after ``oracle(z)`` they are not asked again."""

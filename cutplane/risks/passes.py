@@ -16,6 +16,8 @@ import numpy as np
 
 from cutplane.runtime.compiling import SUMS, routine
 
+_LAST = 2.0**-51
+"""What rounding leaves of a sum of terms that cancel, because each is off by two units in the last place."""
 _unsigned = np.uint64
 _ONE = np.uint64(1)
 
@@ -186,3 +188,19 @@ def scatter(indptr, indices, data, vectors, out):
             else:
                 for s in range(count):
                     out[j, support[s]] += x * vectors[i, support[s]]
+
+
+@routine
+def add_exactly(u, edges, sums):
+    """Add up each block with the error of each addition, by Neumaier's summation; last bits of it give 0."""
+    for k in range(sums.shape[0]):
+        for c in range(sums.shape[1]):
+            total = rest = size = 0.0
+            for i in range(edges[k], edges[k + 1]):
+                term = u[i, c]
+                after = total + term
+                rest += (total - after) + term if abs(total) >= abs(term) else (term - after) + total
+                total = after
+                size += abs(term)
+            total += rest
+            sums[k, c] = total if abs(total) > _LAST * size else 0.0

@@ -300,7 +300,7 @@ def test_slopes_that_cancel_far_away_are_steep_elsewhere():
     far = run.query(3e14 * np.cross(r, s))
     slopes, offsets = run.evaluator.cut(far)
     assert np.abs(slopes).max() < 1e-15
-    assert offsets[0] > run.best.values[0] + 1e-3
+    assert offsets[0] <= run.best.values[0]
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: f.shift(np.zeros(1)), lambda f: cut.maximum(f)])

@@ -133,7 +133,7 @@ def imaged():
     return Evaluator(cut.Problem(cut.LinearRisk(data, np.ones(2), cut.losses.Absolute()), cut.L2(1.0)))
 
 
-@pytest.mark.parametrize("drift, combined", [(0.9e-12, True), (1.1e-12, False)])
+@pytest.mark.parametrize("drift, combined", [(0.9e-13, True), (1.1e-13, False)])
 def test_images_are_computed_anew_when_they_have_drifted(drift, combined):
     found = imaged()
     start, end = found.point(np.array([1.0, 0.0])), found.point(np.array([0.0, 1.0]))

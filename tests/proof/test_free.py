@@ -1,6 +1,7 @@
 """Combinations of cuts whose slope vanishes on free coordinates, and what is charged for the rest of it."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cutplane.proof.free import Intervals, balanced, directions
 
 ONE = np.zeros(4, dtype=int)
 FREE = np.array([1])
+combined = partial(combine, n_blocks=1)
 
 
 def rows(*free, other=1.0, kind=np.array):
@@ -27,14 +29,14 @@ def rows(*free, other=1.0, kind=np.array):
 def test_multipliers_that_balance_are_kept(kind):
     mine = rows(1.0, -1.0, 3.0, 5.0, kind=kind)
     found = combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1)
-    assert balanced(found, mine, 1, FREE) is found
+    assert balanced(found, mine, combined, FREE) is found
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 @pytest.mark.parametrize("left", [1e-9, -1e-3, 0.2])
 def test_a_residual_vanishes_by_a_change_of_the_multipliers_in_use(left, kind):
     mine = rows(1.0, -1.0, 3.0, 5.0, kind=kind)
-    found = balanced(combine(*mine, np.array([0.5 + left, 0.5 - left, 0.0, 0.0]), 1), mine, 1, FREE)
+    found = balanced(combine(*mine, np.array([0.5 + left, 0.5 - left, 0.0, 0.0]), 1), mine, combined, FREE)
     assert found.multipliers == pytest.approx([0.5, 0.5, 0.0, 0.0], abs=1e-15)
     assert abs(found.slope[1]) <= found.error[1]
 
@@ -42,13 +44,13 @@ def test_a_residual_vanishes_by_a_change_of_the_multipliers_in_use(left, kind):
 def test_an_idle_row_that_opposes_the_residual_comes_in():
     """Residual 1 and opposite slope 3: the share 1/4 of that row makes them cancel."""
     mine = rows(1.0, -1.0, -3.0, 2.0)
-    found = balanced(combine(*mine, np.array([1.0, 0.0, 0.0, 0.0]), 1), mine, 1, FREE)
+    found = balanced(combine(*mine, np.array([1.0, 0.0, 0.0, 0.0]), 1), mine, combined, FREE)
     assert found.multipliers == pytest.approx([0.75, 0.0, 0.25, 0.0], abs=1e-15)
 
 
 def test_a_residual_that_nothing_opposes_stays():
     mine = rows(1.0, 2.0, 3.0, 4.0)
-    found = balanced(combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1), mine, 1, FREE)
+    found = balanced(combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1), mine, combined, FREE)
     assert found.slope[1] >= 1.0
 
 
@@ -74,7 +76,7 @@ def test_combinations_of_many_rows_balance(seed, n_free, n_blocks):
     slopes = rng.standard_normal((blocks.size, n_free)) * 10.0 ** rng.integers(-6, 7, n_free)
     mine = slopes, np.zeros(blocks.size), blocks
     before = combine(*mine, rng.exponential(size=blocks.size), n_blocks)
-    found = balanced(before, mine, n_blocks, np.arange(n_free))
+    found = balanced(before, mine, partial(combine, n_blocks=n_blocks), np.arange(n_free))
     assert (found.multipliers >= 0.0).all()
     assert np.abs(found.slope).sum() <= np.abs(before.slope).sum()
 
@@ -149,7 +151,7 @@ OPEN = np.array([[-np.inf, -np.inf], [np.inf, np.inf]])
 
 def charged(found, mine, upper, reach=0.0, sides=OPEN):
     bound = found.constant
-    return Intervals(sides, 1).charge(
+    return Intervals(sides, combined).charge(
         found, mine, FREE, upper, upper - bound, reach, lambda rise: rise.constant
     )
 
@@ -167,7 +169,7 @@ def test_what_is_left_is_charged_over_the_interval_that_the_cuts_prove():
 def test_an_interval_is_proven_again_when_the_gap_has_halved_or_upper_has_risen():
     mine = np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([3.0, 3.0]), ONE[:2]
     found = combine(*mine, np.array([0.5 + 1e-3, 0.5 - 1e-3]), 1)
-    intervals, asked = Intervals(OPEN, 1), []
+    intervals, asked = Intervals(OPEN, combined), []
 
     def bound(rise):
         asked.append(rise)
@@ -192,5 +194,5 @@ def test_rounding_that_no_row_bounds_is_charged_over_the_reach():
 def test_rounding_of_a_row_is_not_mended_by_a_worse_one():
     slopes = np.array([[1.0, 1e-17], [0.0, 0.0]])
     mine = slopes, np.array([3.0, 0.0]), ONE[:2]
-    found = balanced(combine(*mine, np.array([1.0, 0.0]), 1), mine, 1, FREE)
+    found = balanced(combine(*mine, np.array([1.0, 0.0]), 1), mine, combined, FREE)
     assert found.multipliers.tolist() == [1.0, 0.0]
