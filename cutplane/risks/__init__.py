@@ -2,7 +2,7 @@
 
 from cutplane.risks.affine import AffineRisk
 from cutplane.risks.autodiff import autodiff_risk
-from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms
 from cutplane.risks.combination import WeightedSum
 from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
@@ -33,6 +33,7 @@ __all__ = [
     "OrdinalRisk",
     "RankingRisk",
     "Risk",
+    "RoundedTerms",
     "WeightedSum",
     "autodiff_risk",
     "maximum",
