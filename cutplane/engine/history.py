@@ -99,6 +99,12 @@ class History:
         """Return one attribute of every record as an array."""
         return np.array([getattr(record, name) for record in self._records])
 
+    def raised(self, lower: float) -> History:
+        """Return the same history, whose last lower bound is at least this one, found after the last step."""
+        if not self._records or not lower > self._records[-1].lower_bound:
+            return self
+        return History([*self._records[:-1], self._records[-1]._replace(lower_bound=lower)])
+
     @property
     def notes(self) -> list[str]:
         """What went wrong and was mended, in order."""

@@ -181,6 +181,7 @@ class MethodProcess:
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
             with suppress(CutplaneError):
                 self.run.method.finish(self.run, self.method_state)
+            history = history.raised(self.run.lower)
         if stop.status in _DONE:
             self.run.evaluate_best_again()
         certificate = self._certificate()

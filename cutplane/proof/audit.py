@@ -312,7 +312,9 @@ class Recomputed:
         sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
         higher = above + (slope @ x - answer.slopes @ x)  # at the point
-        above = np.minimum(np.abs(above), np.abs(higher)) if answer.doubt is None else above - answer.doubt
+        above = np.minimum(np.abs(above), np.abs(higher))
+        if answer.doubt is not None:  # of a solver the bound takes the lower offset
+            above = offset - answer.offsets if answer.doubt == 0.0 else np.zeros_like(above)
         last_bits, last_bit = last * sizes / self._reach, last * self._largest
         allowed = max(RECOMPUTED, last) * sizes + answer.noise
         same = above <= allowed if (above <= allowed).any() else above <= allowed + self.bits(at)
