@@ -38,9 +38,10 @@ _WIDEST = 1000
 _FARTHER, _BELOW = 8.0, 0.25
 """Growth of the radii while no bound is finite, and the part of the tolerance that the cuts around the centre
 should lie below it, because other errors take their parts."""
-_SHARPER, _SHARPEST = 0.1, 1e-8
+_SHARPER, _SHARPEST, _HOPELESS = 0.1, 1e-8, 1e-6
 """By how much less a model has to predict after each enclosure, and the least part of the tolerance: with
-fewer digits the difference of two objectives is rounding."""
+fewer digits the difference of two objectives is rounding. Without a bound after six enclosures, whose radii
+have grown to 3e4 times the first ones, there is probably no minimiser."""
 
 
 class Enclosure(NamedTuple):
@@ -146,7 +147,8 @@ class ProximalBundle(Method):
                 _certify(run, centre, state.weight)
             else:
                 state = replace(state, enclosure=_enclosed(run, centre, state.enclosure))
-                if not _has_room(run) or share < _SHARPEST:
+                sharpest = _SHARPEST if run.lower > -math.inf else _HOPELESS
+                if not _has_room(run) or share < sharpest:
                     finished = (
                         f"the model predicts a decrease of at most {max(predicted, 0.0):.2g} (aggregate "
                         f"subgradient of norm {steepness:.2g}), but this gap is not certified because the "

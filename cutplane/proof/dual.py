@@ -264,15 +264,15 @@ def _open_sides(problem: Problem) -> Array:
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
     """Return where a slope may fall towards an open side, but by no more than the tolerance of a solver.
 
-    The tolerance is relative to the slopes of all rows, because a single row in use may be flat. With the
-    coordinates that fall come all that are almost 0. If one falls by more, no bound is finite, and none is
-    returned.
+    With the coordinates that fall come all that are almost 0. If one falls by more, no bound is finite, and
+    none is returned. A single row in use may be flat, so that last bits of all rows count too.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)
-    terms = row_sizes(slopes.T)
-    if (np.abs(v) > LEFT * terms)[falls].any():
+    rows = np.flatnonzero(found.multipliers)
+    terms = found.multipliers[rows] @ abs(slopes[rows])
+    if (np.abs(v) > np.maximum(LEFT * terms, ROUNDING * row_sizes(slopes.T)))[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
