@@ -275,7 +275,8 @@ class Driver(Generic[Answer]):
         )
         state = replace(state, record=self._records[-1])
         if self.stop is None:
-            self.stop = self.stopping(state)
+            again = self.stopping(state)
+            self.stop = None if again is None or again.status is Status.OPTIMAL else again
         return state
 
     def _record(self, kind: str, before: Standing, seconds: float) -> State:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from cutplane.engine.bundle import AGGREGATE
 from cutplane.engine.declaration import Declaration
 from cutplane.engine.driver import Standing, Turn
@@ -23,6 +25,8 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
+from cutplane.proof.dual import DualFunction
+from cutplane.proof.rounding import REACH
 from cutplane.result import Result
 from cutplane.risks.oracle import OracleRisk
 from cutplane.status import Status, relative_gap
@@ -129,8 +133,9 @@ class MethodProcess:
     def confirm(self, stop: Stop) -> Stop | None:
         """Confirm the proof by questions to the oracle, and say how many; None if the gap is open again."""
         confirm_origin(self.run)
+        upper = self.run.upper
         self.run.evaluate_best_again()
-        if stop.status is Status.OPTIMAL and not self.run.closed:
+        if stop.status is Status.OPTIMAL and self.run.upper > upper and not self.run.closed:
             self.run.evaluator.combines = False
             return None
         if stop.status is Status.OPTIMAL and (gap := self._open_gap()) > 0.0:
@@ -222,19 +227,27 @@ class MethodProcess:
         )
 
     def _open_gap(self) -> float:
-        """Return the gap in exact arithmetic if it is above the tolerance, else 0."""
-        run = self.run
-        gap = run.upper - self._true_lower()
-        return gap if gap > run.tolerance(run.upper) else 0.0
+        """Return the gap that the certificate proves if it is too large and larger than in the run, else 0."""
+        run, lower = self.run, self._true_lower()
+        gap = run.upper - lower
+        return gap if lower < run.lower and gap > run.tolerance(run.upper) else 0.0
 
     def _true_lower(self) -> float:
-        """Return the lower bound, or, if aggregates are in use, the one that the cuts in them prove."""
+        """Return the lower bound that the rows of the certificate prove, which have no aggregates.
+
+        Intervals of free coordinates that other rows proved do not count.
+        """
         run = self.run
-        if run.dual.simple is None or not (run.bundle.queries == AGGREGATE).any():
+        if run.lower == -math.inf or run.dual.simple is None:
+            return run.lower
+        if not (run.dual.remembers or (run.bundle.queries == AGGREGATE).any()):
             return run.lower
         rows, _ = run.bundle.evidence(run.proof)
-        found = run.dual(rows.slopes, rows.offsets, rows.blocks, rows.multipliers, run.upper).value
-        return run.lower if found == -math.inf else min(run.lower, found)
+        dual = DualFunction(self.problem)
+        reach = 0.0 if run.best is None else REACH * run.best.extent
+        used = np.flatnonzero(rows.multipliers > 0.0)
+        given = rows.slopes[used], rows.offsets[used], rows.blocks[used], rows.multipliers[used]
+        return min(run.lower, dual(*given, run.upper, reach=reach).value)
 
     def _certificate(self) -> Certificate:
         """Return the proof of the bounds so far."""

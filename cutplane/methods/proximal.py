@@ -51,6 +51,7 @@ class Enclosure(NamedTuple):
     ----------
     share : float
         Part of the tolerance that the model may predict before the next proof is tried.
+    centre : ndarray of shape (dim,)
     radii : ndarray of shape (dim,)
         How far from the centre each pair of cuts was found.
     errors : ndarray of shape (dim,)
@@ -58,6 +59,7 @@ class Enclosure(NamedTuple):
     """
 
     share: float
+    centre: Array
     radii: Array
     errors: Array
 
@@ -193,16 +195,19 @@ def _enclosed(run: Run, centre: Point, before: Enclosure | None) -> Enclosure:
         run.reduced()  # whose bound is finite where some combination of the cuts is flat
         size = max(abs(centre.objective), tolerance)
         radii = np.full(x.size, math.sqrt(tolerance / size) * max(1.0, centre.extent))
-        before = Enclosure(1.0, radii, np.full(x.size, math.inf))
+        before = Enclosure(1.0, x, radii, np.full(x.size, math.inf))
     elif run.lower == -math.inf:
         before = before._replace(radii=_FARTHER * before.radii, errors=np.full(x.size, math.inf))
-    elif before.errors.min() > tolerance:
+    elif before.errors.min() > 2.0 * _BELOW * tolerance:
         shrunk = np.sqrt(_BELOW * tolerance / before.errors) * before.radii
         before = before._replace(radii=shrunk, errors=np.full(x.size, math.inf))
+    elif (np.abs(x - before.centre) > before.radii).any():
+        before = before._replace(errors=np.full(x.size, math.inf))
     after = before._replace(share=_SHARPER * before.share)
     if run.closed or not _has_room(run) or math.isfinite(before.errors.max()):
         run.reduced()
         return after
+    after = after._replace(centre=x)
     for j, sign in product(range(x.size), (1.0, -1.0)):
         near = x.copy()
         near[j] += sign * before.radii[j]

@@ -81,6 +81,11 @@ class DualFunction:
         """An inner minimum that was found elsewhere, for the next call."""
 
     @property
+    def remembers(self) -> bool:
+        """Whether intervals of earlier rows may be in a bound, which the rows in use alone may not prove."""
+        return self._intervals is not None
+
+    @property
     def doubt(self) -> float:
         """How far above the last value the true one may be: the gap that a solver left."""
         return self._solved.doubt if "_solved" in vars(self) else 0.0
@@ -264,15 +269,15 @@ def _open_sides(problem: Problem) -> Array:
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
     """Return where a slope may fall towards an open side, but by no more than the tolerance of a solver.
 
-    With the coordinates that fall come all that are almost 0. If one falls by more, no bound is finite, and
-    none is returned. A single row in use may be flat, so that last bits of all rows count too.
+    The tolerance is relative to the slopes of all rows, because a single row in use may be flat, and no less
+    than their errors. With the coordinates that fall come all that are almost 0. If one falls by more, no
+    bound is finite, and none is returned.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
     if not falls.any():
         return np.empty(0, dtype=np.int64)
-    rows = np.flatnonzero(found.multipliers)
-    terms = found.multipliers[rows] @ abs(slopes[rows])
-    if (np.abs(v) > np.maximum(LEFT * terms, ROUNDING * row_sizes(slopes.T)))[falls].any():
+    terms = row_sizes(slopes.T)
+    if (np.abs(v) > np.maximum(LEFT * terms, found.error))[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
