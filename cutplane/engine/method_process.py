@@ -227,7 +227,7 @@ class MethodProcess:
         )
 
     def _open_gap(self) -> float:
-        """Return the gap that the certificate proves if it is too large and larger than in the run, else 0."""
+        """Return the gap of the certificate if it is too large, and larger than the run's; else 0."""
         run, lower = self.run, self._true_lower()
         gap = run.upper - lower
         return gap if lower < run.lower and gap > run.tolerance(run.upper) else 0.0
