@@ -53,7 +53,9 @@ def resume(run: Run, result: Result) -> None:
     point = run.evaluate(into_domain(run.problem, run.bundle, run.cut_off, start))
     if known is not None and point.offsets is None and point.feasible and np.array_equal(point.x, start):
         value = float(point.values.sum())
-        if abs(value - known) > 1e-6 * max(abs(value), abs(known)) + RECOMPUTED * run.terms():
+        rounding = RECOMPUTED * (run.terms() + float(np.sum(run.evaluator.cancelled(point))))
+        rounding += 2.0 * run.evaluator.rounding(point)
+        if abs(value - known) > 1e-6 * max(abs(value), abs(known)) + rounding:
             raise InvalidInputError(
                 f"warm_start comes from another risk: it recorded {known:.8g}, this risk is {value:.8g}. "
                 "Cuts can be reused for another regularizer or set, not for another risk or other data."

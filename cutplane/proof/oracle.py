@@ -195,17 +195,18 @@ class Oracle:
 
         share, beside = CANCELLED + gamma(point.x.size + 6), np.empty(values.size)
         beside[:] = CANCELLED * (cancelled + self.hidden)
-        if self.states_terms:
-            beside += self._rounding(point)
+        beside += self.rounding(point)
         offsets = np.empty(values.size)
         offsets_down(*map(np.ascontiguousarray, (values, slopes, point.x)), beside, share, offsets)
         return offsets
 
-    def _rounding(self, point: Point) -> float:
+    def rounding(self, point: Point) -> float:
         """Return how much rounding may have changed the values at a point.
 
         Scores that were combined from others are off by their drift times those of the largest coordinate.
         """
+        if not self.states_terms:
+            return 0.0
         terms = self.risk.rounded_terms(point.x, ABOVE * max(float(point.values.sum()) - self._least, 0.0))
         if terms is None:
             return 0.0
