@@ -31,7 +31,7 @@ import pytest
 from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINE = "bounds proof checks dual warm_start bundle evaluator"
+ENGINE = "bounds checks dual warm_start bundle evaluator"
 FILES = (
     "proof/certificate",
     "proof/audit",
@@ -49,10 +49,10 @@ FILES = (
 """Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""
 
 TESTS = (
-    "active_set bounds bundle certificate_checks certificates closed_forms conic cvxpy_masters direct "
-    "dual_cones dual_function evaluator half_space_points half_spaces highs_model linear_minimum masters "
-    "on_demand oracle_checks partial pinned programme proof recomputed regularizers free resumed_cuts "
-    "robustness safe_dual simplex_qp simplex_qp_levels simplex_qp_sets stopping units warm_start"
+    "bounds bundle certificate_checks certificates closed_forms conic cvxpy_masters direct dual_cones "
+    "dual_function enclosure evaluator exact exact_verify forgery free half_space_points half_spaces "
+    "highs_model liars linear_minimum masters on_demand oracle_checks partial pinned programme proof "
+    "recomputed regularizers resumed_cuts robustness rounded_terms stopping true_bounds units warm_start"
 )
 """The modules of tests; of these and of the fuzz, those tests are run that call the changed function."""
 
