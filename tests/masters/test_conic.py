@@ -375,3 +375,11 @@ def test_the_size_of_a_square_is_that_of_its_rows():
     assert (answer.squares(1e5) >= squares).all() and answer.squares(1e5).max() > 1e9
     assert answer.charge(1.0 * (squares > 0.0)) == 10.0 * squares.max() > answer.reach
     assert answer.charge(1.0 * answer.known) == answer.known.sum() * answer.reach
+
+
+def test_a_slope_of_last_bits_is_solved_in_the_unit_of_the_regularizer():
+    x = cp.Variable(3)
+    ball = CvxpySet([cp.norm2(x[:2] - 0.25) <= 1.5, cp.abs(x[2]) <= 4.0], x)
+    region = Polyhedron(A_eq=[[1.0, 1.0, 0.0]], b_eq=[0.5]) & ball
+    inner = InnerMinimum(L2(2.0, weights=[1.0, 1.0, 0.0]), region, 3)
+    assert inner(np.array([-6e-22, 4e-22, -1e-21])).value == pytest.approx(0.125, rel=1e-6)

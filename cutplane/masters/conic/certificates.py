@@ -87,7 +87,8 @@ class InnerMinimum:
         """Solve with the objective in the unit of v, then, if that leaves a gap, in that of g."""
         size = self._unit * float(np.abs(v).max(initial=0.0))
         best, doubt = self._scaled(v, budget, size or self._height), self.doubt
-        if self._height > size > 0.0 and not doubt <= _ENOUGH * max(abs(best.value), size):
+        enough = math.isfinite(best.value) and doubt <= _ENOUGH * max(abs(best.value), size)
+        if self._height > size > 0.0 and not enough:
             again = self._scaled(v, budget, self._height)
             if again.value > best.value:
                 return again
