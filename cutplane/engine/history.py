@@ -99,11 +99,13 @@ class History:
         """Return one attribute of every record as an array."""
         return np.array([getattr(record, name) for record in self._records])
 
-    def raised(self, lower: float) -> History:
-        """Return the same history, whose last lower bound is at least this one, found after the last step."""
-        if not self._records or not lower > self._records[-1].lower_bound:
+    def ending(self, lower: float) -> History:
+        """Return the same history that ends with the lower bound of the result, but does not fall."""
+        if not self._records or lower == -np.inf:
             return self
-        return History([*self._records[:-1], self._records[-1]._replace(lower_bound=lower)])
+        *before, last = self._records
+        lower = max(lower, before[-1].lower_bound) if before else lower
+        return History([*before, last._replace(lower_bound=lower)])
 
     @property
     def notes(self) -> list[str]:

@@ -186,10 +186,10 @@ class MethodProcess:
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
             with suppress(CutplaneError):
                 self.run.method.finish(self.run, self.method_state)
-            history = history.raised(self.run.lower)
         if stop.status in _DONE:
             self.run.evaluate_best_again()
         certificate = self._certificate()
+        history = history.ending(certificate.lower_bound)
         if users_parts(self.run.method, Method):
             found = certificate.verify()
             lower = min(certificate.lower_bound, found.lower_bound)
