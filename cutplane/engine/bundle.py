@@ -366,7 +366,7 @@ class Bundle:
     def evidence(self, proof: Proof) -> tuple[Rows, Origins]:
         """Return the rows that came from queries, with their multipliers, and where they came from.
 
-        These are the rows of the bundle, and those in use that have left it, as those of aggregates have.
+        They include rows in use that the bundle has dropped, for example the rows that an aggregate combines.
         """
         ids, shares = self.pinned(proof)
         own = np.flatnonzero(self.queries != AGGREGATE)

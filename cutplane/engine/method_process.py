@@ -52,10 +52,10 @@ class MethodProcess:
     probes : bool, default True
         Whether a black box is asked a few questions more before the word OPTIMAL is given.
     user : Problem, optional
-        The problem as its user states it, in whose variables points, marks and the result are; by default
-        that of the run.
+        The problem as its user states it. Points, marks and the result are in its variables; by default it is
+        the problem of the run.
     change : Change or SameVariables, optional
-        From the user's variables to those of the run, if these are others.
+        The change from the user's variables to the variables of the run, if they differ.
     """
 
     def __init__(

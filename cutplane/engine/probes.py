@@ -40,7 +40,7 @@ _FEW = 2
 """A run that has seen no more than this share of the set, and no more points, is asked about the whole of it:
 a slope of zero leaves a method where it is."""
 _COPIED = 2**22
-"""Entries of cuts or points that are copied at a time, because those of all may be too many."""
+"""Entries of cuts or points that are copied at a time, because all of them may not fit into memory."""
 _WAYS = 4
 """Points, and directions of each kind, because a hundred questions in all cost about as much as a few
 iterations."""

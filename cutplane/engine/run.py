@@ -113,7 +113,7 @@ class Run(Bounds):
         self.last: Reduced | None = None
         """The solution of the last reduced problem."""
         self.set_multipliers: Array | None = None
-        """Those of the simple set's rows that came with it, if the master has them."""
+        """The multipliers of the simple set's rows in the last solution, if the master has them."""
         self._guard, self._pinned = 0.0, not self.dual.free.size
         self._take_infima()
 

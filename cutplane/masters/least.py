@@ -162,7 +162,7 @@ class LinearMinimum:
         sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i
             + min over lower <= u <= upper of <cost + (v, 0) - rows' y, u>,
 
-    which is the minimum for those of an optimal basis. They are found by HiGHS unless they are given. The
+    which is the minimum if y belongs to an optimal basis. HiGHS computes y unless it is given. The
     form is the regularizer's, merged with the set's.
     """
 
@@ -177,8 +177,8 @@ class LinearMinimum:
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
 
-        What rounding leaves of the slope where u is unbounded is charged: that of x over the distance
-        `reach`, that of auxiliaries over ten times their size in the solution, which is needed for it.
+        Where u is unbounded, the rounding error of its slope is charged: over the distance `reach` for x, and
+        over ten times the solution for auxiliaries, because nothing else bounds them.
         """
         dim, v = v.size, self._costs(v)
         distances = np.full(v.size, reach)

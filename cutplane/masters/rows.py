@@ -28,12 +28,12 @@ class Sides(NamedTuple):
     b: Array
     n_equations: int
     rows: Array
-    """The row of the form that each side is one of, or their number + j for a bound of u_j."""
+    """The row of the form of each side; the number of rows + j for a bound of u_j."""
     signs: Array
     """-1 for lower sides."""
 
     def multipliers(self, held: Array, count: int) -> Array:
-        """Return those of the first rows of the form, given those of the sides: positive for lower ones."""
+        """Return the multipliers of the rows, positive at lower sides, from the multipliers of all sides."""
         return np.bincount(self.rows, -self.signs * held, self.b.size + count)[:count]
 
 

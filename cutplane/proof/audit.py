@@ -36,7 +36,7 @@ def audit(certificate: Certificate, problem: Problem) -> Verification:
     oracle, problems = Oracle(problem), list[str]()
     upper = _upper(certificate, oracle, problems)
     used = np.flatnonzero(certificate.multipliers > 0.0)
-    again = Recomputed(certificate, oracle)
+    again = Recomputed(certificate, oracle, replaces=True)
     doubts = list(dict.fromkeys(filter(None, map(again.complaint, used.tolist()))))
     lower = -np.inf if doubts else _lower(again, upper, doubts)
     if doubts:
@@ -211,11 +211,14 @@ class Recomputed:
     ----------
     certificate : Certificate
     oracle : Oracle
+    replaces : bool, default False
+        Whether answers take the place of the rows, so that answers of data may differ by more than rounding.
     """
 
-    def __init__(self, certificate: Certificate, oracle: Oracle):
+    def __init__(self, certificate: Certificate, oracle: Oracle, replaces: bool = False):
         self.certificate = certificate
         self.oracle = oracle
+        self._last = ORACLE if replaces and oracle.states_terms else ROUNDING
         self._probe = np.random.default_rng(0).random(certificate.slopes.shape[1])
         self._sizes = row_sizes(certificate.slopes)
         self._size = float(np.maximum(certificate.multipliers, 0.0) @ self._sizes)
@@ -291,8 +294,8 @@ class Recomputed:
         """Tell whether the oracle gives a recorded cut next to its point, where last bits decide on a kink.
 
         The recorded slope is the steeper one of both along their difference. Last bits are relative to the
-        slope at zero, because the scores of a point may cancel; those of data are worth more than one of them
-        in the derivatives of the losses. The bound is computed from the answer.
+        slope at zero, because the scores of a point may cancel. An answer of data that replaces the row may
+        differ more, because last bits of scores change derivatives, and the answer gives the bound.
         """
         self._largest = max(self._largest, self._at_zero[1])
         query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
@@ -300,8 +303,8 @@ class Recomputed:
         others = slope - dense(answer.slopes[answer.blocks == block])
         ways = others / np.maximum(np.abs(others).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         near = (x + step * max(float(np.abs(x).max()), 1.0) * way for way in ways for step in _NEARBY)
-        last = ORACLE if self.oracle.states_terms else ROUNDING
-        return any(self._gives(self._answer(*self._cut_at(z)), row, slope, offset, last) for z in near)
+        answers = (self._answer(*self._cut_at(z)) for z in near)
+        return any(self._gives(answer, row, slope, offset, self._last) for answer in answers)
 
     def _gives(self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING) -> bool:
         """Tell whether an answer has the recorded cut, up to rounding; keep the offset and slope of now."""

@@ -21,7 +21,8 @@ _ROWS, _ENTRIES = 512, 1 << 18
 """Rows of a sample, and its entries, because a mean to a tenth of the deviation takes a hundred rows, and a
 millisecond is little beside a solve."""
 _PIECE = 1 << 15
-"""Entries that are squared at a time, because they fit into the cache."""
+"""Entries that are squared at a time, because they fit into the cache; of sparse rows no fewer than columns,
+because each piece adds a number to every column."""
 _FEW = 8
 """Stored entries of a column in the sample below which its size is not known, because one may be tiny."""
 _LARGEST = 64
@@ -58,7 +59,7 @@ def root_sums_of_squares(X: Any, weights: Array) -> Array:
     """Return sqrt(sum_i weights_i X_ij^2) of each column j, by pieces of the rows or columns."""
     m, n = X.shape
     if sparse.issparse(X):
-        sums, step = np.zeros(n), max(1, _PIECE * X.indptr.size // max(X.nnz, 1))
+        sums, step = np.zeros(n), max(1, max(_PIECE, n) * X.indptr.size // max(X.nnz, 1))
         for first in range(0, X.indptr.size - 1, step):
             ends = X.indptr[first : first + step + 1]
             squares = np.square(X.data[ends[0] : ends[-1]], dtype=np.float64)

@@ -334,7 +334,10 @@ class LinearRisk(ImagedRisk):
         In slopes, the size of the intercept is smaller, because that sum is nearly exact.
         """
         whole = math.sqrt(self.weights.sum())
-        sizes = root_sums_of_squares(self.X, self.weights)
+        with np.errstate(over="ignore"):
+            sizes = root_sums_of_squares(self.X, self.weights)
+        if not np.isfinite(sizes).all():  # the squares overflow: no size is stated
+            return math.inf, math.inf, sizes, sizes, 0.0
         slopes = sizes
         if self.intercept:
             share = SUMMED / (sum(self.X.shape) + _ROUNDED)

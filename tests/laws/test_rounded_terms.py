@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import cutplane as cut
+from cutplane.proof.audit import Recomputed
+from cutplane.proof.oracle import Oracle
 from cutplane.proof.rounding import gamma
+from cutplane.risks.columns import root_sums_of_squares
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,
@@ -78,3 +81,53 @@ def test_sums_and_maxima_state_the_terms_of_their_parts():
     assert largest.slope.tolist() == one.slope.tolist()  # the squared loss has no largest slope
     assert cut.maximum(hinge, squared).rounded_terms(x, 2.0).value == max(one.value, other.value)
     assert cut.LinearRisk(X, abs(y), cut.losses.Poisson()).rounded_terms(x, 2.0) is None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(7, 3), (3, 40), (9000, 5)])
+def test_column_sizes_of_every_layout(layout, shape):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=shape) * (rng.random(shape) < 0.5), rng.random(shape[0])
+    found = root_sums_of_squares(LAYOUTS[layout](X), weights)
+    assert found == pytest.approx(np.sqrt(weights @ np.square(X)), rel=1e-6)
+
+
+def test_data_whose_squares_overflow_state_no_sizes():
+    X = np.array([[1e200, 1.0], [-1e200, 2.0]])
+    assert cut.LinearRisk(X, [1.0, -1.0], cut.losses.Hinge()).rounded_terms(np.zeros(2), 1.0) is None
+
+
+def test_a_risk_of_ones_own_states_its_terms():
+    """The least value of (1e8 + x) - 1e8 + |x| + 1 is 1; last bits of 1e8 claim more."""
+
+    class Cancelling(cut.risks.Risk):
+        dim, black_box = 1, False
+
+        def oracle(self, x):
+            return float((1e8 + x[0]) - 1e8 + abs(x[0]) + 1.0), np.array([1.0 + np.sign(x[0])])
+
+    class Stating(Cancelling):
+        def rounded_terms(self, x, excess):
+            return cut.risks.RoundedTerms(4, 2e8, np.array([4.0]))
+
+    x0 = np.array([-1e-9])
+    claimed, charged = (
+        cut.Problem(risk(), feasible_set=cut.Box(-1.0, 1.0)).solve(x0=x0, tol=1e-15, max_iter=5).lower_bound
+        for risk in (Cancelling, Stating)
+    )
+    assert claimed > 1.0 >= charged > 1.0 - 1e-6
+
+
+@pytest.mark.parametrize("change", [np.float32, lambda X: (1.0 + 1e-8) * X])
+def test_other_data_are_another_risk_for_a_warm_start(change):
+    """Single precision differs by 6e-8; answers may differ by as much where they replace a row of a proof."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y, method = np.sign(X @ [1.0, 2.0, 3.0] + 1.0), cut.BMRM()
+    first = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-2)).solve(method, tol=1e-6)
+    again = cut.Problem(cut.LinearRisk(change(X), y, cut.losses.Hinge()), cut.L2(1e-2))
+    rows = np.flatnonzero((first.certificate.multipliers > 0.0) & (first.certificate.queries >= 0))
+    strict = Recomputed(first.certificate, Oracle(again))
+    assert all(strict.complaint(row) for row in rows.tolist())
+    with pytest.raises(cut.InvalidInputError, match="another risk"):
+        again.solve(method, warm_start=first)

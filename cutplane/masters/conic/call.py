@@ -23,7 +23,7 @@ ACCURATE: dict[str, dict[str, Any]] = {
 """Options that make a backend accurate, where its own are not."""
 
 LAST_DIGITS = 1e-12
-"""The tightest tolerance that is asked for, because interior points return what they reach."""
+"""The tightest tolerance, because an interior point method returns the accuracy that it reaches."""
 
 _OF_GAP = 1e-6
 """The share of a gap that a tolerance should be for it: residuals are charged over ten times the size of

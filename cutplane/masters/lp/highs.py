@@ -162,7 +162,7 @@ class RowLayout:
         self.model.deleteRows(gone.size, (self._own + gone).astype(np.int32))
 
     def read(self) -> tuple[Array, Array, Array]:
-        """Return the solution, the multipliers of the rows, and those of the form's."""
+        """Return the solution, the multipliers of the cuts, and the multipliers of the rows of the form."""
         solution, width = self.model.getSolution(), self._width
         duals = np.array(solution.row_dual)
         u, reduced_costs = np.array(solution.col_value)[:width], np.array(solution.col_dual)[:width]
@@ -207,7 +207,7 @@ class ColumnLayout:
         self.model.deleteCols(gone.size, (self._first + gone).astype(np.int32))
 
     def read(self) -> tuple[Array, Array, None]:
-        """Return the solution and the multipliers of the cuts; those of the form are not sorted out."""
+        """Return the solution and the multipliers of the cuts, without multipliers of the form."""
         solution = self.model.getSolution()
         return -np.array(solution.row_dual)[: self._width], np.array(solution.col_value)[self._first :], None
 

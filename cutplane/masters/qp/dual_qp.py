@@ -23,8 +23,8 @@ _CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    A metric of None stands for ones. There are `count` rows; `constraints` are the numbers of those of no
-    block. `finite` tells whether every entry of H is finite, `complete` whether every block has a row.
+    Without a metric H = A A'. There are `count` rows; `constraints` numbers the rows of no block. `finite`
+    tells whether every entry of H is finite, `complete` whether every block has a row.
     """
 
     def __init__(self, n_blocks: int, metric: Array | None = None):
