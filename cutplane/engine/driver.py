@@ -215,10 +215,12 @@ class Driver(Generic[Answer]):
         else:
             turn = self._guarded(self.process.step) or Turn("stop")
         state = self._record(turn.kind, before, clock() - began)
+        ended = self.stop or turn.finished
         if self.stop is None or self.stop.status is Status.STALLED:
-            self.stop = self.stopping(state) or self.stop or turn.finished
+            self.stop = self.stopping(state) or ended
         if self.stop is not None and self.stop.status is Status.OPTIMAL:
             state = self._confirmed(state, self.stop)
+            self.stop = self.stop or ended
         return state
 
     @property

@@ -61,6 +61,32 @@ def test_a_rule_ends_it_and_the_proof_is_confirmed():
     assert history.column("lower_bound").tolist() == [0.5, 0.75, 0.875, 0.9375]
 
 
+class Doubting(Halving):
+    """A process that confirms a proof from its seventh step on."""
+
+    def confirm(self, stop):
+        return super().confirm(stop) if self.count >= 7 else None
+
+
+def test_a_proof_that_is_not_confirmed_takes_further_steps():
+    process = Doubting()
+    (status, reason), history = Driver(process, RelativeGap(0.1) | MaxIter(100)).run()
+    assert (status, process.count, len(history)) == ("OPTIMAL", 7, 7)
+    assert reason.endswith("; confirmed")
+
+
+@pytest.mark.parametrize("last", [4, 5])
+def test_a_process_without_further_steps_ends_without_a_confirmed_proof(last):
+    (status, reason), history = Driver(Doubting(ends=last), RelativeGap(0.1) | MaxIter(100)).run()
+    assert (status, reason, len(history)) == ("STALLED", "no more", last)
+
+
+def test_a_step_that_gives_up_ends_without_a_confirmed_proof():
+    process = Doubting(5, raising(Ended(cut.Status.STALLED, "it is stuck")))
+    (status, reason), _ = Driver(process, RelativeGap(0.1) | MaxIter(100)).run()
+    assert (status, reason, process.count) == ("STALLED", "it is stuck", 5)
+
+
 @pytest.mark.parametrize(
     ("error", "status", "reason"),
     [
