@@ -1,10 +1,10 @@
-"""Two versions of the package beside each other: linear machines, and the classical nonsmooth problems.
+"""Two versions of the package beside each other: linear, classical nonsmooth, and special problems.
 
 Each version solves in a process of its own; the two take turns, cell by cell, after a solve that compiles.
-Printed are the ratios of the least CPU seconds, new over old, and what both did.
+Printed are the ratios of the least CPU seconds, new over old, with the iterations and the status of both.
 
-Run: git worktree add ../old COMMIT; python benchmarks/versions.py ../old [--new .] [--parts linear nonsmooth]
-         [--repeats 5] [--cap 60]
+Run: git worktree add ../old COMMIT; python benchmarks/versions.py ../old [--new .]
+         [--parts linear nonsmooth special] [--repeats 5] [--cap 60]
 """
 
 import argparse
@@ -25,6 +25,7 @@ METHODS = {  # in a box or not, and the tolerance
     "LevelBundle": (True, 1e-6),
     "Kelley": (True, 1e-4),
 }
+LARGE = "dense", "text", "a9a", "w8a"
 KELLEY = 20  # the most variables for Kelley's method
 
 
@@ -37,6 +38,44 @@ def data():
     drawn = {"dense": lambda: planted_dense(20_000, 20), "text": lambda: planted_text(5000, 8000, 0.004)}
     files = {name: lambda name=name: real(name) for name in SETS} if HAS_FILES else {}
     return drawn | files | {name: lambda name=name: load(name) for name in ("a9a", "w8a")}
+
+
+def learners(cap):
+    """Return how each kind of special problem is solved on examples X, y."""
+    import cutplane as cut
+    from cutplane import estimators
+
+    def penalised(loss, share):
+        def solve(X, y):
+            risk = cut.LinearRisk(X, y, loss)
+            smooth = cut.LinearRisk(X, y, cut.losses.Squared())
+            lam = share * cut.linear.lam_max(cut.Problem(smooth, cut.L1(1.0)))
+            return cut.Problem(risk, cut.L1(lam)).solve(tol=1e-4, time_limit=cap)
+
+        return solve
+
+    def chains(X, y):
+        lengths = np.full(len(X) // 5, 5)
+        rows = slice(lengths.sum())
+        risk = cut.structured.ChainRisk(X[rows], (y[rows] > 0.0).astype(int), lengths)
+        return cut.Problem(risk, cut.L2(1e-2)).solve(tol=1e-3, time_limit=cap)
+
+    def labelling(X, y):
+        side = 10 + len(X) % 7
+        return cut.graphical.spin_glass(side, side, seed=len(X)).map(time_limit=cap)
+
+    return {
+        "l1, squared": penalised(cut.losses.Squared(), 0.05),
+        "l1, logistic": penalised(cut.losses.Logistic(), 0.05),
+        "l1, hinge": penalised(cut.losses.Hinge(), 0.05),
+        "KernelSVC": estimators.KernelSVC().fit,
+        "KernelLogisticRegression": estimators.KernelLogisticRegression().fit,
+        "MKLClassifier": estimators.MKLClassifier().fit,
+        "LPBoostClassifier": estimators.LPBoostClassifier().fit,
+        "ERLPBoostClassifier": estimators.ERLPBoostClassifier().fit,
+        "chains": chains,
+        "MAP": labelling,
+    }
 
 
 def serve(cap):
@@ -55,6 +94,10 @@ def serve(cap):
             began = process_time()
             risk = cut.LinearRisk(*known[name], cut.losses.Hinge())
             result = cut.Problem(risk, cut.L2(third)).solve(tol=1e-3, time_limit=cap)
+        elif part == "special":
+            known[name] = known.get(name) or data()[name]()
+            began = process_time()
+            result = learners(cap)[third](*known[name])
         else:
             given, (in_box, tol) = problems[name], METHODS[third]
             box = cut.Box(-given.box_radius, given.box_radius) if in_box else None
@@ -62,7 +105,8 @@ def serve(cap):
             began = process_time()
             problem = cut.Problem(given.risk(), feasible_set=box)
             result = problem.solve(getattr(cut, third)(), x0=given.x0, time_limit=cap, **stop)
-        print(json.dumps([process_time() - began, result.n_iter, str(result.status)]), flush=True)
+        found = [getattr(result, "n_iter", None), str(getattr(result, "status", "fitted"))]
+        print(json.dumps([process_time() - began, *found]), flush=True)
 
 
 class Worker:
@@ -94,6 +138,8 @@ def cells(part):
     """Return the cells of a part."""
     if part == "linear":
         return [(part, *cell) for cell in product(data(), WEIGHTS)]
+    if part == "special":
+        return [(part, *cell) for cell in product(data(), learners(1.0)) if cell[0] not in LARGE]
     from nonsmooth import PROBLEMS
 
     found = product(PROBLEMS, METHODS)

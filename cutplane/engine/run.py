@@ -201,7 +201,8 @@ class Run(Bounds):
     def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
         """Solve the reduced problem by the masters; refuse a minimiser far above the best point."""
         problem, bundle, gap = self.problem, self.bundle, self.upper - self.lower
-        accuracy = 1e-6 * gap if math.isfinite(gap) and not self.exact else 0.0
+        share = 1e-2 if stabilization is None else 1e-6  # a step predicts less decrease than the gap
+        accuracy = share * gap if math.isfinite(gap) and not self.exact else 0.0
 
         def complaint(solution: MasterSolution) -> str | None:
             x = problem.into_simple_set(np.asarray(solution.x))

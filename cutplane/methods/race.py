@@ -25,6 +25,8 @@ Contender = tuple[Estimate, Method]
 
 _ALONE = 0.02
 """Seconds before a second method is started, because that takes a millisecond or more for its masters."""
+_ENTRY = 5e-3
+"""Seconds that the first step of a method with estimated iterations is given, because it builds masters."""
 _PROMISE = 2.0
 """Estimates within which the first method is alone, because they are right to about a factor of two."""
 _WHOLE, _WHOLE_ALONE = 4.0, 0.1
@@ -253,8 +255,9 @@ class Schedule:
             return
         self.complete, others = True, self.others()
         for other in others:
-            first = other.estimate if other.whole else other.each
-            other.limit = max(_WHOLE * first, _ALONE) if first < math.inf else _ALONE
+            first = other.estimate if other.whole else other.each or math.inf
+            least = _ALONE if other.whole else _ENTRY
+            other.limit = max(_WHOLE * first, least) if first < math.inf else _ALONE
         self.entrants += others
         self.waiting += others
 
