@@ -4,7 +4,7 @@ Each version solves in a process of its own; the two take turns, cell by cell, a
 Printed are the ratios of the least CPU seconds, new over old, with the iterations and the status of both.
 
 Run: git worktree add ../old COMMIT; python benchmarks/versions.py ../old [--new .]
-         [--parts linear nonsmooth special] [--repeats 5] [--cap 60]
+         [--parts linear losses nonsmooth special] [--repeats 5] [--cap 60]
 """
 
 import argparse
@@ -25,6 +25,8 @@ METHODS = {  # in a box or not, and the tolerance
     "LevelBundle": (True, 1e-6),
     "Kelley": (True, 1e-4),
 }
+LOSSES = "Hinge", "SquaredHinge", "Logistic", "Squared", "Absolute", "Huber"
+PENALTIES, LAMS = ("L2", "L1", "EN"), ("1e-1", "1e-3")
 LARGE = "dense", "text", "a9a", "w8a"
 KELLEY = 20  # the most variables for Kelley's method
 
@@ -94,6 +96,13 @@ def serve(cap):
             began = process_time()
             risk = cut.LinearRisk(*known[name], cut.losses.Hinge())
             result = cut.Problem(risk, cut.L2(third)).solve(tol=1e-3, time_limit=cap)
+        elif part == "losses":
+            known[name] = known.get(name) or data()[name]()
+            loss, kind, lam = third.split()
+            risk = cut.LinearRisk(*known[name], getattr(cut.losses, loss)())
+            penalty = cut.ElasticNet(float(lam), 0.5) if kind == "EN" else getattr(cut, kind)(float(lam))
+            began = process_time()
+            result = cut.Problem(risk, penalty).solve(tol=1e-4, time_limit=cap)
         elif part == "special":
             known[name] = known.get(name) or data()[name]()
             began = process_time()
@@ -138,6 +147,8 @@ def cells(part):
     """Return the cells of a part."""
     if part == "linear":
         return [(part, *cell) for cell in product(data(), WEIGHTS)]
+    if part == "losses":
+        return [(part, name, " ".join(kind)) for name in data() for kind in product(LOSSES, PENALTIES, LAMS)]
     if part == "special":
         return [(part, *cell) for cell in product(data(), learners(1.0)) if cell[0] not in LARGE]
     from nonsmooth import PROBLEMS

@@ -14,6 +14,7 @@ from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Estimate, Follower, Method, Refusal, Step
+from cutplane.methods.estimates import sizes
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.race import Entrant, Schedule, promised
 from cutplane.methods.requirements import answer, suits
@@ -151,7 +152,7 @@ class Portfolio(Method):
         else:  # reduced problems with linear predictions are no small QPs: they wait until moves are stuck
             waits = bool(moves) and predictor_of(problem) is not None
             found = None if waits else answer(cuts, problem)
-            estimate = found.total() if isinstance(found, Estimate) else math.inf
+            estimate = found.total(sizes(problem).call) if isinstance(found, Estimate) else math.inf
             entrants.append(Entrant(cuts, estimate, turn=_TURN, reserve=waits))
         first, *others = sorted(entrants, key=lambda entrant: entrant.estimate)
         return Moves(promised(first, lambda: others, 1e-9 * BATCH), openings)

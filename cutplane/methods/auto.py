@@ -18,6 +18,7 @@ from cutplane.methods.base import Estimate, Follower, Method
 from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
 from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
+from cutplane.methods.estimates import sizes
 from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
 from cutplane.methods.lbfgs import LBFGS
@@ -143,11 +144,11 @@ def choose(problem: Declaration) -> Method:
         return own
     if not is_certifiable(problem) and not suits(Direct(), problem):
         return Relay((ProximalBundle(), LevelBundle(), Kelley()))
-    least, first = math.inf, ProximalBundle()
+    least, first, call = math.inf, ProximalBundle(), sizes(problem).call
     for count, method in enumerate(CANDIDATES, 1):
         found = answer(method, problem)
-        if isinstance(found, Estimate) and found.total() < least and has_masters(method, problem):
-            least, first = found.total(), method
+        if isinstance(found, Estimate) and found.total(call) < least and has_masters(method, problem):
+            least, first = found.total(call), method
         if least < _QUICK * count:
             break
     return Auto((first,))

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 
-CALL = 1e-4
-"""Seconds of a call of an oracle whose time is not measured."""
-
-
 @dataclass(frozen=True)
 class Step:
     """What one iteration of a method did.
@@ -147,7 +143,7 @@ class Estimate(NamedTuple):
     whole: bool = False
     rounds: float = 0.0
 
-    def total(self, call: float = CALL) -> float:
+    def total(self, call: float) -> float:
         """Return all seconds, with those of a call."""
         return self.seconds + self.calls * call
 

@@ -24,6 +24,8 @@ Kind = type[Prox] | type[Level] | None
 
 _AUTO = Backend()
 _OWN = "simplex_qp", "interior_point", "entropy_dual"
+_CALL = 1e-4
+"""Seconds of a call of an oracle of unknown work, at least, because a small one takes about as long."""
 _TWICE = 2.0
 """Solves of a reduced problem without a master of our own: the bound takes another one."""
 _RELAXATIONS = 20.0
@@ -50,6 +52,17 @@ class Sizes:
         self.regularized = problem.regularizer.lam > 0.0
         self._problem = problem
         self._masters: dict[Kind, str | None] = {}
+
+    @cached_property
+    def call(self) -> float:
+        """The seconds of a call of the oracle: counted where the risk has examples, else the usual ones."""
+        predictor: Any = ask(self._problem.risk, Capability.LINEAR_PREDICTOR)
+        if predictor is None:
+            return _CALL
+        m, n = predictor.X.shape
+        return max(
+            _CALL, 1e-9 * (costs.cost_of_pass((m, n, m * predictor.data.row_entries)) - costs.OVERHEAD)
+        )
 
     @cached_property
     def sides(self) -> tuple[int, int]:

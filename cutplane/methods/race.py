@@ -9,7 +9,8 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, MissingCapabilityError
-from cutplane.methods.base import CALL, Counts, Estimate, Follower, Leads, Method, Step, checked
+from cutplane.methods.base import Counts, Estimate, Follower, Leads, Method, Step, checked
+from cutplane.methods.estimates import sizes
 from cutplane.methods.requirements import answer, has_masters
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, check_time, limited_to
@@ -274,7 +275,8 @@ def contenders(methods: tuple[Method, ...], problem: Declaration) -> list[Conten
     answers = ((answer(method, problem), method) for method in methods)
     found = [(each, method) for each, method in answers if isinstance(each, Estimate)]
     able = [(each, method) for each, method in found if has_masters(method, problem)]
-    return sorted(able, key=lambda pair: pair[0].total())
+    call = sizes(problem).call
+    return sorted(able, key=lambda pair: pair[0].total(call))
 
 
 @dataclass(frozen=True, repr=False)
@@ -360,7 +362,7 @@ class Race(Method):
         The time of a call of the oracle as it was measured tells how long they promise to take if it is
         long, and not which is first, because first calls prepare something and a run should be repeatable.
         """
-        call = max(CALL, run.evaluator.seconds / max(run.evaluator.calls, 1))
+        call = max(sizes(run.problem).call, run.evaluator.seconds / max(run.evaluator.calls, 1))
 
         def entrant(found: Contender) -> Entrant:
             estimate, method = found
