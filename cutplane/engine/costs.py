@@ -108,9 +108,12 @@ def cost_of_programme(columns: float, rows: float, products: float) -> float:
     )
 
 
-def cost_of_cones(columns: float, rows: float, more: float, entries: float, products: float) -> float:
-    """Return what a compiled cone programme costs whose atoms add so many columns more."""
-    return cost_of_programme(columns, rows, products) + PROGRAMME_COLUMN * more + COMPILED_ENTRY * entries
+def cost_of_cones(
+    columns: float, rows: float, more: float, entries: float, products: float, blocks: float
+) -> float:
+    """Return what a compiled cone programme costs whose atoms add so many columns more, with `blocks`."""
+    compiled = PROGRAMME_COLUMN * more + COMPILED_ENTRY * entries
+    return cost_of_programme(columns, rows, products) + compiled + blocks
 
 
 def cost_of_semidefinite(order: int) -> float:

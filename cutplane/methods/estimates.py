@@ -15,6 +15,7 @@ from cutplane.masters.base import Level, Prox
 from cutplane.masters.select import Backend, first_candidate
 from cutplane.methods.base import Estimate, Refusal
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
 
 if TYPE_CHECKING:
@@ -77,9 +78,29 @@ class Sizes:
         return form is not None and form.is_strict
 
     @cached_property
+    def beside_risk(self) -> Array:
+        """The counts of regularizer and set as a cone programme of cvxpy."""
+        import cvxpy as cp
+
+        x, regularizer, simple_set = (
+            cp.Variable(self.n),
+            self._problem.active_regularizer,
+            self._problem.simple_set,
+        )
+        return counts_of([regularizer.cvxpy_form(x), *simple_set.cvxpy_form(x)])  # pyright: ignore
+
+    @cached_property
     def cones(self) -> float:
-        """The cost of regularizer and set as a cone programme."""
-        return cost_of_cones(self._problem, False)
+        """The cost of regularizer and set as a cone programme of cvxpy."""
+        return costs.cost_of_cones(self.n, *self.beside_risk)
+
+    @cached_property
+    def whole(self) -> float:
+        """The cost of the whole problem as a cone programme of cvxpy."""
+        import cvxpy as cp
+
+        counts = self.beside_risk + counts_of([self._problem.risk.cvxpy_form(cp.Variable(self.n))])  # pyright: ignore
+        return costs.COMPILED + costs.cost_of_cones(self.n, *counts)
 
     def master(self, kind: Kind) -> str | None:
         """Return the name of the first master of a kind of reduced problem; None without one."""
@@ -166,23 +187,20 @@ def cost_of_whole(problem: Declaration) -> float:
         or offers(regularizer, Capability.HESSIAN)
     )
     if stated is None or rest is None or not quadratic:
-        return costs.COMPILED + cost_of_cones(problem, True)
+        return sizes(problem).whole
     rows, entries = stated.rows + rest.rows.shape[0], stated.size - 2 * stated.rows + rest.rows.nnz
     return costs.cost_of_programme(problem.dim, rows, entries**2 / max(rows, 1))
 
 
-def cost_of_cones(problem: Declaration, whole: bool) -> float:
-    """Return what regularizer and set, or the `whole` problem, cost as a cone programme of cvxpy."""
+def counts_of(expressions: list[Any]) -> Array:
+    """Return rows, columns of atoms, entries, products of entries, and the cost of semidefinite cones."""
     import cvxpy as cp
     from cvxpy.atoms.atom import Atom
     from cvxpy.constraints.psd import PSD
 
-    x, risk, regularizer = cp.Variable(problem.dim), problem.risk, problem.active_regularizer
-    ahead: list[Any] = [regularizer.cvxpy_form(x), *problem.simple_set.cvxpy_form(x)]  # pyright: ignore
-    if whole:
-        ahead.append(risk.cvxpy_form(x))  # pyright: ignore
     symmetric = cp.lambda_max, cp.lambda_sum_largest, cp.log_det, cp.tr_inv, cp.MatrixFrac
     rows, more, entries, products, blocks = 0.0, 0.0, 0.0, 0.0, 0.0
+    ahead = list(expressions)
     while ahead:
         node = ahead.pop()
         ahead += getattr(node, "args", [])
@@ -200,4 +218,4 @@ def cost_of_cones(problem: Declaration, whole: bool) -> float:
                 blocks += costs.cost_of_semidefinite(sum(node.args[0].shape))
             elif isinstance(node, symmetric):
                 blocks += costs.cost_of_semidefinite(node.args[-1].shape[0] + 1)
-    return costs.cost_of_cones(problem.dim, rows, more, entries, products) + blocks
+    return np.array([rows, more, entries, products, blocks])
