@@ -275,8 +275,9 @@ class Problem(Declaration):
     def path(self, lams: Any = None, *, exact: bool = False, **options: Any) -> Path | ExactPath:
         """Solve for each weight of the regularizer, reusing every cut; or for all weights, exactly.
 
-        Linear models go on from the point, the Gram matrix or the vertex of the weight before, where the
-        losses have no kinks, or are piecewise linear with an l1 norm. Each weight has a certificate.
+        Linear models go on from the point of the weight before: with its Gram matrix if the losses have no
+        kinks, with its multipliers for `L2` if they have, with its vertex if they are piecewise linear and
+        the regularizer is an l1 norm. Each weight has a certificate.
 
         Parameters
         ----------

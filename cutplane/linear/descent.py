@@ -167,12 +167,6 @@ class Descent:
                 r = self.risk.weights * self.examples.unweighted(r + d * change)
         return r, gap
 
-    def predictions(self, x: Array) -> Array:
-        """Return the predictions of a point: a pass."""
-        n = self.risk.X.shape[1]
-        z = self.risk.data.times(x[:n])
-        return z + x[n] if self.risk.intercept else z
-
     def _slopes(self, r: Array) -> Array:
         self.position.visited += self._pass
         g = self.risk.data.transposed_times(r)

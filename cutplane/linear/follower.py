@@ -7,12 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.linear.coordinate_descent import CoordinateDescent
 from cutplane.linear.coordinate_descent import suits as bends
 from cutplane.linear.descent import Descent
 from cutplane.linear.group_terms import group_terms_of
-from cutplane.linear.predictor import predictor_of
+from cutplane.linear.multiplier_method import MultiplierMethod
+from cutplane.linear.newton import Steps, usual_cost_of_newton, walk
+from cutplane.linear.newton import suits as newton_suits
+from cutplane.linear.predictor import predictions, predictor_of, regularized
 from cutplane.linear.terms import terms_of
 from cutplane.linear.working_set import PER_PRODUCT
 from cutplane.methods.requirements import suits
@@ -21,9 +25,12 @@ from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.linear.predictor import LinearPredictor
 
 _PASSES = 30.0
 """Passes over the data that a Gram matrix may cost, because a path has many weights."""
+_LONGEST = 10.0
+"""Usual solves that Newton steps at one weight may cost, because other methods close the gap sooner then."""
 
 
 class LinearFollower:
@@ -42,11 +49,10 @@ class LinearFollower:
     def __init__(self, problem: Declaration, x0: Array | None = None):
         risk = predictor_of(problem)
         assert risk is not None
-        m, n = risk.X.shape
-        self._descent = Descent(problem, problem.starting_point(x0), np.zeros(m))
-        self._descent.position.z = self._descent.predictions(self.x)
+        x = problem.starting_point(x0)
+        self._descent = Descent(problem, x, predictions(risk, x))
         self._free = self._descent.terms.free
-        self._descent.compresses = n < m and n <= _PASSES / PER_PRODUCT
+        self._descent.compresses = _few_columns(risk)
         self._descent.price = 0.0
         self._known: list[tuple[float, Array, Array]] = []
 
@@ -82,29 +88,78 @@ class LinearFollower:
         if not terms.smooth:
             x[(x * position.x <= 0.0) & (terms.costs > 0.0)] = 0.0
             x = np.clip(x, terms.low, terms.high)
-            z = self._descent.predictions(x)
+            z = predictions(self._descent.risk, x)
         before = self._descent.objective
         position.x, position.z, kept = x, z, (position.x, position.z)
         if not self._descent.objective < before:
             position.x, position.z = kept
 
 
-def can_follow(problem: Declaration) -> bool:
-    """Tell whether a path can be followed: losses without kinks, and what `CoordinateDescent` takes, or L2.
+class NewtonFollower:
+    """Newton steps of the method of multipliers that go on from weight to weight.
 
-    With kinks the examples near them change from weight to weight, so that little can be carried over.
+    The point and the multipliers of the examples, which are of the same size for each weight, serve the next.
+
+    Parameters
+    ----------
+    problem : Declaration
+        One that `can_step` accepts.
+    x0 : ndarray of shape (dim,), optional
+        Where to begin.
+    """
+
+    def __init__(self, problem: Declaration, x0: Array | None = None):
+        form = regularized(problem)
+        assert form is not None
+        self.x = problem.starting_point(x0)
+        self._z = predictions(form.risk, self.x)
+        self._method = MultiplierMethod(form.risk, form.quadratic, None, self._z, math.inf)
+
+    def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
+        """Return a point and multipliers of the examples whose gap should be within the tolerance."""
+        form = regularized(problem)
+        if form is None:
+            return None
+        if form.quadratic is not self._method.quadratic:
+            self._method.become(form.quadratic, self.x, self._z)
+        steps = Steps(self.x, self._z)
+        walk(self._method, steps, tolerance, _LONGEST * usual_cost_of_newton(form))
+        self.x, self._z = steps.x, steps.z
+        return None if steps.cut is None else (steps.best, steps.cut[0])
+
+
+def can_step(problem: Declaration) -> bool:
+    """Tell whether `NewtonFollower` suits: losses with kinks, squares of all coordinates, few dense columns.
+
+    With sparse or wide data epochs of coordinate ascent take less time than a Newton step; and next to a free
+    intercept, bounds need cuts besides the multipliers.
+    """
+    form = regularized(problem)
+    if form is None or not form.quadratic.is_strict or math.isfinite(form.risk.loss.smoothness):
+        return False
+    return _few_columns(form.risk) and not sparse.issparse(form.risk.X) and newton_suits(form.risk)
+
+
+def can_follow(problem: Declaration) -> bool:
+    """Tell whether `LinearFollower` suits: losses without kinks, and what `CoordinateDescent` takes, or L2.
+
+    With kinks the examples near them change from weight to weight, so that its models cannot be carried over.
     """
     risk, terms = predictor_of(problem), terms_of(problem)
     if risk is None or not bends(risk) or not math.isfinite(risk.loss.smoothness):
         return False
     if suits(CoordinateDescent(), problem):
         return True
-    m, n = risk.X.shape
-    few = n < m and n <= _PASSES / PER_PRODUCT
     return (
-        few
+        _few_columns(risk)
         and terms is not None
         and terms.smooth
         and not terms.free.all()
         and offers(problem.risk, Capability.DUAL_CUT)
     )
+
+
+def _few_columns(risk: LinearPredictor) -> bool:
+    """Tell whether a Gram matrix of all columns pays along a path."""
+    m, n = risk.X.shape
+    return n < m and n <= _PASSES / PER_PRODUCT

@@ -79,8 +79,17 @@ class MultiplierMethod:
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         self._edges = np.array([0, risk.X.shape[0]])
         self._free = not quadratic.is_strict
+        self._begin(self._smoothing.shifts, predictions, gap)
+
+    def become(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
+        """Take another quadratic; multipliers found at x, with predictions z, are the first shifts."""
+        self.quadratic = quadratic
+        _, z = self.look(x, z)
+        self._begin(self.multipliers, z, self.value - self.bound)
+
+    def _begin(self, shifts: Array, predictions: Array, gap: float) -> None:
         self._steps = 0
-        self._smoothing.become(self._smoothing.first_mu(predictions, gap), self._smoothing.shifts)
+        self._smoothing.become(self._smoothing.first_mu(predictions, gap), shifts)
 
     @property
     def cost(self) -> float:

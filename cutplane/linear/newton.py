@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.engine.costs import BATCH, NEWTON, OVERHEAD, USUAL_FALL, cost_of_newton
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.predictor import Regularized, require_regularized
+from cutplane.linear.predictor import Regularized, predictions, require_regularized
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic
@@ -145,8 +145,9 @@ class NewtonSteps:
 
     def step(self, run: Run) -> bool:
         """Do one iteration; return False if rounding errors leave no step."""
-        method, steps = self.method, Steps(self.point, run.upper, run.lower)
-        self.cost += OVERHEAD + run.timed(self._walk, steps, run.tolerance, queries=1)
+        method, point = self.method, self.point
+        steps = Steps(point.x, np.asarray(point.image), run.upper, run.lower)
+        self.cost += OVERHEAD + run.timed(walk, method, steps, run.tolerance, BATCH, queries=1)
         x, z = steps.x, steps.z
         if steps.count > 1:
             self.point = run.evaluate(x)
@@ -170,32 +171,30 @@ class NewtonSteps:
         run.proceed()
         return True
 
-    def _walk(self, steps: Steps, tolerance: Callable[[float], float]) -> float:
-        """Go on until the gap is closed, or as long as a batch takes; return the cost."""
-        method, risk = self.method, self.method.risk
-        n, cost = risk.X.shape[1], 0.0
-        while True:
-            steps.look(method)
-            cost += method.cost
-            if cost >= BATCH or steps.upper - steps.lower <= tolerance(steps.upper):
-                return cost
-            step = method.direction(steps.x, steps.z)
-            if step is None:
-                return cost
-            ahead = steps.z + risk.data.times(step[:n])
-            if risk.intercept:
-                ahead += step[n]
-            t = method.step_length(steps.x, step, steps.z, ahead)
-            if t == 0.0:
-                return cost
-            steps.x, steps.z = steps.x + t * step, steps.z + t * (ahead - steps.z)
+
+def walk(method: MultiplierMethod, steps: Steps, tolerance: Callable[[float], float], most: float) -> float:
+    """Go on until the gap is closed, or that has cost so much; return the cost."""
+    cost = 0.0
+    while True:
+        steps.look(method)
+        cost += method.cost
+        if cost >= most or steps.upper - steps.lower <= tolerance(steps.upper):
+            return cost
+        step = method.direction(steps.x, steps.z)
+        if step is None:
+            return cost
+        ahead = steps.z + predictions(method.risk, step)
+        t = method.step_length(steps.x, step, steps.z, ahead)
+        if t == 0.0:
+            return cost
+        steps.x, steps.z = steps.x + t * step, steps.z + t * (ahead - steps.z)
 
 
 class Steps:
-    """The steps of an iteration: where they are, the best point, and the cut that proves most."""
+    """Steps in a row: where they are, the best point, and the cut that proves most."""
 
-    def __init__(self, start: Point, upper: float, lower: float):
-        self.x, self.z = start.x, np.asarray(start.image)
+    def __init__(self, x: Array, z: Array, upper: float = math.inf, lower: float = -math.inf):
+        self.x, self.z = x, z
         self.best, self.upper, self.lower = self.x, upper, lower
         self.cut: tuple[Array, tuple[Array, Array]] | None = None
         self.count = 0

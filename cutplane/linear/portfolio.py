@@ -169,14 +169,16 @@ class Portfolio(Method):
         return Step(step.kind, state, step.finished)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return what goes from weight to weight: coordinate descent, or the simplex method."""
-        from cutplane.linear.follower import LinearFollower, can_follow
+        """Return what goes from weight to weight: coordinate descent, Newton steps, or the simplex method."""
+        from cutplane.linear.follower import LinearFollower, NewtonFollower, can_follow, can_step
         from cutplane.linear.vertices import VertexFollower, can_walk
 
         if self.moves is not None:
             return None
         if can_follow(problem):
             return LinearFollower(problem, x0)
+        if can_step(problem):
+            return NewtonFollower(problem, x0)
         return VertexFollower(problem) if can_walk(problem) else None
 
     def describe(self, state: Moves | None) -> str:

@@ -45,6 +45,13 @@ class LinearPredictor(Protocol):
         ...
 
 
+def predictions(risk: LinearPredictor, x: Array) -> Array:
+    """Return the predictions of a point, shape (m,): a pass."""
+    n = risk.X.shape[1]
+    z = risk.data.times(x[:n])
+    return z + x[n] if risk.intercept else z
+
+
 @dataclass(frozen=True, eq=False)
 class Regularized:
     """A risk of linear predictions with a diagonal quadratic, and nothing beside them.

@@ -72,6 +72,18 @@ def test_vertices_with_ties_weights_and_an_intercept(loss):
     check(cut.Problem(risk(loss, m=12, n=30), cut.L1()))
 
 
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.2), EpsilonInsensitive(0.2)], ids=repr)
+def test_newton_steps_on_losses_with_kinks(loss):
+    weights = np.where(np.arange(60) % 5, 1.0 + np.arange(60), 0.0)
+    check(cut.Problem(risk(loss), cut.L2()))
+    check(cut.Problem(risk(loss, integers=True), cut.L2(1.0, np.arange(8.0), 1.0 + np.arange(8.0))))
+    check(cut.Problem(risk(loss, sample_weight=weights), cut.L2()), x0=np.ones(8))
+    check(cut.Problem(risk(loss, intercept=True), cut.L2(weights=1.0 + (np.arange(9.0) < 8))))
+    check(cut.Problem(risk(loss, intercept=True), cut.L2(weights=np.arange(9.0) < 8)), followed=False)
+    check(cut.Problem(risk(loss), cut.L2(1.0)), [0.1, 0.01, 0.1])
+    check(cut.Problem(risk(loss, layout=sparse.csr_array), cut.L2()), followed=False)
+
+
 @dataclass(frozen=True)
 class Liar(cut.Portfolio):
     kind: str = "none"
