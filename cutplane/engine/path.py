@@ -135,10 +135,11 @@ def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, opti
     if weights.size == 0:
         raise InvalidInputError("lams is empty; pass at least one weight.")
     results: list[Result] = []
-    for result in followed(problem, weights, method, options):
-        results.append(result)
-        if result.status is Status.INTERRUPTED:
-            break
+    with one_blas_thread():
+        for result in followed(problem, weights, method, options):
+            results.append(result)
+            if result.status is Status.INTERRUPTED:
+                break
     return Path(weights[: len(results)], tuple(results))
 
 
@@ -155,10 +156,9 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
     lead = _Lead.of(problem, method, options) if lams.size > 1 else None
     for lam in lams.tolist():
         step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
-        with one_blas_thread():
-            result = None if lead is None else lead.solve(step)
-            if result is None:
-                result = step.solve(**begin, **rest)
+        result = None if lead is None else lead.solve(step)
+        if result is None:
+            result = step.solve(**begin, **rest)
         begin = {"warm_start": result}
         yield result
 
