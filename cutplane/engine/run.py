@@ -450,7 +450,8 @@ class Run(Bounds):
         sizes = extent, self.bundle.steepest, self.bundle.highest
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
         blocks = range(self.problem.risk.n_blocks)
-        if (best := self.best) is not None:
+        best = self.best
+        if best is not None and (slopes @ best.x + offsets > best.values).any():
             cuts = slopes, offsets, blocks
             check_cuts(self.problem, cuts, lambda _: best.x, best.x, best.values, self.terms())
         self._extend(None, slopes, offsets, blocks, multipliers)
