@@ -15,13 +15,13 @@ from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
 from cutplane.masters.conic.cone_programme import (
     BACKENDS,
+    ConeProgramme,
     Outcome,
     Solved,
     _cones,
     column_sizes,
     into_dual_cone,
     solve_conic,
-    solved,
 )
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
@@ -265,16 +265,14 @@ def test_a_backend_that_diverged_bounds_nothing(monkeypatch):
 def test_a_solver_that_fails_at_the_last_digits_is_asked_for_fewer(monkeypatch):
     x = cp.Variable(3)
     problem = cp.Problem(cp.Minimize(cp.norm(x - 1.0)), [cp.sum(x) <= 0.0])
-    invert, asked = SolvingChain.invert, []
+    solve, asked = SolvingChain.solve_via_data, []
 
-    def fails_once(*args):
-        solution = invert(*args)
-        asked.append(solution.status)
-        return (
-            SimpleNamespace(**vars(solution) | {"status": cp.SOLVER_ERROR}) if len(asked) == 1 else solution
-        )
+    def fails_once(*args, **options):
+        raw = solve(*args, **options)
+        asked.append(raw.status)
+        return SimpleNamespace(x=raw.x, z=raw.z, status="NumericalError") if len(asked) == 1 else raw
 
-    monkeypatch.setattr(SolvingChain, "invert", fails_once)
+    monkeypatch.setattr(SolvingChain, "solve_via_data", fails_once)
     assert solve_conic(problem, x, "CLARABEL").bound == pytest.approx(math.sqrt(3.0), rel=1e-6)
     assert len(asked) == 2
 
@@ -291,7 +289,7 @@ def test_a_bound_reaches_auxiliaries_of_another_size():
 
 def test_an_inaccurate_solution_bounds_nothing_if_the_size_of_x_is_not_known(monkeypatch):
     answer = Outcome(cp.OPTIMAL_INACCURATE, np.ones(2), -1.0, -2.0)
-    monkeypatch.setattr("cutplane.masters.conic.certificates.try_conic", lambda *_: answer)
+    monkeypatch.setattr("cutplane.masters.conic.certificates.attempted", lambda *_: answer)
     inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
     assert inner(np.ones(2)).value == -np.inf
     assert inner(np.ones(2), np.inf, 1.0).value > -np.inf
@@ -320,18 +318,18 @@ def test_a_heavy_regularizer_has_its_own_unit(v):
 
 def test_a_solution_that_proves_nothing_is_none(monkeypatch):
     answer = Outcome(cp.OPTIMAL, np.ones(2), -1.0, -np.inf)
-    monkeypatch.setattr("cutplane.masters.conic.certificates.try_conic", lambda *_: answer)
+    monkeypatch.setattr("cutplane.masters.conic.certificates.attempted", lambda *_: answer)
     assert InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)(np.ones(2)) == (-np.inf, None)
 
 
 def test_a_problem_is_stated_anew_only_where_the_solution_is_far_from_its_unit(monkeypatch):
     inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
     monkeypatch.setattr(inner, "_evaluate", lambda x, budget: Minimum(0.0, x))
-    stated = [inner._everywhere]
+    stated = [inner._problems]
     for extent in (0.0, 0.75, 3.0, 5e3, 6e3, 1e-2, 1.0):
         inner(np.full(2, extent or 0.5), extent=extent)
-        if inner._everywhere is not stated[-1]:
-            stated.append(inner._everywhere)
+        if inner._problems is not stated[-1]:
+            stated.append(inner._problems)
             assert inner._unit == 2.0 ** np.ceil(np.log2(extent))
     assert len(stated) == 3
     for size in (2.0**20, 2.0**4):  # nothing but the first solution tells it
@@ -349,7 +347,7 @@ def test_the_rows_of_every_cone_are_counted():
 @pytest.mark.parametrize(("v", "b", "reach"), [(0.5, -0.25, 10.0), (-7.0, 3.0, 70.0), (2.0, -9.0, 90.0)])
 def test_the_box_of_a_bound_is_ten_times_larger_than_the_solution_and_the_sides(v, b, reach):
     sides, point = np.array([0.0, b]), np.array([v, 0.0])
-    answer = Solved(None, sides, None, None, 0.0, point, sides, None, 0, sides, {}, sides)
+    answer = Solved(None, sides, None, None, 0.0, point, sides, "", 0, sides, {}, sides)
     assert answer.reach == reach
 
 
@@ -368,8 +366,8 @@ def test_squares_far_from_the_point_that_a_backend_returns_are_within_the_box_of
 def test_the_size_of_a_square_is_that_of_its_rows():
     x = cp.Variable(2)
     problem = cp.Problem(cp.Minimize(cp.sum(x)), [cp.sum_squares(x - 300.0) <= 4e4, x <= 1e3])
-    answer = solved(problem, "CLARABEL")
-    squares, t = answer.squares(0.0), float(np.sum((answer.values(x.id) - 300.0) ** 2))
+    answer = ConeProgramme(problem, "CLARABEL").solve()
+    squares, t = answer.squares(0.0), float(np.sum((answer.values(x) - 300.0) ** 2))
     assert (squares > 0.0).sum() == 1 and not (squares[answer.known] > 0.0).any()
     assert squares[squares > 0.0] >= t / column_sizes(answer.A, answer.known).max()
     assert (answer.squares(1e5) >= squares).all() and answer.squares(1e5).max() > 1e9

@@ -100,8 +100,7 @@ def test_a_whole_problem_without_a_solution_says_so(backend):
 def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
     """A row of x_0 and z_0 beside those of z = x: one coordinate of x is enough."""
     rows = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0], [float(linked), 0.0, 1.0, 0.0]])
-    x = np.zeros(2)
-    solution = SimpleNamespace(status=cp.OPTIMAL, primal_vars={1: x, 2: x})
+    z, x = (SimpleNamespace(id=number, size=2) for number in (2, 1))
     answer = Solved(
         A=rows,
         b=np.zeros(3),
@@ -110,13 +109,13 @@ def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
         constant=7.0,
         v=np.zeros(4),
         y=np.zeros(3),
-        solution=solution,
+        status=cp.OPTIMAL,
         n_equations=2,
         cone_of=np.arange(3),
         columns={1: 0, 2: 2},
         known=np.ones(4, dtype=bool),
     )
-    found = _split(answer, "CLARABEL", 2, 1, cut.L2(1.0))
+    found = _split(answer, "CLARABEL", z, x, cut.L2(1.0))
     assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (7.0, False))
 
 
@@ -323,8 +322,12 @@ def test_a_least_value_found_elsewhere_is_taken_where_it_is_near_enough(upper, m
 
 def test_the_conic_solve_is_as_tight_as_the_gap_asks_for(monkeypatch):
     asked = []
-    plain = whole.solved
-    monkeypatch.setattr(whole, "solved", lambda *args: asked.append(args[2]) or plain(*args))
+    solve = whole.ConeProgramme.solve
+    monkeypatch.setattr(
+        whole.ConeProgramme,
+        "solve",
+        lambda self, tolerance=1.0: asked.append(tolerance) or solve(self, tolerance),
+    )
     Z, Y = cp.Variable((3, 2)), np.arange(6.0).reshape(3, 2)
     problem = cut.Problem(cut.CvxpyRisk(cp.normNuc(Z) + cp.sum_squares(Z - Y), Z))
     assert problem.solve(cut.Direct(), tol=1e-4).status == "OPTIMAL"
@@ -334,13 +337,13 @@ def test_the_conic_solve_is_as_tight_as_the_gap_asks_for(monkeypatch):
 
 def test_a_gap_that_is_left_is_closed_by_a_tighter_solve(monkeypatch):
     asked = []
-    plain = whole.solved
+    solve = whole.ConeProgramme.solve
 
-    def rough(problem, backend, tolerance):
+    def rough(self, tolerance=1.0):
         asked.append(tolerance)
-        return plain(problem, backend, 1e-2 if len(asked) == 1 else tolerance)
+        return solve(self, 1e-2 if len(asked) == 1 else tolerance)
 
-    monkeypatch.setattr(whole, "solved", rough)
+    monkeypatch.setattr(whole.ConeProgramme, "solve", rough)
     Z, Y = cp.Variable((3, 2)), np.arange(6.0).reshape(3, 2)
     result = cut.Problem(cut.CvxpyRisk(cp.normNuc(Z) + cp.sum_squares(Z - Y), Z)).solve(cut.Direct())
     assert asked == [1e-10, 1e-12]

@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.exceptions import BackendError, InfeasibleError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
 from cutplane.masters.conic.call import call
-from cutplane.masters.conic.cone_programme import BACKENDS, FAR, try_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, FAR, ConeProgramme, Outcome, attempted, try_conic
 from cutplane.masters.rows import scaled
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, ask, require
@@ -42,8 +42,6 @@ class InnerMinimum:
         self._pieces = regularizer, simple_set
         self._largest, self._extent = size_of(simple_set, dim), 0.0
         self._x = cp.Variable(dim)
-        self._v = cp.Parameter(dim)
-        self._scale = cp.Parameter(nonneg=True)
         self._budget = cp.Parameter()
         self._needs_budget = False
         self.doubt = 0.0
@@ -57,10 +55,13 @@ class InnerMinimum:
         height = abs(regularizer.value(np.full(self._x.size, unit)))
         self._height = height if math.isfinite(height) else 0.0
         g = piece_in_unit(regularizer, unit).cvxpy_form(self._x)
-        objective = cp.Minimize(self._scale * g + self._v @ self._x)
+        objective = cp.Minimize(g + np.zeros(self._x.size) @ self._x)
         constraints = piece_in_unit(simple_set, unit).cvxpy_form(self._x)
-        self._everywhere = cp.Problem(objective, constraints)
-        self._within_budget = cp.Problem(objective, [*constraints, g <= self._budget])
+        self._problems = (
+            cp.Problem(objective, constraints),
+            cp.Problem(objective, [*constraints, g <= self._budget]),
+        )
+        self._programmes: dict[tuple[str, bool], ConeProgramme] = {}
 
     def __call__(self, v: Array, budget: float = math.inf, extent: float = 0.0) -> Minimum:
         """Return the minimum, (-inf, None) if it is unbounded or if no backend could solve it.
@@ -97,25 +98,23 @@ class InnerMinimum:
 
     def _scaled(self, v: Array, budget: float, size: float) -> Minimum:
         scale = math.ldexp(1.0, -math.frexp(size)[1])
-        self._v.value = scale * self._unit * v
-        self._scale.value = scale
-        within = math.isfinite(budget)
+        linear, within = scale * self._unit * v, math.isfinite(budget)
         best = None
         if not (within and self._needs_budget):
-            best = self._minimum(self._everywhere)
+            best = self._minimum(scale, linear, None)
             self._needs_budget = best.value == -math.inf
         if within and self._needs_budget:
-            self._budget.value = budget
-            best = self._minimum(self._within_budget)
+            best = self._minimum(scale, linear, budget)
         assert best is not None
         self.doubt /= scale
         return Minimum(best.value / scale, None if best.x is None else self._unit * best.x)
 
-    def _minimum(self, problem: cp.Problem) -> Minimum:
+    def _minimum(self, scale: float, v: Array, budget: float | None) -> Minimum:
+        """Return the minimum of scale * g(u) + <v, u>, where g(u) is at most `budget` if that is given."""
         best = Minimum(-math.inf, None)
         self.doubt = 0.0
         for backend in BACKENDS:
-            outcome = try_conic(problem, self._x, backend, max(1.0, self._extent / self._unit))
+            outcome = attempted(lambda backend=backend: self._solved(backend, scale, v, budget))
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
             if outcome.status != cp.OPTIMAL and self._extent == 0.0:
@@ -128,6 +127,16 @@ class InnerMinimum:
                 break
         return best
 
+    def _solved(self, backend: str, scale: float, v: Array, budget: float | None) -> Outcome:
+        within = budget is not None
+        programme = self._programmes.get((backend, within))
+        if programme is None:
+            side = self._budget if within else None
+            programme = ConeProgramme(self._problems[within], backend, side)
+            self._programmes[backend, within] = programme
+        solved = programme.solve_with(scale, self._x, v, budget or 0.0)
+        return solved.outcome(self._x, max(1.0, self._extent / self._unit))
+
 
 class ConicProjection:
     """x -> the Euclidean projection of x on a set that has only a cvxpy form; compiled once."""
@@ -138,8 +147,8 @@ class ConicProjection:
         )
         self.simple_set = simple_set
         self._x = cp.Variable(dim)
-        self._point = cp.Parameter(dim)
         self._unit = 0.0
+        self._programmes: dict[str, ConeProgramme] = {}
 
     def __call__(self, x: Array) -> Array:
         """Return the projection of x, up to about 1e-9 of its size; x itself if it is inside."""
@@ -150,11 +159,10 @@ class ConicProjection:
         if not self._unit or far_from_unit(size, self._unit):
             self._unit = unit_of(size)
             inside = piece_in_unit(self.simple_set, self._unit).cvxpy_form(self._x)
-            objective = cp.Minimize(0.5 * cp.sum_squares(self._x) - self._point @ self._x)
-            self._problem = cp.Problem(objective, inside)
-        self._point.value = x / self._unit
+            self._problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self._x)), inside)
+            self._programmes = {}
         for backend in BACKENDS:
-            outcome = try_conic(self._problem, self._x, backend)
+            outcome = attempted(lambda backend=backend: self._solved(backend, -x / self._unit))
             if outcome.x is not None:
                 return self._unit * outcome.x
             if outcome.bound == math.inf:
@@ -163,6 +171,11 @@ class ConicProjection:
             f"No point could be projected on {self.simple_set!r}; check that the set is not empty, "
             "and that its constraints are well scaled."
         )
+
+    def _solved(self, backend: str, v: Array) -> Outcome:
+        if backend not in self._programmes:
+            self._programmes[backend] = ConeProgramme(self._problem, backend)
+        return self._programmes[backend].solve_with(1.0, self._x, v).outcome(self._x)
 
 
 def is_nowhere_finite(terms: Sequence[Any], simple_set: Any, dim: int) -> bool:

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.masters.base import Least, ReducedProblem, Whole
 from cutplane.masters.conic.call import call, tolerance_for, tolerances
-from cutplane.masters.conic.cone_programme import BACKENDS, Solved, solved, try_conic
+from cutplane.masters.conic.cone_programme import BACKENDS, ConeProgramme, Solved, try_conic
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
@@ -37,9 +37,9 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0
     objective = cp.Minimize(value(z) + regularizer.cvxpy_form(x))
     whole = cp.Problem(objective, [copies, *simple_set.cvxpy_form(x)])
     if backend in BACKENDS:
-        answer = solved(whole, backend, tolerance)
+        answer = ConeProgramme(whole, backend).solve(tolerance)
         if answer.present:
-            found = _split(answer, backend, z.id, x.id, regularizer)
+            found = _split(answer, backend, z, x, regularizer)
             if multipliers_of is None or found.x is None or found.multipliers is None:
                 return found
             return found._replace(multipliers=multipliers_of(found.multipliers, found.x))
@@ -59,7 +59,7 @@ def image_form(risk: Any, x: Any) -> ImageForm:
     return ImageForm(x, risk.cvxpy_form, None)
 
 
-def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer: Any) -> Whole:
+def _split(answer: Solved, backend: str, of_risk: Any, of_rest: Any, regularizer: Any) -> Whole:
     """Read the two parts of the dual point: the rows that hold the image z, and the others.
 
     The rows of z = M x are left out; then each part is a cone programme of its own, and its dual point bounds
@@ -67,11 +67,10 @@ def _split(answer: Solved, backend: str, of_risk: int, of_rest: int, regularizer
     """
     A, y = sparse.csc_array(answer.A), answer.y
     x, z = answer.values(of_rest), answer.values(of_risk)
-    z_columns = answer.columns[of_risk] + np.arange(z.size)
-    x_columns = answer.columns[of_rest] + np.arange(x.size)
+    z_columns = answer.columns[of_risk.id] + np.arange(z.size)
+    x_columns = answer.columns[of_rest.id] + np.arange(x.size)
     risks, equations = _risk_side(answer, A, z_columns, x_columns)
-    status = answer.solution.status
-    message = "" if status == cp.OPTIMAL else f"{backend}: {status}"
+    message = "" if answer.status == cp.OPTIMAL else f"{backend}: {answer.status}"
     if risks[x_columns].any():
         return Whole(message, x)
     own = np.where(equations, 0.0, y)
