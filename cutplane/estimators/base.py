@@ -1,34 +1,35 @@
-"""What all estimators share: certified results, classes, and cross-validation."""
+"""The bases of all estimators: certified results, classes, numbers."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring, r2_score
-from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cutplane.estimators.documentation import estimator
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_scalar, as_vector, refuse_masked
 from cutplane.risks.columns import oddest
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class CertifiedEstimator(BaseEstimator):
-    """An estimator whose problems are solved with certificates; a pickle leaves their results out.
+    """An estimator whose problems are solved with certificates; pickles exclude the results.
 
     Parameters
     ----------
+    C : float, default 1.0
+        Weight of the loss; greater than 0.
     tol : float, default 1e-3
         Relative certified gap, (objective - lower bound) / objective, of each problem.
     max_iter : int, default 10000
@@ -40,15 +41,21 @@ class CertifiedEstimator(BaseEstimator):
 
     Attributes
     ----------
+    objective_, lower_bound_ : float
+        The objective, summed over the problems, and a certified lower bound of its minimum.
     gap_ : float
         The largest relative gap of the problems.
     n_iter_ : int
         The most iterations of the problems.
+    results_ : tuple of Result
+        One for each problem: ``results_[0].certificate.verify()``; `result_` is the only one. They refer to
+        the training data, so pickles of the estimator exclude them.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If X has column names.
     """
 
+    _: KW_ONLY
     tol: float = 1e-3
     max_iter: int = 10_000
     time_limit: float | None = None
@@ -60,6 +67,8 @@ class CertifiedEstimator(BaseEstimator):
     )
     _target_checks: ClassVar[Any] = MappingProxyType({})
     _unpickled = ("results_",)
+    _gap = "gap"
+    _scale = 1.0
 
     @property
     def result_(self) -> Any:
@@ -77,7 +86,7 @@ class CertifiedEstimator(BaseEstimator):
         X : ndarray or sparse matrix of shape (n_samples, n_features)
         y : array_like of shape (n_samples,)
         **unsupported
-            Refused by name, as `sample_weight` is: this machine has no weights of examples.
+            Refused by name, for example `sample_weight`, because there are no weights of examples.
 
         Returns
         -------
@@ -94,9 +103,17 @@ class CertifiedEstimator(BaseEstimator):
         self._store(self._fitted(X, y))
         return self
 
-    def _fitted(self, X: Any, y: Any) -> Sequence[Any]:
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> Sequence[Any]:
         """Return the results of the problems."""
+        return [self._solve(problem) for problem in self._declare(X, y, sample_weight)]
+
+    def _declare(self, X: Any, y: Any, sample_weight: Any = None) -> Sequence[Any]:
+        """Check the data and return the problems."""
         raise NotImplementedError
+
+    def _solve(self, problem: Any) -> Any:
+        """Return the result of a problem."""
+        return uninterrupted(problem.solve(**self._limits))
 
     def _store(self, results: Sequence[Any]) -> None:
         """Set the fitted attributes."""
@@ -106,6 +123,12 @@ class CertifiedEstimator(BaseEstimator):
         """Return the values of the predictors, one column for each problem."""
         raise NotImplementedError
 
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """The arguments of a solve that all problems take."""
+        limits = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        return {**limits, "log": bool(self.verbose)}
+
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the checked examples and targets."""
         X, y = checked(self, X, y, **self._formats, **self._target_checks)
@@ -113,7 +136,7 @@ class CertifiedEstimator(BaseEstimator):
         return X, y
 
     def _note_units(self, X: Any) -> None:
-        """Keep which column of X stands out, to be named by a warning; a kernel matrix has no units."""
+        """Store the column of X with the oddest unit, for warnings; a kernel matrix has no units."""
         self._odd = None if getattr(self, "kernel", None) == "precomputed" else oddest(X)
 
     def _examples(self, X: Any) -> Any:
@@ -121,16 +144,25 @@ class CertifiedEstimator(BaseEstimator):
         check_is_fitted(self)
         return checked(self, X, reset=False, **self._formats)
 
-    def _keep(self, results: Sequence[Any]) -> None:
-        """Set the attributes that speak of the results; warn of those that are not optimal."""
+    def _keep(self, results: Sequence[Any], accepted: Sequence[str] = ("OPTIMAL",)) -> None:
+        """Set the attributes of the results; warn about a result whose status is not accepted."""
         for result in results:
-            if result.status.name != "OPTIMAL":
-                warn(self, result, f"relative gap {result.gap:.2g}", stacklevel=5, units=self._units())
+            if result.status.name not in accepted:
+                kind = "relative gap" if self._gap == "gap" else "gap"
+                warnings.warn(
+                    f"{type(self).__name__} ended as {result.status} with the {kind} "
+                    f"{getattr(result, self._gap):.2g}, not tol = {self.tol:g}: {result.reason}. "
+                    f"{result.status.remedy}{self._units()}",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
         self.results_ = tuple(results)
-        self.n_iter_ = max(1, *(result.n_iter for result in results), 1)
-        self.gap_ = max(result.gap for result in results)
-        self.objective_ = sum(result.objective for result in results)
-        self.lower_bound_ = sum(result.lower_bound for result in results)
+        self.n_iter_ = max(1, *(result.n_iter for result in results))
+        self.gap_ = max(getattr(result, self._gap) for result in results)
+        self.objective_, self.lower_bound_ = (
+            float(np.sum(np.multiply(self._scale, [getattr(result, name) for result in results])))
+            for name in ("objective", "lower_bound")
+        )
 
     def _units(self) -> str:
         """Return a sentence about the column whose units are a likely cause of slow progress, or nothing."""
@@ -155,8 +187,30 @@ class CertifiedEstimator(BaseEstimator):
         return tags
 
 
+@estimator
+class Weighted(CertifiedEstimator):
+    """An estimator with weights of examples."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit.
+
+        Parameters
+        ----------
+        sample_weight : array_like of shape (n_samples,), optional
+            Weights >= 0, by default 1 for each example.
+        """
+        self._store(self._fitted(X, y, sample_weight))
+        return self
+
+
 class Classification(ClassifierMixin, CertifiedEstimator):
     """Classes, one problem for each against the rest, and scores.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None, default None
+        Factors of the weights of the examples by class, in every problem; "balanced" gives all classes the
+        same total weight.
 
     Attributes
     ----------
@@ -207,6 +261,22 @@ class Classification(ClassifierMixin, CertifiedEstimator):
             raise InvalidInputError(f"{type(self).__name__} needs at least 2 classes in y, got {found}.")
         return labels
 
+    def _weighed(self, y: Array, labels: Array, weights: Array | None, class_weight: Any) -> Array | None:
+        """Return the weights of the examples times the weights of their classes; two need to be positive."""
+        if class_weight is not None:
+            weights = np.ones(len(y)) if weights is None else weights
+            if class_weight == "balanced":
+                totals = np.bincount(labels, weights)
+                factors = weights.sum() / (totals.size * np.where(totals > 0.0, totals, np.inf))
+            else:
+                factors = compute_class_weight(class_weight, classes=self.classes_, y=y)
+            weights = weights * factors[labels]
+        if weights is not None and weights.any() and np.count_nonzero(np.bincount(labels, weights)) < 2:
+            raise InvalidInputError(
+                f"{type(self).__name__} needs at least 2 classes, but all classes but one have weight 0."
+            )
+        return weights
+
     def _against_rest(self, labels: Array) -> list[Array]:
         """Return targets -1 and 1: of the second class if there are two, else of each."""
         count = len(self.classes_)
@@ -232,86 +302,20 @@ class Regression(RegressorMixin, CertifiedEstimator):
         return self._predictions(X)[:, 0]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class CrossValidated(CertifiedEstimator):
-    """A weight chosen by cross-validation, along paths of problems that share their cuts.
-
-    A subclass says which weights (`_set_weights`), and follows the path of a problem (`_follow`).
-
-    Parameters
-    ----------
-    cv : int, cross-validation generator or iterable, optional
-        As in scikit-learn; by default 5 folds, stratified for classes.
-    scoring : str or callable, optional
-        As in scikit-learn; by default the accuracy or the coefficient of determination.
-    """
-
-    cv: Any = None
-    scoring: Any = None
-
-    def _set_weights(self) -> None:
-        """Set the weights in the order of the path."""
-        raise NotImplementedError
-
-    def _declare(self, X: Any, y: Any) -> list[Any]:
-        """Return the problems on these examples, with the first weight."""
-        raise NotImplementedError
-
-    def _follow(self, problem: Any) -> Iterator[Any]:
-        """Yield the results of a problem along the path."""
-        raise NotImplementedError
-
-    def _best(self, X: Any, y: Any, sample_weight: Any = None) -> int:
-        """Set ``scores_``, and return the position of the weight with the best mean score."""
-        X, y = indexable(X, y)
-        weights = as_weights(sample_weight, len(y))
-        folds: Any = check_cv(self.cv, y, classifier=is_classifier(self))
-        scores = [self._scores(X, y, weights, *fold) for fold in folds.split(X, y)]
-        self.scores_ = np.column_stack(scores)
-        return int(np.argmax(self.scores_.mean(axis=1)))
-
-    def _scores(self, X: Any, y: Any, weights: Array | None, train: Array, test: Array) -> list[float]:
-        """Return the score on the test part for each weight, of the path on the training part."""
-        given: Any = self.get_params(deep=False) | {"cv": None}  # a generator cannot be copied
-        model: Any = clone(type(self)(**given))
-        model._set_weights()
-        known, held_out = ((_safe_indexing(X, part), _safe_indexing(y, part)) for part in (train, test))
-        weigh = [{} if weights is None else {"sample_weight": weights[part]} for part in (train, test)]
-        problems = model._declare(*known, **weigh[0])
-        at_once = _AT_ONCE.get(type(model).score) if self.scoring is None else None
-        scorer: Any = check_scoring(model, scoring=self.scoring)
-        found = []
-        for results in zip(*map(model._follow, problems), strict=True):
-            model._store(results)
-            found.append(
-                scorer(model, *held_out, **weigh[1]) if at_once is None else model.predict(held_out[0])
-            )
-        if at_once is not None:
-            found = at_once(np.ravel(held_out[1]), np.column_stack(found), **weigh[1])
-        return [float(score) for score in found]
-
-
-def _accuracies(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
-    return np.average(predictions == y[:, np.newaxis], axis=0, weights=sample_weight)
-
-
-def _determinations(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
-    targets = np.broadcast_to(y[:, np.newaxis], predictions.shape)
-    found = r2_score(targets, predictions, sample_weight=sample_weight, multioutput="raw_values")
-    return np.asarray(found)
-
-
-_AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}
-"""What scikit-learn's `score` is for each of several columns of predictions: it checks them one by one."""
-
-
-def checked(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Return what scikit-learn's `validate_data` returns; masks and dates, which it drops, are refused."""
+def checked(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Return the arrays of scikit-learn's `validate_data`; refuse masks and dates, which it ignores."""
     for name, value in zip("Xy", (X, *y), strict=False):
         refuse_masked(name, value)
         if getattr(getattr(value, "dtype", None), "kind", "f") in "mMV":
             raise InvalidInputError(f"{name} must hold numbers or labels, got dtype {value.dtype}.")
-    return validate_data(estimator, X, *y, **options)
+    return validate_data(model, X, *y, **options)
+
+
+def uninterrupted(result: Any) -> Any:
+    """Return the result; raise `KeyboardInterrupt` again if that ended it."""
+    if result.status.name == "INTERRUPTED":
+        raise KeyboardInterrupt
+    return result
 
 
 def ascending(name: str, values: Any, default: Array) -> Array:
@@ -320,23 +324,6 @@ def ascending(name: str, values: Any, default: Array) -> Array:
     if found.size == 0 or found[0] <= 0.0:
         raise InvalidInputError(f"{name} must be positive numbers, at least one, got {values!r}.")
     return found
-
-
-def warn(estimator: Any, result: Any, gap: str, stacklevel: int, units: str = "") -> None:
-    """Warn that a fit ended without the accuracy that was asked for."""
-    warnings.warn(
-        f"{type(estimator).__name__} ended as {result.status} with the {gap}, not tol = {estimator.tol:g}: "
-        f"{result.reason}. {result.status.remedy}{units}",
-        ConvergenceWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def uninterrupted(result: Any) -> Any:
-    """Return the result; raise `KeyboardInterrupt` again if that ended it."""
-    if result.status.name == "INTERRUPTED":
-        raise KeyboardInterrupt
-    return result
 
 
 def as_weights(sample_weight: Any, m: int) -> Array | None:

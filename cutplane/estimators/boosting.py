@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +16,16 @@ from cutplane.boosting import DecisionStumps, EarlyStopping, ERLPBoost, LPBoost,
 from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.methods import BoostingMethod
 from cutplane.boosting.result import BoostingResult
-from cutplane.estimators.base import Classification, warn
-from cutplane.estimators.documentation import documented
+from cutplane.estimators.base import Classification
+from cutplane.estimators.documentation import estimator
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _split: Any = train_test_split
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class BoostingClassifier(Classification):
-    """What the boosting classifiers share; a subclass says which method.
+    """A boosting classifier; a derived class names the method.
 
         maximise  rho - 1/(nu m) sum_i xi_i   over ensembles w, y_i sum_h w_h h(x_i) >= rho - xi_i, xi >= 0
 
@@ -34,27 +35,29 @@ class BoostingClassifier(Classification):
     Parameters
     ----------
     estimator : scikit-learn classifier, weak learner or None, default None
-        Whose ``fit`` accepts ``sample_weight``; or a weak learner of `cutplane.boosting`; None: decision
-        stumps, for which the gap is certified over all stumps.
+        A classifier whose ``fit`` accepts ``sample_weight``, or a weak learner of `cutplane.boosting`. None
+        are decision stumps, for which the gap is certified over all stumps.
     nu : float, default 0.1
-        In (0, 1]: the share of the examples that may count as outliers; ``nu m`` is at least 1.
+        Share of the examples that may be outliers, in (0, 1]; ``nu m`` is at least 1.
     tol : float, default 0.01
         Absolute gap of the soft margin; margins are in [-1, 1].
     max_iter : int, default 1000
         Most rounds for each ensemble.
     validation_fraction : float, optional
-        In (0, 1): share of the examples set aside to stop when the error on them no longer falls.
+        Share of the examples held out to stop when the error on them no longer falls, in (0, 1).
     n_iter_no_change : int, default 20
-        Rounds without a lower error there.
+        Rounds without a lower error on the held-out examples after which to stop.
     random_state : int, RandomState instance or None, default None
-        For the split, and passed on to `estimator` if it has such a parameter.
+        Seed of the split, also of `estimator` if it has such a parameter.
 
     Attributes
     ----------
     ensembles_ : tuple of Ensemble
         One with two classes, else one for each class.
     results_ : tuple of BoostingResult
-        Left out when the estimator is pickled.
+        One with two classes, else one for each class; pickles of the estimator exclude them.
+    objective_, lower_bound_ : float
+        The edges and the soft margins, each summed over the ensembles.
     gap_ : float
         The largest absolute gap of the soft margins.
     n_iter_ : int
@@ -62,6 +65,7 @@ class BoostingClassifier(Classification):
     """
 
     _method: ClassVar[BoostingMethod]
+    _gap = "gap_abs"
     estimator: Any = None
     nu: float = 0.1
     _: KW_ONLY
@@ -72,7 +76,7 @@ class BoostingClassifier(Classification):
     random_state: Any = None
     ensembles_: tuple[Ensemble, ...] = field(init=False)
 
-    def _fitted(self, X: Any, y: Any) -> list[BoostingResult]:
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> list[BoostingResult]:
         share = as_scalar("nu", self.nu, low=0.0, low_open=True, high=1.0)
         as_count("max_iter", self.max_iter)
         X, y = self._training(X, y)
@@ -88,14 +92,7 @@ class BoostingClassifier(Classification):
             X, other_X, y, other_y = _split(X, y, test_size=fraction, random_state=seed, stratify=y)
             stopping = EarlyStopping(other_X, other_y, as_count("n_iter_no_change", self.n_iter_no_change))
         problem = SoftMargin(X, y, max(1.0, share * y.size), self._weak_learner(seed))
-        return problem.solve(
-            self._method,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            early_stopping=stopping,
-            log=bool(self.verbose),
-        )
+        return problem.solve(self._method, early_stopping=stopping, **self._limits)
 
     def _weak_learner(self, seed: int) -> Any:
         if self.estimator is None:
@@ -111,12 +108,8 @@ class BoostingClassifier(Classification):
         for result in results:
             if result.status.name == "INTERRUPTED" and not result.reason.startswith("early stopping"):
                 raise KeyboardInterrupt
-            if result.status.name not in ("OPTIMAL", "TARGET", "INTERRUPTED"):
-                warn(self, result, f"gap {result.gap_abs:.2g}", stacklevel=4)
-        self.results_ = tuple(results)
+        self._keep(results, accepted=("OPTIMAL", "TARGET", "INTERRUPTED"))
         self.ensembles_ = tuple(result.ensemble for result in results)
-        self.gap_ = max(result.gap_abs for result in results)
-        self.n_iter_ = max(1, *(result.n_iter for result in results), 1)
 
     def _predictions(self, X: Any) -> Array:
         X = self._examples(X)
@@ -126,14 +119,14 @@ class BoostingClassifier(Classification):
         """Yield the predictions after each round; an ensemble that has ended stays as it is."""
         X = self._examples(X)
         streams = [result.staged_decision_function(X) for result in self.results_]
-        for scores in _last_known(streams):
-            yield self._classes(scores[0] if len(scores) == 1 else np.column_stack(scores))
+        latest: list[Any] = [None] * len(streams)
+        for scores in zip_longest(*streams):  # None after the end of a stream
+            latest = [old if new is None else new for old, new in zip(latest, scores, strict=True)]
+            yield self._classes(latest[0] if len(latest) == 1 else np.column_stack(latest))
 
     def _classes(self, scores: Array) -> Array:
         """Return the classes; a score of 0 counts as positive, as for an `Ensemble`."""
-        return (
-            self.classes_[(scores >= 0.0).astype(np.intp)] if scores.ndim == 1 else super()._classes(scores)
-        )
+        return super()._classes(np.where(scores == 0.0, 1.0, scores) if scores.ndim == 1 else scores)
 
     @property
     def _formats(self) -> dict[str, Any]:
@@ -145,20 +138,7 @@ class BoostingClassifier(Classification):
         return hasattr(self.estimator, "get_params")
 
 
-def _last_known(streams: list[Iterator[Array]]) -> Iterator[list[Array]]:
-    """Yield the next item of each stream, or the last one of a stream that has ended, until all have."""
-    current = [next(stream) for stream in streams]
-    going = True
-    while going:
-        yield list(current)
-        going = False
-        for k, stream in enumerate(streams):
-            item = next(stream, None)
-            if item is not None:
-                current[k], going = item, True
-
-
-@documented
+@estimator
 class LPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.LPBoost`: few rounds as a rule, small ensembles.
 
@@ -175,7 +155,7 @@ class LPBoostClassifier(BoostingClassifier):
     _method = LPBoost()
 
 
-@documented
+@estimator
 class ERLPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.ERLPBoost`: a guaranteed number of rounds.
 
@@ -192,7 +172,7 @@ class ERLPBoostClassifier(BoostingClassifier):
     _method = ERLPBoost()
 
 
-@documented
+@estimator
 class MLPBoostClassifier(BoostingClassifier):
     """Soft-margin boosting by `cutplane.boosting.MLPBoost`: LPBoost's rounds, with a guarantee.
 

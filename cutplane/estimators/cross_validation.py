@@ -1,21 +1,23 @@
-"""The weight of the penalty chosen by cross-validation, along paths that reuse every cut."""
+"""A weight chosen by cross-validation, along paths of problems that share their cuts."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring, r2_score
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, indexable
 
-from cutplane.engine.path import ExactPath, followed
-from cutplane.estimators.base import CrossValidated, ascending, uninterrupted
-from cutplane.estimators.classification import AnyLossClassification
-from cutplane.estimators.documentation import documented
+from cutplane.engine.path import followed
+from cutplane.estimators.base import CertifiedEstimator, as_weights, ascending, uninterrupted
+from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import unit_weight
-from cutplane.estimators.linear import AnyPenalty
-from cutplane.estimators.regression import AnyLossRegression
+from cutplane.estimators.linear import LinearEstimator
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.linear.tracking import PathTracking
 from cutplane.methods.auto import as_method
@@ -23,17 +25,103 @@ from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.status import Status, relative_gap
 
-_ALPHAS = np.logspace(0, -5, 11)[::-1]
+
+@estimator
+class CrossValidated(CertifiedEstimator):
+    """An estimator whose weight is chosen by cross-validation, along a path in each fold.
+
+    A derived class names the estimator with one weight as its next base, and follows a path (`_follow`).
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator or iterable, optional
+        As in scikit-learn; by default 5 folds, stratified for classes.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the accuracy or the coefficient of determination.
+    """
+
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    _grid: ClassVar[str] = "alphas"
+    _default: ClassVar[Array]
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> list[Any]:
+        values = self._set_grid()
+        problems = self._declare(X, y, sample_weight)
+        best = self._best(X, y, sample_weight)
+        setattr(self, f"{self._grid[:-1]}_", float(values[best]))
+        return [deque(self._follow(problem, values[: best + 1], True), 1)[0] for problem in problems]
+
+    def _set_grid(self) -> Array:
+        """Set the weights in the order of the path, and return them."""
+        values = ascending(self._grid, getattr(self, self._grid), self._default)
+        values = values[::-1] if self._grid == "alphas" else values
+        setattr(self, f"{self._grid}_", values)
+        return values
+
+    def _follow(self, problem: Any, values: Array, last: bool = False) -> Iterator[Any]:
+        """Yield the results of a problem along the path, or at least the last one."""
+        raise NotImplementedError
+
+    def _best(self, X: Any, y: Any, sample_weight: Any) -> int:
+        """Set ``scores_``, and return the position of the weight with the best mean score."""
+        X, y = indexable(X, y)
+        weights = as_weights(sample_weight, len(y))
+        folds: Any = check_cv(self.cv, y, classifier=is_classifier(self))
+        scores = [self._scores(X, y, weights, *fold) for fold in folds.split(X, y)]
+        self.scores_ = np.column_stack(scores)
+        return int(np.argmax(self.scores_.mean(axis=1)))
+
+    def _scores(self, X: Any, y: Any, weights: Array | None, train: Array, test: Array) -> Sequence[float]:
+        """Return the score on the test part for each weight, of the path on the training part."""
+        given: Any = self.get_params(deep=False) | {"cv": None}  # a generator cannot be copied
+        model: Any = clone(type(self)(**given))
+        values = model._set_grid()
+        known, held_out = ((_safe_indexing(X, part), _safe_indexing(y, part)) for part in (train, test))
+        weigh = [{} if weights is None else {"sample_weight": weights[part]} for part in (train, test)]
+        problems = model._declare(*known, **weigh[0])
+        at_once = _AT_ONCE.get(type(model).score) if self.scoring is None else None
+        scorer: Any = check_scoring(model, scoring=self.scoring)
+        found = []
+        for results in zip(*[model._follow(problem, values) for problem in problems], strict=True):
+            model._store(results)
+            found.append(
+                scorer(model, *held_out, **weigh[1]) if at_once is None else model.predict(held_out[0])
+            )
+        if at_once is not None:
+            found = at_once(np.ravel(held_out[1]), np.column_stack(found), **weigh[1])
+        return [float(score) for score in found]
 
 
-@dataclass(eq=False, repr=False)
-class CrossValidatedPenalty(AnyPenalty, CrossValidated):
-    """The weight of the penalty by cross-validation, from the largest to the smallest.
+def _accuracies(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
+    return np.average(predictions == y[:, np.newaxis], axis=0, weights=sample_weight)
+
+
+def _determinations(y: Array, predictions: Array, sample_weight: Array | None = None) -> Array:
+    targets = np.broadcast_to(y[:, np.newaxis], predictions.shape)
+    found = r2_score(targets, predictions, sample_weight=sample_weight, multioutput="raw_values")
+    return np.asarray(found)
+
+
+_AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}
+"""scikit-learn's `score` for a matrix with a column of predictions for each weight, because its checks of
+one column after the other take longer than the predictions."""
+
+
+def first_of(name: str) -> Any:
+    """Return a property in the place of a parameter with one value: the first value of the path."""
+    return property(lambda self: float(getattr(self, name)[0]), doc="The first value of the path.")
+
+
+@estimator
+class CrossValidatedPenalty(CrossValidated, LinearEstimator):
+    """A linear estimator whose weight of the penalty is chosen by cross-validation.
 
     Parameters
     ----------
     alphas : array_like, optional
-        Weights of the penalty beside the mean loss, each greater than 0; by default 11 from 1 to 1e-5.
+        Weights of the penalty relative to the mean loss, each greater than 0; by default 11 from 1 to 1e-5.
 
     Attributes
     ----------
@@ -46,7 +134,9 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
 
     _: KW_ONLY
     alphas: Any = None
-    alphas_: Array = field(init=False)
+    alpha: ClassVar[Any] = first_of("alphas_")
+    warm_start: ClassVar[bool] = False
+    _default = np.logspace(-5, 0, 11)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Choose `alpha_` by cross-validation and fit with it on all data.
@@ -54,52 +144,32 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
+            float32 and float64, dense, CSR and CSC are not copied.
         y : array_like of shape (n_samples,)
         sample_weight : array_like of shape (n_samples,), optional
             Weights >= 0, by default 1 for each example; also passed to the scorer.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
         """
-        self._set_weights()
-        problems = self._declare(X, y, sample_weight)
-        best = self._best(X, y, sample_weight)
-        self.alpha_ = float(self.alphas_[best])
-        paths = [self._follow(problem, self.alphas_[: best + 1]) for problem in problems]
-        self._store([deque(results, 1)[0] for results in paths])
+        self._store(self._fitted(X, y, sample_weight))
         return self
 
-    def _set_weights(self) -> None:
-        self.alphas_ = ascending("alphas", self.alphas, _ALPHAS)[::-1]
-
-    def _weight(self, total: float) -> tuple[float, float]:
-        return float(self.alphas_[0]), 1.0
-
-    def _follow(self, problem: Problem, alphas: Array | None = None) -> Iterator[Any]:
-        """Yield the results along the path; one weight at a time, for a whole path keeps the cuts of all.
-
-        The exact path is followed first, if there is one, for as long as it may cost less; it gives points
-        with bounds, and one result.
-        """
-        lams = (self.alphas_ if alphas is None else alphas) * unit_weight(self.penalty)
-        if (exact := self._on_exact_path(problem, lams, alphas is not None)) is not None:
+    def _follow(self, problem: Problem, values: Array, last: bool = False) -> Iterator[Any]:
+        """Yield the results along the path; one weight at a time, because a whole path keeps all cuts."""
+        lams = values * unit_weight(self.penalty)
+        exact = self._on_exact_path(problem, lams, last)
+        if exact is not None:
             yield from exact
             return
         options = {**self._options, "x0": self._x0(problem)}
         yield from map(uninterrupted, followed(problem, lams, as_method(self.method, problem), options))
 
     def _on_exact_path(self, problem: Problem, lams: Array, last: bool) -> list[Any] | None:
-        """Return what the exact path gives, at the last weight or at all; None if it may not be followed,
-        has cost as much as solves should, is lost, or does not keep the tolerance.
+        """Return the last result or all points of the exact path.
+
+        Returns None where the path does not apply, costs more than separate solves, loses its active set or
+        misses the tolerance.
         """
-        own = self.method == "auto" and self.max_cuts is None and not self.verbose
-        turns = PathTracking().turns(problem, lams.size) if own else 0
+        free = self.method == "auto" and self.max_cuts is None and not self.verbose
+        turns = PathTracking().turns(problem, lams.size) if free else 0
         if not turns:
             return None
         limits = {"tol": self.tol, "time_limit": self.time_limit, "max_iter": turns}
@@ -109,62 +179,20 @@ class CrossValidatedPenalty(AnyPenalty, CrossValidated):
             return None
         if uninterrupted(path.result).status is not Status.OPTIMAL:
             return None
-        found = [path.result] if last else [_on(path, lam) for lam in lams]
+        found = [path.result] if last else [_OnPath(path(lam), *path.bounds(lam)) for lam in lams]
         return found if max(point.gap for point in found) <= self.tol else None
 
 
 @dataclass(frozen=True)
 class _OnPath:
-    """What the attributes of an estimator are made of, of a point on an exact path."""
+    """The members of a result that fitted attributes need, for a point on an exact path."""
 
     x: Array
     lower_bound: float
     objective: float
-    gap: float
     n_iter: int = 1
     status: Status = Status.OPTIMAL
 
-
-def _on(path: ExactPath, lam: float) -> _OnPath:
-    lower, upper = path.bounds(lam)
-    return _OnPath(path(lam), lower, upper, relative_gap(lower, upper))
-
-
-@documented
-@dataclass(eq=False, repr=False)
-class LinearClassifierCV(AnyLossClassification, CrossValidatedPenalty):
-    """A `LinearClassifier` whose `alpha` is chosen by cross-validation.
-
-    In each fold the problems are solved from the largest weight to the smallest, and all cuts of the loss are
-    kept from one to the next: they hold for every weight. The final fit follows the same path on all data as
-    far as the weight that was chosen.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.estimators import LinearClassifierCV
-    >>> X = np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
-    >>> model = LinearClassifierCV("logistic", alphas=[1e-3, 1e-1], cv=4).fit(X, X[:, 0] > 0.3)
-    >>> model.alpha_, model.scores_.shape, model.score(X, X[:, 0] > 0.3)
-    (0.001, (2, 4), 1.0)
-    """
-
-
-@documented
-@dataclass(eq=False, repr=False)
-class LinearRegressorCV(AnyLossRegression, CrossValidatedPenalty):
-    """A `LinearRegressor` whose `alpha` is chosen by cross-validation.
-
-    In each fold the problems are solved from the largest weight to the smallest, and all cuts of the loss are
-    kept from one to the next: they hold for every weight. The final fit follows the same path on all data as
-    far as the weight that was chosen.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.estimators import LinearRegressorCV
-    >>> X = np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
-    >>> model = LinearRegressorCV("absolute", alphas=[1e-2, 1.0], cv=4).fit(X, 3.0 * X[:, 0])
-    >>> model.alpha_, model.scores_.shape, model.coef_.round(6).tolist()
-    (0.01, (2, 4), [3.0])
-    """
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.lower_bound, self.objective)

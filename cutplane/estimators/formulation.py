@@ -50,6 +50,10 @@ REGRESSION: dict[str, Loss] = {
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
     "poisson": Poisson(),
 }
+TUBES = {
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+}
 PENALTIES = ("l2", "l1", "elasticnet")
 
 

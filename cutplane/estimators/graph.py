@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import numpy as np
 
-from cutplane.estimators.documentation import documented
+from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import CLASSIFICATION, as_loss
-from cutplane.estimators.kernel import KernelEstimator, Part
-from cutplane.estimators.kernel_classes import KernelClassification
+from cutplane.estimators.kernel import KernelClassification, KernelEstimator, Part
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.graph import deformed, laplacian
 from cutplane.kernels.risk import KernelRisk
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar
-from cutplane.problem import Problem
 
 
-class GraphPart(Part):
-    """A machine on the labelled examples, whose function is expanded in all."""
-
-    def problem(self, lam: float) -> Problem:
-        """Return the problem with this weight of the norm."""
-        return Problem(self.risk, self.risk.squared_norm(lam))
-
-
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class GraphSVC(KernelClassification, KernelEstimator):
     """A kernel classifier whose function varies slowly along a graph of all examples, with a certificate.
 
@@ -81,7 +70,6 @@ class GraphSVC(KernelClassification, KernelEstimator):
     (True, True)
     """
 
-    C: Any = 1.0
     _: KW_ONLY
     graph_weight: float = 1.0
     n_neighbors: int = 6
@@ -89,21 +77,18 @@ class GraphSVC(KernelClassification, KernelEstimator):
     graph: Any = None
     loss: Any = "hinge"
     transduction_: Array = field(init=False)
+    _compares = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit; see `KernelEstimator.fit`. Examples with the label -1 are unlabelled."""
-        if np.ndim(self.C) or np.ndim(self.gamma) or self.n_basis is not None:
-            raise InvalidInputError("GraphSVC takes one C and one gamma, and no n_basis: see GridSearchCV.")
+        """Fit; examples with the label -1 are unlabelled."""
         super().fit(X, y, sample_weight)
         y = np.asarray(y).ravel()
         self.transduction_ = np.where(_is_labelled(y), y, self.predict(X))
         return self
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        if np.ndim(self.C) or np.ndim(self.gamma) or self.n_basis is not None:
-            raise InvalidInputError(
-                "GraphSVC takes one C, one gamma and no n_basis; compare by GridSearchCV."
-            )
+        if self.n_basis is not None:
+            raise InvalidInputError("GraphSVC takes no n_basis: its functions are expanded in all examples.")
         labelled = np.flatnonzero(_is_labelled(y))
         targets, weights = self._targets(y[labelled], None if weights is None else weights[labelled])
         K = kernel.check_examples(X) if kernel.matrix_of(X) is not None else kernel(X)
@@ -115,7 +100,7 @@ class GraphSVC(KernelClassification, KernelEstimator):
             part = matrix if rows is None else np.ascontiguousarray(matrix[np.ix_(rows, rows)])
             weight = None if weights is None else weights[chosen]
             machine = KernelRisk(part, target, loss, "precomputed", intercept, weight, self.cache_bytes)
-            parts.append(GraphPart(machine, np.arange(len(y)), back[:, chosen]))
+            parts.append(Part(machine, np.arange(len(y)), back[:, chosen], machine.squared_norm))
         return parts
 
     def _laplacian(self, X: Any) -> Any:

@@ -1,18 +1,20 @@
-"""What the kernel estimators share: from data to problems, from results to functions."""
+"""The bases of the kernel estimators: from data to problems, from results to functions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import combinations
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.base import CertifiedEstimator, as_weights, checked, uninterrupted
-from cutplane.estimators.kernel_formulation import basis_of, make_kernel
-from cutplane.estimators.kernel_grid import Choice, choose, chosen, plot_scores
+from cutplane.estimators.base import Classification, Weighted, as_weights, uninterrupted
+from cutplane.estimators.documentation import estimator
+from cutplane.estimators.formulation import as_choice
+from cutplane.estimators.kernel_choice import basis_of, choose, gamma_of, make_kernel
+from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.function import KernelFunction
 from cutplane.kernels.risk import KernelRisk
@@ -20,34 +22,55 @@ from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
+from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.l2 import L2
 from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
 
 
-class Part(NamedTuple):
-    """A problem, the examples that its function is expanded in, and how its vector gives coefficients."""
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A problem of one or several functions, and their expansion in kernel functions of examples.
+
+    Attributes
+    ----------
+    risk : Risk
+        Of a vector with a row for each function: its weights and, if there is one, its intercept.
+    examples : ndarray of int
+    back : ndarray of shape (n_examples, n_weights), optional
+        The map from weights to coefficients of the examples; by default they are the same.
+    norm : callable, optional
+        From lam to lam/2 times the squared norm of the functions; by default weights are orthonormal.
+    n_functions : int
+    """
 
     risk: Any
     examples: Array
     back: Array | None = None
+    norm: Callable[[float], Regularizer] | None = None
+    n_functions: int = 1
 
     def problem(self, lam: float) -> Problem:
-        """Return the problem with this weight of the norm."""
-        if self.back is None:
-            return Problem(self.risk, self.risk.squared_norm(lam))
-        regularized = np.arange(self.risk.dim) < self.back.shape[1]
-        return Problem(self.risk, L2(lam, weights=regularized.astype(float)))
+        """Return the problem with this weight of the squared norm."""
+        if self.norm is not None:
+            return Problem(self.risk, self.norm(lam))
+        regularized = np.zeros((self.n_functions, self.risk.dim // self.n_functions))
+        regularized[:, : self._n_weights] = 1.0
+        return Problem(self.risk, L2(lam, weights=regularized.ravel()))
 
-    def coefficients(self, x: Array) -> tuple[Array, Any]:
-        """Return those of the examples, and the intercept; of several functions as many columns."""
-        count = self.examples.size if self.back is None else self.back.shape[1]
-        a = x[:count] if self.back is None else self.back @ x[:count]
-        return a, float(x[count]) if x.size > count else 0.0
+    @property
+    def _n_weights(self) -> int:
+        return self.examples.size if self.back is None else self.back.shape[1]
+
+    def coefficients(self, x: Array) -> tuple[Array, Array]:
+        """Return the coefficients of the examples, one column for each function, and the intercepts."""
+        rows = x.reshape(self.n_functions, -1)
+        a, b = rows[:, : self._n_weights].T, rows[:, self._n_weights :]
+        return a if self.back is None else self.back @ a, b[:, 0] if b.size else np.zeros(len(rows))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class KernelFunctionEstimator(CertifiedEstimator):
+@estimator
+class KernelFunctionEstimator(Weighted):
     """A function of a kernel's space, fitted by the engine with a certificate.
 
     Parameters
@@ -74,14 +97,15 @@ class KernelFunctionEstimator(CertifiedEstimator):
         Their coefficients.
     intercept_ : ndarray of shape (n_problems,)
     function_ : KernelFunction
-        Which predicts; it keeps a copy of the examples of `support_`.
+        The function for predictions; it keeps a copy of the examples of `support_`.
     gamma_ : float
         The one in use; None for a kernel without one.
     results_ : tuple of Result
-        One for each problem, in the scaling of the mean loss. They refer to the training data, and are left
-        out when the estimator is pickled.
+        One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``; `result_`
+        is the only one. They refer to the training data, so pickles of the estimator exclude them.
     """
 
+    _: KW_ONLY
     kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: int = 3
@@ -96,48 +120,44 @@ class KernelFunctionEstimator(CertifiedEstimator):
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
             With kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples).
-        y : array_like of shape (n_samples,)
-        sample_weight : array_like of shape (n_samples,), optional
-            Weights >= 0, by default 1 for each example.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
         """
+        self._store(self._fitted(X, y, sample_weight))
+        return self
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> list[Result]:
         X, y = self._training(X, y)
         X = X.tocsr() if sparse.issparse(X) else X
         weights = as_weights(sample_weight, X.shape[0])
-        choice = self._choose(X, y, weights)
-        self.C_, self.gamma_ = choice.C, choice.gamma
-        parts = self._parts(choice.make(X), X, y, weights)
-        self._fit_parts(parts, [self._solve(part, self.C_) for part in parts])
-        support = np.flatnonzero(self._coefficients.any(axis=1))
-        kernel: Kernel = choice.make(X)
-        self.support_, self.dual_coef_ = support, self._coefficients[support].T
+        self.C_, self.gamma_ = self._choose(X, y, weights)
+        kernel = self._make_kernel(X, self.gamma_)
+        parts = self._parts(kernel, X, y, weights)
+        results = [self._solve_part(part, self.C_) for part in parts]
+        self._scale = np.array([1.0 / self._lam(part, self.C_) for part in parts])
+        coefficients, self.intercept_ = self._expansion(parts, [np.asarray(result.x) for result in results])
+        self.support_ = np.flatnonzero(coefficients.any(axis=1))
+        coefficients = coefficients[self.support_]
+        self.dual_coef_ = coefficients.T
         self.function_ = KernelFunction(
-            kernel, kernel.select(X, support), self._coefficients[support], self.intercept_
+            kernel, kernel.select(X, self.support_), coefficients, self.intercept_
         )
-        del self._coefficients
-        return self
+        return results
 
-    def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Array, Array | None]], Any]:
+    def _store(self, results: Sequence[Result]) -> None:
+        self._keep(results)
+
+    def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Any, Array | None]], Any]:
         """Return the targets of each problem, with its examples if these are not all, and the weights."""
-        raise NotImplementedError
+        return [(y, None)], weights
 
     def _make_kernel(self, X: Any, gamma: Any) -> Kernel:
-        return make_kernel(self.kernel, X, gamma, self.degree, self.coef0)
+        return make_kernel(self.kernel, gamma_of(self.kernel, X, gamma), self.degree, self.coef0)
 
-    def _choose(self, X: Any, y: Array, weights: Array | None) -> Choice:
-        """Return the weight of the losses and the kernel."""
-        return chosen(self, X, 1.0, self.gamma)
+    def _choose(self, X: Any, y: Array, weights: Array | None) -> tuple[float, float | None]:
+        """Return the weight of the losses, and gamma if the kernel has one."""
+        return 1.0, gamma_of(self.kernel, X, self.gamma)
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        """Return the problems; they share the kernel matrix, that of `risk` if it is given."""
+        """Return the problems; they share one kernel matrix, and it is taken from `risk` if that is given."""
         raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:
@@ -146,20 +166,8 @@ class KernelFunctionEstimator(CertifiedEstimator):
         total = part.risk.y.size if weights is None else float(np.sum(weights))
         return 1.0 / (as_positive("C", C) * total)
 
-    def _solve(self, part: Part, C: float, x0: Any = None) -> Result:
-        problem = part.problem(self._lam(part, C))
-        options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        return uninterrupted(problem.solve(x0=x0, log=bool(self.verbose), **options))
-
-    def _fit_parts(self, parts: Sequence[Part], results: Sequence[Result]) -> None:
-        """Set the attributes that speak of the results."""
-        self._keep(results)
-        scales = [1.0 / self._lam(part, self.C_) for part in parts]
-        pairs = list(zip(scales, results, strict=True))
-        self.objective_ = sum(scale * result.objective for scale, result in pairs)
-        self.lower_bound_ = sum(scale * result.lower_bound for scale, result in pairs)
-        vectors = [np.asarray(result.x) for result in results]
-        self._coefficients, self.intercept_ = self._expansion(parts, vectors)
+    def _solve_part(self, part: Part, C: float, x0: Any = None) -> Result:
+        return uninterrupted(part.problem(self._lam(part, C)).solve(x0=x0, **self._limits))
 
     @staticmethod
     def _expansion(parts: Sequence[Part], vectors: Sequence[Array]) -> tuple[Array, Array]:
@@ -167,64 +175,53 @@ class KernelFunctionEstimator(CertifiedEstimator):
         size, columns, intercepts = 1 + max(int(part.examples.max()) for part in parts), [], []
         for part, x in zip(parts, vectors, strict=True):
             a, b = part.coefficients(x)
-            column = np.zeros((size, np.size(b)))
-            column[part.examples] = a.reshape(-1, np.size(b))
+            column = np.zeros((size, b.size))
+            column[part.examples] = a
             columns.append(column)
-            intercepts.append(np.atleast_1d(b))
+            intercepts.append(b)
         return np.hstack(columns), np.concatenate(intercepts)
 
     def _predictions(self, X: Any) -> Array:
         X = self._examples(X)
         return self.function_.decision_function(X)
 
-    def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
-        X, y = checked(self, X, y, **self._formats | self._layout, **self._target_checks)
-        self._note_units(X)
-        return X, y
-
-    def _examples(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return checked(self, X, reset=False, **self._formats | self._layout)
-
     @property
-    def _layout(self) -> dict[str, Any]:
-        return {"accept_sparse": ("csr", "csc") if self._sparse else False}
-
-    @property
-    def _sparse(self) -> bool:
-        """Whether the kernel takes sparse data."""
+    def _formats(self) -> dict[str, Any]:
         if isinstance(self.kernel, str):
-            return self.kernel not in ("laplacian", "chi2", "precomputed")
-        return getattr(self.kernel, "sparse", True)
+            takes_sparse = self.kernel not in ("laplacian", "chi2", "precomputed")
+        else:
+            takes_sparse = getattr(self.kernel, "sparse", True)
+        formats = Weighted._formats
+        return {**formats, "accept_sparse": formats["accept_sparse"] if takes_sparse else False}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel == "chi2"
         return tags
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class KernelEstimator(KernelFunctionEstimator):
-    """A function of a kernel's space that minimises a loss, maybe on a basis, with C and gamma to choose.
+    """A function of a kernel's space that minimises a loss, on a basis if one is given, with C and gamma.
 
     Parameters
     ----------
+    C : float or array_like, default 1.0
+        Weight of the loss; greater than 0; several are compared by cross-validation.
     gamma : "scale", "auto", float or array_like, default "scale"
         1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
     fit_intercept : bool, default True
-        Whether there is a b, which the penalty leaves out.
+        Whether there is a b, which is not penalised.
     n_basis : int, optional
-        If given, functions are expanded in so many random examples alone (Nystroem features and a linear
-        machine). The certificate is for that problem of low rank; how much better the best function of the
-        whole space is, it does not say.
+        Number of random examples that functions are expanded in (Nystroem features and a linear machine); by
+        default all. The certificate is for that problem of low rank, and no bound for the whole space.
     cv : int, cross-validation generator or iterable, optional
         As in scikit-learn; by default 5 folds where C or gamma are several, and then only.
     scoring : str or callable, optional
         As in scikit-learn; by default the accuracy or the coefficient of determination.
     random_state : int, RandomState or None, default None
-        Of the choice of a basis.
+        Seed of the choice of a basis.
 
     Attributes
     ----------
@@ -234,44 +231,55 @@ class KernelEstimator(KernelFunctionEstimator):
         After cross-validation, with `C` and `gamma` ascending.
     """
 
+    C: Any = 1.0
+    _: KW_ONLY
     fit_intercept: bool = True
     n_basis: int | None = None
     cv: Any = None
     scoring: Any = None
     random_state: Any = None
-    C: Any = 1.0
+    scores_: Array = field(init=False)
+    Cs_: Array = field(init=False)
+    gammas_: Array = field(init=False)
+    _compares: ClassVar[bool] = True
 
     def _loss(self) -> ScalarLoss:
         raise NotImplementedError
 
-    def _choose(self, X: Any, y: Array, weights: Array | None) -> Choice:
-        return choose(self, X, y, weights)
+    def _choose(self, X: Any, y: Array, weights: Array | None) -> tuple[float, float | None]:
+        several = np.ndim(self.C) > 0 or np.ndim(self.gamma) > 0
+        if several and not self._compares:
+            raise InvalidInputError(
+                f"{type(self).__name__} takes one C and one gamma; compare several by GridSearchCV."
+            )
+        return choose(self, X, y, weights) if several else (self.C, super()._choose(X, y, weights)[1])
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
         targets, weights = self._targets(y, weights)
-        every = np.arange(X.shape[0])
-        whole = self._whole(kernel, X) if risk is None else risk
-        count = self.n_basis
-        if count is None and whole.own_method(Problem(whole, whole.squared_norm())) is None:
-            count = every.size  # the features of all examples have the same span
-        if count is None:
-            risks = [(whole if rows is None else whole.restricted(rows), rows) for _, rows in targets]
-            return [
-                Part(one.with_targets(target, weights if weights is None or rows is None else weights[rows]),
-                     every if rows is None else rows)
-                for (one, rows), (target, _) in zip(risks, targets, strict=True)
-            ]  # fmt: skip
-        basis, features, back = basis_of(kernel, X, count, self.random_state)
+        whole, every = self._whole(kernel, X) if risk is None else risk, np.arange(X.shape[0])
+        if self.n_basis is not None or whole.own_method(Problem(whole, whole.squared_norm())) is None:
+            basis, features, back = self._basis(kernel, X)
+        else:
+            basis, features, back = every, None, None
+        parts = []
+        for target, rows in targets:
+            chosen = slice(None) if rows is None else rows
+            weight = None if weights is None else weights[chosen]
+            if features is None:
+                one = whole if rows is None else whole.restricted(rows)
+                one = one.with_targets(target, weight)
+                parts.append(Part(one, every[chosen], norm=one.squared_norm))
+            else:
+                one = LinearRisk(features[chosen], target, whole.loss, weight, intercept=whole.intercept)
+                parts.append(Part(one, basis, back))
+        return parts
 
-        def low_rank(target: Array, rows: Any) -> Part:
-            weight = None if weights is None else weights[rows]
-            one = LinearRisk(features[rows], target, whole.loss, weight, intercept=whole.intercept)
-            return Part(one, basis, back)
-
-        return [low_rank(target, slice(None) if rows is None else rows) for target, rows in targets]
+    def _basis(self, kernel: Kernel, X: Any) -> tuple[Array, Array, Array]:
+        """Return the basis, its features and their map; by default all examples, with the same span."""
+        return basis_of(kernel, X, X.shape[0] if self.n_basis is None else self.n_basis, self.random_state)
 
     def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
-        """Return a risk of all examples, for targets to come."""
+        """Return a risk of all examples, with placeholders for the targets."""
         signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
         intercept = bool(self.fit_intercept)
         return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)
@@ -287,4 +295,72 @@ class KernelEstimator(KernelFunctionEstimator):
         -------
         matplotlib.axes.Axes
         """
-        return plot_scores(self, ax)
+        if not hasattr(self, "scores_"):
+            raise InvalidInputError(f"{type(self).__name__} has no scores: give several C or gamma, and fit.")
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        means = self.scores_.mean(axis=2)
+        ax.set_xscale("log")
+        ax.set_xlabel("C")
+        if means.shape[1] == 1:
+            ax.plot(self.Cs_, means[:, 0], marker="o")
+            ax.set_ylabel("mean score")
+            return ax
+        ax.set_yscale("log")
+        ax.set_ylabel("gamma")
+        picture = ax.contourf(self.Cs_, self.gammas_, means.T, levels=12)
+        ax.figure.colorbar(picture, ax=ax, label="mean score")
+        ax.plot([self.C_], [self.gamma_], "w*", markersize=12)
+        return ax
+
+
+@estimator
+class KernelClassification(Classification, KernelFunctionEstimator):
+    """A kernel classifier: problems of classes, and weights of these.
+
+    Parameters
+    ----------
+    multi_class : {"ovr", "ovo"}, default "ovr"
+        With more than two classes: one problem for each class against the rest, or one for each pair, where
+        the class with most votes is predicted, and of equal votes the one with the largest sum of scores.
+    """
+
+    _: KW_ONLY
+    multi_class: str = "ovr"
+    class_weight: Any = None
+    _schemes: ClassVar[tuple[str, ...]] = ("ovr", "ovo")
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes."""
+        found = self._predictions(X)
+        if found.shape[1] == 1:
+            return found[:, 0]
+        return votes(found, len(self.classes_)) if self.multi_class == "ovo" else found
+
+    def _targets(self, y: Array, weights: Array | None) -> Any:
+        labels = self._labels(y)
+        weights, count = self._weighed(y, labels, weights, self.class_weight), len(self.classes_)
+        scheme = as_choice("multi_class", self.multi_class, self._schemes)
+        if scheme == "ovr" or count == 2:
+            return [(target, None) for target in self._against_rest(labels)], weights
+        if scheme == "joint":
+            return [(labels, None)], weights
+        pairs = []
+        for i, j in combinations(range(count), 2):
+            rows = np.flatnonzero((labels == i) | (labels == j))
+            pairs.append((np.where(labels[rows] == j, 1.0, -1.0), rows))
+        return pairs, weights
+
+
+def votes(scores: Array, count: int) -> Array:
+    """Return the votes of pairs of classes, and less than half a vote for the sum of the scores."""
+    votes, sums = np.zeros((2, len(scores), count))
+    for k, (i, j) in enumerate(combinations(range(count), 2)):
+        won = scores[:, k] > 0.0
+        votes[:, j] += won
+        votes[:, i] += ~won
+        sums[:, j] += scores[:, k]
+        sums[:, i] -= scores[:, k]
+    return votes + sums / (3.0 * (np.abs(sums) + 1.0))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OutlierMixin
 
 from cutplane.estimators.base import Regression, checked
-from cutplane.estimators.documentation import documented
-from cutplane.estimators.kernel import KernelFunctionEstimator, Part
-from cutplane.estimators.kernel_classes import KernelClassification
-from cutplane.estimators.kernel_grid import Choice, chosen
+from cutplane.estimators.documentation import estimator
+from cutplane.estimators.kernel import KernelClassification, KernelFunctionEstimator, Part
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.nu import NuRisk
 from cutplane.pieces.validation import Array
@@ -21,13 +20,13 @@ from cutplane.pieces.validation import Array
 class NuPart(Part):
     """A nu-form; the function of a classifier is divided by rho, so that its margin is 1."""
 
-    def coefficients(self, x: Array) -> tuple[Array, float]:
-        """Return those of the examples, and the intercept."""
-        rho = self.risk.margin(x) if self.risk.task == "classification" else 1.0
-        return x[: self.examples.size] / (rho or 1.0), self.risk.intercept(x) / (rho or 1.0)
+    def coefficients(self, x: Array) -> tuple[Array, Array]:
+        """Return the coefficients of the examples, and the intercept."""
+        rho = (self.risk.margin(x) if self.risk.task == "classification" else 1.0) or 1.0
+        return x[: self.examples.size, np.newaxis] / rho, np.array([self.risk.intercept(x) / rho])
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class KernelNuEstimator(KernelFunctionEstimator):
     """A function of a kernel's space with a share of examples beyond its margin.
 
@@ -48,28 +47,32 @@ class KernelNuEstimator(KernelFunctionEstimator):
         for target, rows in targets:
             one = whole if rows is None else whole.restricted(rows)
             examples = np.arange(X.shape[0]) if rows is None else rows
-            parts.append(NuPart(one.with_targets(target, weights[examples], self._task), examples))
+            one = one.with_targets(target, weights[examples], self._task)
+            parts.append(NuPart(one, examples, norm=one.squared_norm))
         return parts
 
+    def _margins(self, results: Sequence[Any]) -> Array:
+        """Return the optimal margin of each problem."""
+        return np.array([result.certificate.problem.risk.margin(result.x) for result in results])
 
-@documented
-@dataclass(eq=False, repr=False)
+
+@estimator
 class KernelNuSVC(KernelClassification, KernelNuEstimator):
     """The nu-form of the support vector classifier, with a certificate.
 
         minimise  1/2 ||f||^2 + sum_i c_i (max(0, rho - y_i (f(x_i) + b)) - nu rho)   over f, b, rho
 
     At most the share nu of the examples is on the wrong side of its margin, and at least that share are
-    support vectors. The function is divided by rho, so that its margin is 1: it is then that of
-    ``KernelSVC(C=1/rho)``. If the classes cannot be told apart at all, rho is 0.
+    support vectors. The function is divided by rho, so that its margin is 1; it is then the function of
+    ``KernelSVC(C=1/rho)``. If no function separates the classes, rho is 0.
 
     Parameters
     ----------
     nu : float, default 0.5
         In (0, 1], and at most twice the share of the smaller class of each problem.
     multi_class : {"ovo", "ovr"}, default "ovo"
-        With more than two classes: one problem for each pair, or one for each class against the rest, where
-        classes are smaller parts, and nu has to be.
+        With more than two classes: one problem for each pair, or one for each class against the rest, for
+        which nu has to be smaller, because classes are smaller parts of these problems.
 
     Attributes
     ----------
@@ -94,28 +97,23 @@ class KernelNuSVC(KernelClassification, KernelNuEstimator):
     _task = "classification"
     rho_: Array = field(init=False)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit; see `KernelSVC.fit`."""
-        super().fit(X, y, sample_weight)
-        self.rho_ = np.array([result.certificate.problem.risk.margin(result.x) for result in self.results_])
-        return self
+    def _store(self, results: Sequence[Any]) -> None:
+        super()._store(results)
+        self.rho_ = self._margins(results)
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class KernelNuSVR(Regression, KernelNuEstimator):
     """The nu-form of support vector regression, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i (nu eps + max(0, |f(x_i) + b - y_i| - eps))   over f, b, eps
 
-    The tube is as wide as it takes to leave at most the share nu of the examples outside of it.
+    The tube is so wide that at most the share nu of the examples is outside.
 
     Parameters
     ----------
     nu : float, default 0.5
         In (0, 1].
-    C : float, default 1.0
-        Weight of the loss; greater than 0.
 
     Attributes
     ----------
@@ -140,21 +138,15 @@ class KernelNuSVR(Regression, KernelNuEstimator):
     _task = "regression"
     epsilon_: float = field(init=False)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit; see `KernelSVR.fit`."""
-        super().fit(X, y, sample_weight)
-        self.epsilon_ = self.result_.certificate.problem.risk.margin(self.result_.x)
-        return self
+    def _store(self, results: Sequence[Any]) -> None:
+        super()._store(results)
+        self.epsilon_ = float(self._margins(results)[0])
 
-    def _choose(self, X: Any, y: Array, weights: Array | None) -> Choice:
-        return chosen(self, X, self.C, self.gamma)
-
-    def _targets(self, y: Array, weights: Array | None) -> Any:
-        return [(y, None)], weights
+    def _choose(self, X: Any, y: Array, weights: Array | None) -> tuple[float, float | None]:
+        return self.C, super()._choose(X, y, weights)[1]
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class KernelOneClass(OutlierMixin, KernelNuEstimator):
     """The one-class support vector machine, with a certificate.
 
@@ -190,9 +182,12 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to the rows of X; `y` is not used."""
-        super().fit(X, y, sample_weight)
-        self.offset_ = -float(self.intercept_[0])
+        self._store(self._fitted(X, y, sample_weight))
         return self
+
+    def _store(self, results: Sequence[Any]) -> None:
+        super()._store(results)
+        self.offset_ = -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> Array:
         """Return f - rho, negative for outliers, shape (n_samples,)."""
@@ -207,7 +202,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
-        X = checked(self, X, **self._formats | self._layout)
+        X = checked(self, X, **self._formats)
         self._note_units(X)
         return X, np.zeros(X.shape[0])
 

@@ -1,39 +1,71 @@
-"""Kernel machines for scikit-learn."""
+"""Kernel machines with a loss for scikit-learn: classifiers, classes in an order, regressors."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from cutplane.estimators.base import Regression
-from cutplane.estimators.documentation import documented
-from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_choice, as_loss
-from cutplane.estimators.kernel import KernelEstimator
-from cutplane.estimators.kernel_classes import LossClassification, coupled
+from cutplane.estimators.base import Classification, Regression
+from cutplane.estimators.documentation import estimator
+from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, as_choice, as_loss
+from cutplane.estimators.kernel import KernelClassification, KernelEstimator, Part
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.base import Kernel
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.classification import Logistic
 from cutplane.losses.multiclass import MulticlassHinge, Softmax
-from cutplane.losses.regression import EpsilonInsensitive, Huber, Quantile, SquaredEpsilonInsensitive
+from cutplane.losses.regression import Huber, Quantile
 from cutplane.losses.vector import VectorLoss
 from cutplane.pieces.validation import Array
+from cutplane.risks.multiclass import MulticlassRisk
+from cutplane.risks.ordinal import OrdinalRisk
 
 
-def _is_calibrated(estimator: Any) -> bool:
-    if estimator.probability is not None:
+@estimator
+class LossClassification(KernelClassification, KernelEstimator):
+    """A classifier with a loss that has a form for the scores of all classes together.
+
+    Parameters
+    ----------
+    multi_class : {"ovr", "ovo", "joint"}, default "ovr"
+        With more than two classes: one problem for each class against the rest; one for each pair, where the
+        class with most votes is predicted, and of equal votes the one with the largest sum of scores; or one
+        problem with the scores of all classes, in features that span the functions of all examples, or of
+        `n_basis` random ones.
+    """
+
+    _schemes = ("ovr", "ovo", "joint")
+
+    def _joint_loss(self) -> VectorLoss:
+        """Return the loss of the scores of all classes."""
+        raise NotImplementedError
+
+    def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
+        if self.multi_class != "joint" or np.unique(y).size <= 2:
+            return super()._parts(kernel, X, y, weights, risk)
+        ((labels, _),), weights = self._targets(y, weights)
+        basis, features, back = self._basis(kernel, X)
+        options: Any = {"sample_weight": weights, "intercept": bool(self.fit_intercept)}
+        joint = MulticlassRisk(features, labels, self._joint_loss(), **options)
+        return [Part(joint, basis, back, n_functions=len(self.classes_))]
+
+
+def _is_calibrated(model: Any) -> bool:
+    if model.probability is not None:
         return True
     raise AttributeError(
-        f"{type(estimator).__name__} gives probabilities with probability='sigmoid' or 'isotonic', or take "
+        f"{type(model).__name__} gives probabilities with probability='sigmoid' or 'isotonic', or take "
         "KernelLogisticRegression."
     )
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class KernelSVC(LossClassification):
     """The support vector classifier with a kernel, with a certificate.
 
@@ -41,18 +73,16 @@ class KernelSVC(LossClassification):
 
     It is solved as ``lam/2 ||f||^2`` plus the weighted mean loss, lam = 1 / (C sum_i c_i). Several C, or
     several gamma, are compared by cross-validation: along C each solution starts from the last, and so do
-    folds and widths; a fold's kernel matrix is a part of the one of all examples.
+    folds and widths; a fold's kernel matrix is a part of the matrix of all examples.
 
     Parameters
     ----------
-    C : float or array_like, default 1.0
-        Weight of the loss; greater than 0.
     loss : str or ScalarLoss, default "hinge"
         "hinge", "squared_hinge", "modified_huber", or a loss of `cutplane.losses` for targets -1 and 1 whose
         conjugate is quadratic on an interval.
     probability : {"sigmoid", "isotonic"}, optional
-        Whether `predict_proba` is wanted: scores of five folds are mapped to probabilities by Platt's
-        sigmoid, or by isotonic regression, for the price of five more fits and one.
+        The map from scores to probabilities of `predict_proba`: Platt's sigmoid, or isotonic regression, from
+        the scores of five folds, which take five more fits and one. By default there is no `predict_proba`.
 
     References
     ----------
@@ -69,13 +99,12 @@ class KernelSVC(LossClassification):
     (['same', 'other'], [0, 1, 2, 3])
     """
 
-    C: Any = 1.0
     _: KW_ONLY
     loss: Any = "hinge"
     probability: str | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit; see `KernelEstimator.fit`."""
+        """Fit."""
         super().fit(X, y, sample_weight)
         if self.probability is not None:
             from sklearn.calibration import CalibratedClassifierCV
@@ -115,17 +144,33 @@ class KernelSVC(LossClassification):
         return MulticlassHinge()
 
 
-@documented
-@dataclass(eq=False, repr=False)
+def coupled(shares: Array, count: int) -> Array:
+    """Return the probabilities p of the classes that agree best with those of the pairs.
+
+    With r_ij the probability of i among i and j they minimise sum_{i != j} (r_ji p_i - r_ij p_j)^2: T.-F. Wu,
+    C.-J. Lin, R. C. Weng, JMLR 5 (2004), 975-1005.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n, n_pairs)
+        The probability of the second class of each pair.
+    """
+    system, right = np.zeros((len(shares), count + 1, count + 1)), np.zeros((count + 1, 1))
+    for k, (i, j) in enumerate(combinations(range(count), 2)):
+        r = np.clip(shares[:, k], 1e-9, 1.0 - 1e-9)
+        system[:, i, i] += r * r
+        system[:, j, j] += (1.0 - r) ** 2
+        system[:, i, j] = system[:, j, i] = -r * (1.0 - r)
+    system[:, -1, :-1] = system[:, :-1, -1] = right[-1] = 1.0
+    p = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], np.finfo(np.float64).tiny)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@estimator
 class KernelLogisticRegression(LossClassification):
     """Kernel logistic regression, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i ln(1 + exp(-y_i (f(x_i) + b)))   over functions f, and b
-
-    Parameters
-    ----------
-    C : float or array_like, default 1.0
-        Weight of the loss; greater than 0.
 
     References
     ----------
@@ -143,13 +188,11 @@ class KernelLogisticRegression(LossClassification):
     [[0.5, 0.5]]
     """
 
-    C: Any = 1.0
-
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes.
 
-        Those of classes against the rest are divided by their sum, those of pairs are coupled; of all classes
-        together they are the softmax.
+        With "ovr" the probabilities of the problems are divided by their sum, with "ovo" they are coupled,
+        and with "joint" they are the softmax of the scores.
 
         Parameters
         ----------
@@ -170,18 +213,7 @@ class KernelLogisticRegression(LossClassification):
         return shares / shares.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores of the classes; those of pairs are the logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            The class with the largest is predicted; with two classes of shape (n_samples,), positive for
-            ``classes_[1]``.
-        """
+        """Return the scores of the classes; with pairs the logarithms of the probabilities."""
         return np.log(self.predict_proba(X)) if self._is_split else super().decision_function(X)
 
     @property
@@ -196,8 +228,7 @@ class KernelLogisticRegression(LossClassification):
         return Softmax()
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class KernelSVR(Regression, KernelEstimator):
     """Regression with a kernel, with a certificate.
 
@@ -205,10 +236,9 @@ class KernelSVR(Regression, KernelEstimator):
 
     Parameters
     ----------
-    C : float or array_like, default 1.0
-        Weight of the loss; greater than 0.
     epsilon : float, default 0.1
-        Half the width of the tube of the epsilon-insensitive losses, and what Huber's loss takes for large.
+        Half the width of the tube of the epsilon-insensitive losses, and the largest residual that Huber's
+        loss squares.
     loss : str or ScalarLoss, default "epsilon_insensitive"
         "epsilon_insensitive", max(0, |r| - epsilon); "squared_epsilon_insensitive"; "absolute"; "quantile";
         "huber"; "squared", r^2 / 2, which is kernel ridge regression; or a loss of `cutplane.losses` whose
@@ -229,22 +259,99 @@ class KernelSVR(Regression, KernelEstimator):
     [5.0]
     """
 
-    C: Any = 1.0
     _: KW_ONLY
     epsilon: float = 0.1
     loss: Any = "epsilon_insensitive"
     quantile: float = 0.5
 
     def _loss(self) -> ScalarLoss:
-        chosen = {
-            "epsilon_insensitive": lambda: EpsilonInsensitive(self.epsilon),
-            "squared_epsilon_insensitive": lambda: SquaredEpsilonInsensitive(self.epsilon),
-            "huber": lambda: Huber(self.epsilon),
-            "quantile": lambda: Quantile(self.quantile),
-        }
-        if isinstance(self.loss, str) and self.loss in chosen:
-            return chosen[self.loss]()
+        kinds = {**TUBES, "huber": Huber}
+        if isinstance(self.loss, str) and self.loss in kinds:
+            return kinds[self.loss](self.epsilon)
+        if isinstance(self.loss, str) and self.loss == "quantile":
+            return Quantile(self.quantile)
         return as_loss(self.loss, REGRESSION)
 
-    def _targets(self, y: Array, weights: Array | None) -> Any:
-        return [(y, None)], weights
+
+class OrdinalPart(Part):
+    """A problem whose thresholds are not an intercept of its function."""
+
+    def coefficients(self, x: Array) -> tuple[Array, Array]:
+        """Return the coefficients of the examples, and 0."""
+        return super().coefficients(x)[0], np.zeros(1)
+
+
+@estimator
+class KernelOrdinalClassifier(Classification, KernelEstimator):
+    """Classes in an order, told apart by thresholds on one function of a kernel's space, with a certificate.
+
+        minimise  1/2 ||f||^2 + C sum_i c_i sum_j l(sign(y_i > j) (f(x_i) - b_j))   over f, and thresholds b
+
+    The classes are ordered as ``numpy.unique`` orders them. An example is compared with all thresholds, or
+    with the two next to its class; the thresholds are not regularized. See `cutplane.OrdinalRisk`. It is
+    solved in features that span the functions of all examples, or of `n_basis` random ones.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss; greater than 0.
+    loss : str or ScalarLoss, default "hinge"
+        "hinge", "squared_hinge", "modified_huber", "logistic", or a loss for targets -1 and 1.
+    fit_intercept : bool, default True
+        True, because the thresholds are intercepts.
+    thresholds : {"all", "immediate"}, default "all"
+        The thresholds that an example is compared with.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray of shape (n_classes - 1,)
+        Ascending.
+
+    References
+    ----------
+    W. Chu, S. S. Keerthi, "Support vector ordinal regression", Neural Computation 19, 2007,
+    doi:10.1162/neco.2007.19.3.792.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import KernelOrdinalClassifier
+    >>> X, y = [[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]], [0, 0, 1, 1, 2, 2]
+    >>> model = KernelOrdinalClassifier(C=10.0).fit(X, y)
+    >>> model.predict([[0.1], [1.1], [2.1]]).tolist(), model.thresholds_.size
+    ([0, 1, 2], 2)
+    """
+
+    _: KW_ONLY
+    loss: Any = "hinge"
+    thresholds: Any = "all"
+    thresholds_: Array = field(init=False)
+    _compares = False
+
+    def _store(self, results: Sequence[Any]) -> None:
+        super()._store(results)
+        self.thresholds_ = np.sort(results[0].x[1 - len(self.classes_) :])
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the distance of the function to the nearest threshold of each class, negative outside.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            The class with the largest is predicted; with two classes f - b_0, of shape (n_samples,).
+        """
+        f = self._predictions(X)
+        if self.thresholds_.size == 1:
+            return f[:, 0] - self.thresholds_[0]
+        ends = np.concatenate([[-np.inf], self.thresholds_, [np.inf]])
+        return np.minimum(f - ends[:-1], ends[1:] - f)
+
+    def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
+        if not self.fit_intercept:
+            raise InvalidInputError("The thresholds are intercepts: fit_intercept has to be True.")
+        levels, loss = self._labels(y), self._loss()
+        basis, features, back = self._basis(kernel, X)
+        risk = OrdinalRisk(features, levels, loss, self.thresholds, len(self.classes_), weights)
+        return [OrdinalPart(risk, basis, back)]
+
+    def _loss(self) -> ScalarLoss:
+        return as_loss(self.loss, CLASSIFICATION)

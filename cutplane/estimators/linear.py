@@ -1,18 +1,28 @@
-"""What the linear estimators share: from data to problems, from results to attributes."""
+"""The bases of the linear estimators: from data to problems, from results to attributes."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.metaestimators import available_if
 
-from cutplane.estimators.base import CertifiedEstimator, as_weights, uninterrupted
+from cutplane.estimators.base import (
+    CertifiedEstimator,
+    Classification,
+    Regression,
+    Weighted,
+    as_weights,
+    uninterrupted,
+)
+from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import (
     Loss,
+    first_bias,
     first_point,
     is_joint,
     make_regularizer,
@@ -21,38 +31,53 @@ from cutplane.estimators.formulation import (
     starting_point,
     unit_weight,
 )
-from cutplane.estimators.on_workers import Encoder, Examples, is_collection
-from cutplane.pieces.validation import Array
+from cutplane.estimators.on_workers import Encoder, Examples, as_given, is_collection, of_classes
+from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
 from cutplane.result import Result
 from cutplane.risks.scores import scores
 
 _ROWS = 1 << 10
+"""Rows that `digest` hashes at a time, because a copy of all rows may not fit in memory."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LinearPredictor(CertifiedEstimator):
     """A linear predictor fitted by the engine, with a certificate.
 
     Parameters
     ----------
+    penalty : {"l2", "l1", "elasticnet"} or Regularizer, default "l2"
+        Omega: half the squared Euclidean norm; the l1 norm; `l1_ratio` times the second plus ``1 - l1_ratio``
+        times the first; or a regularizer object of cutplane, whose `lam` is a factor. The penalty of a joint
+        problem applies to the coefficients of all classes in one vector, class by class.
+    alpha : float, default 1e-4
+        Weight of the penalty relative to the mean loss; greater than 0.
+    l1_ratio : float, default 0.5
+        Share of the l1 norm in "elasticnet", in [0, 1].
+    fit_intercept : bool, default True
+        Whether there is a b.
+    regularize_intercept : bool, default False
+        Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
+        iterations.
     max_cuts : int, optional
         Most cuts kept for each problem; by default no limit.
     method : Method or "auto", default "auto"
-        Such as ``cutplane.OCAS()``.
+        For example ``cutplane.OCAS()``.
     backend : str or Backend, default "auto"
-        Who solves the reduced problems.
+        The solver of the reduced problems.
 
     Attributes
     ----------
-    objective_, lower_bound_ : float
-        The objective, summed over the problems, and what is certified to be below its optimum.
     results_ : tuple of Result
-        One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``. They
-        refer to the training data, and are left out when the estimator is pickled.
+        One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``; `result_`
+        is the only one. They refer to the training data, so pickles of the estimator exclude them.
     """
 
+    _: KW_ONLY
     max_cuts: int | None = None
     method: Any = "auto"
     backend: Any = "auto"
@@ -62,42 +87,34 @@ class LinearPredictor(CertifiedEstimator):
     l1_ratio = 0.5
     fit_intercept = False
     regularize_intercept = False
-    _scale = 1.0
 
     @property
     def _biased(self) -> bool:
         """Whether the problems have biases."""
         return bool(self.fit_intercept)
 
+    def _weight(self, total: float) -> tuple[float, float]:
+        """Return lam, the weight of the penalty beside a mean loss, and the factor of the objective."""
+        return as_positive("alpha", self.alpha), 1.0  # type: ignore[attr-defined]
+
     def _regularizer(self, lam: float, shape: tuple[int, int]) -> Regularizer:
-        """Return the penalty of coefficients of this shape, with the weight `lam`."""
-        weight = lam * unit_weight(self.penalty)
-        return make_regularizer(self.penalty, weight, self.l1_ratio, self._regularized(shape))
+        """Return the penalty of coefficients of this shape, with the weight `lam`.
 
-    def _regularized(self, shape: tuple[int, int]) -> Array:
-        """Return which coordinates the penalty depends on.
-
-        Of the biases of a joint problem only the differences matter, so that a penalty on one of them changes
-        no optimum; it keeps their common level at zero, which nothing else determines.
+        A joint problem determines only the differences of its biases, so the penalty includes the last bias:
+        it fixes their common level and changes no optimum.
         """
         regularized = np.ones(shape, dtype=bool)
         if self._biased and not self.regularize_intercept:
             regularized[:, -1] = False
             if shape[0] > 1 and isinstance(self.penalty, str):
                 regularized[-1, -1] = True
-        return regularized.ravel()
+        weight = lam * unit_weight(self.penalty)
+        return make_regularizer(self.penalty, weight, self.l1_ratio, regularized.ravel())
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "backend": self.backend,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "time_limit": self.time_limit,
-            "max_cuts": self.max_cuts,
-            "log": bool(self.verbose),
-        }
+        chosen = {"method": self.method, "backend": self.backend, "max_cuts": self.max_cuts}
+        return {**chosen, **self._limits}
 
     def _solve(self, problems: Sequence[Problem], starts: Any = None) -> list[Result]:
         starts = self._starts(problems) if starts is None else starts
@@ -107,17 +124,14 @@ class LinearPredictor(CertifiedEstimator):
         ]
 
     def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
-        """Return where each solve begins."""
+        """Return the start of each solve."""
         return [{"x0": self._x0(problem)} for problem in problems]
 
     def _x0(self, problem: Problem) -> Array | None:
         return None if self.regularize_intercept else starting_point(problem.risk)
 
     def _store(self, results: Sequence[Result]) -> None:
-        """Set the fitted attributes."""
         self._keep(results)
-        self.objective_ *= self._scale
-        self.lower_bound_ *= self._scale
         solution = np.concatenate([np.asarray(result.x) for result in results])
         solution = solution.reshape(-1, self.n_features_in_ + self._biased)
         self._set_solution(solution[:, : self.n_features_in_], solution[:, self.n_features_in_ :].ravel())
@@ -131,25 +145,21 @@ class LinearPredictor(CertifiedEstimator):
         return scores(self._examples(X), np.atleast_2d(self.coef_)) + self.intercept_
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearEstimator(LinearPredictor):
-    """A linear predictor of the mean loss of examples.
-
-    A subclass says which loss and which penalty (`_loss`, `_weight`), and what the targets of its problems
-    are (`_encode`).
+@estimator
+class LinearEstimator(Weighted, LinearPredictor):
+    """A linear predictor that minimises a mean loss of examples.
 
     Parameters
     ----------
-    fit_intercept : bool, default True
-        Whether there is a b.
-    regularize_intercept : bool, default False
-        Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
-        iterations.
+    warm_start : bool, default False
+        Whether the next fit starts from the cuts of this one, if X, y, the weights and the loss are the same
+        (the penalty, its weight and `tol` may change), and else from its solution.
     """
 
+    _: KW_ONLY
     fit_intercept: bool = True
     regularize_intercept: bool = False
-    warm_start = False
+    warm_start: bool = False
     _unpickled = ("results_", "_digests")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -162,29 +172,16 @@ class LinearEstimator(LinearPredictor):
             stay on the workers of the current Dask client.
         y : array_like of shape (n_samples,)
             A Dask array or series if X is one.
-        sample_weight : array_like of shape (n_samples,), optional
-            Weights >= 0, by default 1 for each example.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
         """
-        if is_collection(X):
-            self._store(self._solve(*self._declare_on_workers(X, y, sample_weight)))
-        else:
-            self._store(self._solve(self._declare(X, y, sample_weight)))
+        self._store(self._fitted(X, y, sample_weight))
         return self
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> list[Result]:
+        if is_collection(X):
+            return self._solve(*self._declare_on_workers(X, y, sample_weight))
+        return self._solve(self._declare(X, y, sample_weight))
 
-    def _weight(self, total: float) -> tuple[float, float]:
-        """Return lam, the weight of the penalty beside the mean loss, and the factor of the objective."""
+    def _loss(self) -> Loss:
         raise NotImplementedError
 
     def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
@@ -204,7 +201,7 @@ class LinearEstimator(LinearPredictor):
         return [Problem(risk, regularizer) for risk in risks]
 
     def _declare_on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Any]:
-        """Return the same problems of examples in Dask collections, and where each solve begins."""
+        """Return the problems of examples in Dask collections, and the start of each solve."""
         loss, data = self._loss(), Examples(X, y, sample_weight)
         self.n_features_in_ = data.n_features
         vars(self).pop("feature_names_in_", None)
@@ -228,20 +225,18 @@ class LinearEstimator(LinearPredictor):
         raise NotImplementedError
 
     def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
-        if not self.warm_start:
-            return super()._starts(problems)
-        digests = [digest(problem.risk) for problem in problems]
-        starts = [self._start(k, problem, digests[k]) for k, problem in enumerate(problems)]
-        self._digests = digests
-        return starts
-
-    def _start(self, k: int, problem: Problem, key: str) -> dict[str, Any]:
         """Start from the cuts of the last fit if the risk is the same, else from its solution if it fits."""
-        results, keys = (vars(self).get(name, ()) for name in self._unpickled)
-        if k < len(keys) and keys[k] == key:
-            return {"warm_start": results[k]}
-        x = self._last_x(k, problem)
-        return {"x0": self._x0(problem) if x is None else x}
+        starts = super()._starts(problems)
+        if not self.warm_start:
+            return starts
+        results, known = (vars(self).get(name, ()) for name in self._unpickled)
+        self._digests = [digest(problem.risk) for problem in problems]
+        for k, (problem, key) in enumerate(zip(problems, self._digests, strict=True)):
+            if k < len(known) and known[k] == key:
+                starts[k] = {"warm_start": results[k]}
+            elif (x := self._last_x(k, problem)) is not None:
+                starts[k] = {"x0": x}
+        return starts
 
     def _last_x(self, k: int, problem: Problem) -> Array | None:
         """Return the solution of the last fit, if it fits."""
@@ -250,40 +245,108 @@ class LinearEstimator(LinearPredictor):
         return results[k].x if fits else None
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class WarmStarted(LinearEstimator):
-    """A linear estimator whose next fit may start where the last one ended.
+def _gives_probabilities(model: Any) -> bool:
+    try:
+        loss = model._loss()
+    except InvalidInputError:
+        return False
+    if offers(loss, Capability.LOG_PROBABILITY):
+        return True
+    raise AttributeError(
+        f"{type(model).__name__} gives probabilities with a loss that has a log_probability, such as "
+        f"'logistic' or 'softmax', not with {loss!r}."
+    )
 
-    Parameters
+
+@estimator
+class LinearClassification(LinearEstimator, Classification):
+    """A linear classifier: one-vs-rest or joint problems, and probabilities.
+
+    Attributes
     ----------
-    warm_start : bool, default False
-        Whether the next fit starts from the cuts of this one, if X, y, the weights and the loss are the same
-        (the penalty, its weight and `tol` may change), and else from its solution.
+    coef_ : ndarray of shape (n_rows, n_features)
+        One row with two classes, else one for each class.
+    intercept_ : ndarray of shape (n_rows,)
+        Zero without `fit_intercept`.
     """
 
-    warm_start: bool = False
-
-
-@dataclass(eq=False, repr=False)
-class AnyPenalty(LinearEstimator):
-    """A linear estimator with any loss and any penalty.
-
-    Parameters
-    ----------
-    penalty : {"l2", "l1", "elasticnet"} or Regularizer, default "l2"
-        Omega: half the squared Euclidean norm; the l1 norm; `l1_ratio` times the second plus ``1 - l1_ratio``
-        times the first; or a regularizer object of cutplane, whose own `lam` is a factor. The penalty of a
-        joint problem is that of the coefficients of all classes in one vector, class by class.
-    alpha : float, default 1e-4
-        Weight of the penalty beside the mean loss; greater than 0.
-    l1_ratio : float, default 0.5
-        Share of the l1 norm in "elasticnet", in [0, 1].
-    """
-
-    loss: Any = None
-    penalty: Any = "l2"
     _: KW_ONLY
-    l1_ratio: float = 0.5
+    class_weight: Any = None
+
+    @available_if(_gives_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba`, shape (n_samples, n_classes)."""
+        found = self._predictions(X)
+        loss: Any = self._loss()
+        single = found.shape[1] == 1
+        if is_joint(loss):
+            return loss.log_probability(np.hstack([0.0 * found, found]) if single else found)
+        logarithms = loss.log_probability(np.hstack([-found, found]) if single else found)
+        return logarithms if single else logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of the classes, for the losses "logistic" and "softmax".
+
+        With "logistic" and more than two classes, the probabilities of the one-vs-rest problems are divided
+        by their sum.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
+        labels = self._labels(y)
+        targets = [labels] if is_joint(loss) else self._against_rest(labels)
+        return targets, self._weighed(y, labels, weights, self.class_weight)
+
+    def _encoders(self, data: Examples, loss: Loss) -> tuple[list[Encoder], float, float]:
+        classes, totals = data.classes()
+        targets, weights = self._encode(classes, totals, loss)  # one example for each class
+        assert weights is not None
+        factors = np.divide(weights, totals, out=np.zeros_like(totals), where=totals > 0.0)
+        encoders = [of_classes(classes, target, factors) for target in targets]
+        return encoders, float(weights.sum()), 1.0
+
+    def _set_solution(self, coef: Array, intercept: Array) -> None:
+        if len(coef) == 2:  # two classes are told apart by the difference of their scores
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        self.coef_ = coef
+        self.intercept_ = intercept if intercept.size else np.zeros(len(coef))
+
+
+@estimator
+class LinearRegression(LinearEstimator, Regression):
+    """A linear regressor: one problem.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+        Zero without `fit_intercept`.
+    """
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions: with the loss "poisson" the means."""
+        loss: Any = self._loss()
+        return loss.mean(super().predict(X))
+
+    def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
+        return [y], weights
+
+    def _encoders(self, data: Examples, loss: Any) -> tuple[list[Encoder], float, float]:
+        total, mean, spread = data.moments()
+        return [as_given], total, first_bias(loss, mean + spread)
+
+    def _set_solution(self, coef: Array, intercept: Array) -> None:
+        self.coef_ = coef[0]
+        self.intercept_ = float(intercept[0]) if intercept.size else 0.0
 
 
 def digest(risk: Any) -> str:

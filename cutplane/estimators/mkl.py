@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, field
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 
-from cutplane.estimators.base import (
-    CertifiedEstimator,
-    Classification,
-    CrossValidated,
-    Regression,
-    ascending,
-    uninterrupted,
-)
-from cutplane.estimators.documentation import documented
-from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_loss
+from cutplane.estimators.base import CertifiedEstimator, Classification, Regression, uninterrupted
+from cutplane.estimators.cross_validation import CrossValidated, first_of
+from cutplane.estimators.documentation import estimator
+from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, as_loss
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import Gaussian, Kernel, KernelBank, Linear, Polynomial, single_feature_kernels
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
-from cutplane.mkl import MKL, MKLResult
-from cutplane.pieces.validation import Array
+from cutplane.mkl import MKL, MKLResult, PolynomialMKL, PolynomialMKLResult
+from cutplane.pieces.validation import Array, as_count
 
 _CLASSIFICATION = {name: CLASSIFICATION[name] for name in ("hinge", "squared_hinge", "modified_huber")}
 _REGRESSION = {name: REGRESSION[name] for name in ("squared", "absolute", "huber", "quantile")}
-_TUBES = {
-    "epsilon_insensitive": EpsilonInsensitive,
-    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
-}
-_CS = np.logspace(-2, 3, 6)
-_OCTAVES = range(-2, 3)
 
 
-@dataclass(eq=False, repr=False)
+def default_kernels(n_features: int) -> list[Kernel]:
+    """Return 8 kernels for standardised features: linear, polynomial, and Gaussian ones of five widths.
+
+    The widths are sqrt(n_features) times powers of 2, because random points have a distance of about
+    sqrt(2 n_features).
+    """
+    size = float(n_features) ** 0.5
+    return [
+        Linear(),
+        *(Polynomial(degree, gamma=1.0 / n_features) for degree in (2, 3)),
+        *(Gaussian(size * 2.0**octave) for octave in range(-2, 3)),
+    ]
+
+
+BANKS = {"default": default_kernels, "single-feature": single_feature_kernels}
+
+
+@estimator
 class MKLEstimator(CertifiedEstimator):
     """A kernel machine with learnt weights of its kernels, and a certificate.
 
-    A subclass says which loss (`_loss`), and what the targets of its problems are (`_encode`). All problems
-    share one bank.
+    Derived classes have a loss (`_loss`) and targets (`_encode`). All problems share one bank.
 
     Parameters
     ----------
@@ -50,12 +55,10 @@ class MKLEstimator(CertifiedEstimator):
         Kernels of `cutplane.kernels`. "default" are 8 of all features: linear, polynomial of degree 2 and 3,
         and Gaussian with the widths sqrt(n_features) times 1/4, 1/2, 1, 2, 4; "single-feature" the 13 for
         each feature of `cutplane.kernels.single_feature_kernels`. Both are for features of mean 0 and
-        variance 1 and make them so; sparse features are scaled only. Given kernels get X as it is. Matrices
-        of kernels are for `cutplane.mkl.MKL`.
-    C : float, default 1.0
-        Weight of the loss; greater than 0.
+        variance 1 and standardise them; sparse features are scaled only. Kernels in a list are applied to X
+        itself. Matrices of kernels are for `cutplane.mkl.MKL`.
     norm : float, default 1.0
-        p, in [1, inf]: with 1 few kernels get weight.
+        p, in [1, inf]; with 1 few kernels have weight.
     entropy : float, default 0.0
         Weight of ``sum_k beta_k ln(n_kernels beta_k)``, for norm 1: at least 0.
     normalize : {"trace", "diagonal", "center"}, tuple of these or None, default "trace"
@@ -63,12 +66,10 @@ class MKLEstimator(CertifiedEstimator):
     fit_intercept : bool, default True
         Whether there is a b.
     method : Method or "auto", default "auto"
-        Such as ``cutplane.LevelBundle()``.
+        For example ``cutplane.LevelBundle()``.
 
     Attributes
     ----------
-    objective_, lower_bound_ : float
-        The objective, summed over the problems, and what is certified to be below its optimum.
     weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         One row for each class if there are more than two.
     kernel_names_ : ndarray of shape (n_kernels,)
@@ -77,66 +78,60 @@ class MKLEstimator(CertifiedEstimator):
     dual_coef_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
     intercept_ : float or ndarray of shape (n_classes,)
     results_ : tuple of MKLResult
-        One for each problem: ``results_[0].certificate.verify()``. They keep all kernels, and are left out
-        when the estimator is pickled.
+        One for each problem: ``results_[0].certificate.verify()``. They refer to all kernels, so pickles of
+        the estimator exclude them.
     """
 
     kernels: Any = "default"
+    C: float = 1.0
     _: KW_ONLY
     norm: float = 1.0
     entropy: float = 0.0
-    loss: Any = None
     normalize: Any = "trace"
     fit_intercept: bool = True
     method: Any = "auto"
     weights_: Array = field(init=False)
     dual_coef_: Array = field(init=False)
     intercept_: Any = field(init=False)
-    C = 1.0
-
-    def _fitted(self, X: Any, y: Any) -> list[MKLResult]:
-        return [self._solve(problem) for problem in self._declare(X, y)]
-
-    @property
-    def _first_C(self) -> float:
-        """The C with which the problems are declared."""
-        return self.C
 
     def _loss(self) -> ScalarLoss:
         raise NotImplementedError
 
     def _encode(self, y: Array) -> list[Array]:
         """Return the targets of each problem."""
-        raise NotImplementedError
+        return [y]
 
-    def _declare(self, X: Any, y: Any) -> list[MKL]:
+    def _declare(self, X: Any, y: Any, sample_weight: Any = None) -> list[MKL]:
         """Check the data and return the problems whose solutions are the rows of ``dual_coef_``."""
         loss = self._loss()
         X, y = self._training(X, y)
-        kernels = as_kernels(self.kernels, X.shape[1])
-        targets = self._encode(y)
-        self._scaler = as_scaler(self.kernels, sparse.issparse(X))
-        if self._scaler is not None:
+        kernels, targets, self._scaler = self._kernels(X.shape[1]), self._encode(y), None
+        if isinstance(self.kernels, str):
+            self._scaler = StandardScaler(with_mean=not sparse.issparse(X))
             X = self._scaler.fit_transform(X)
         names = vars(self).get("feature_names_in_")
         bank = KernelBank(kernels, X, normalize=self.normalize, feature_names=names)
         options = {"entropy": self.entropy, "intercept": bool(self.fit_intercept)}
-        return [MKL(bank, target, self._first_C, loss, self.norm, **options) for target in targets]
+        return [MKL(bank, target, self.C, loss, self.norm, **options) for target in targets]
 
-    def _solve(self, problem: MKL, warm_start: MKLResult | None = None) -> MKLResult:
-        return uninterrupted(
-            problem.solve(
-                self.method,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                time_limit=self.time_limit,
-                warm_start=warm_start,
-                log=bool(self.verbose),
-            )
+    def _kernels(self, n_features: int) -> Sequence[Kernel]:
+        """Return the kernels of a name, or the given ones."""
+        kernels = self.kernels
+        if isinstance(kernels, Kernel):
+            return [kernels]
+        if isinstance(kernels, str) and kernels in BANKS:
+            return BANKS[kernels](n_features)
+        if isinstance(kernels, list | tuple) and all(isinstance(kernel, Kernel) for kernel in kernels):
+            return kernels
+        raise InvalidInputError(
+            f"kernels must be one of {sorted(BANKS)} or a list of kernels such as cutplane.kernels.Linear(), "
+            f"got {kernels!r}. Matrices are for cutplane.mkl.MKL."
         )
 
+    def _solve(self, problem: MKL, warm_start: MKLResult | None = None) -> MKLResult:
+        return uninterrupted(problem.solve(self.method, warm_start=warm_start, **self._limits))
+
     def _store(self, results: Sequence[MKLResult]) -> None:
-        """Set the fitted attributes."""
         self._keep(results)
         bank, single = results[0].mkl.bank, len(results) == 1
         weights = np.array([result.weights for result in results])
@@ -151,7 +146,6 @@ class MKLEstimator(CertifiedEstimator):
         self.intercept_ = results[0].intercept if single else np.array([r.intercept for r in results])
 
     def _predictions(self, X: Any) -> Array:
-        """Return the values of the predictors, shape (n_samples, n_problems)."""
         X = self._examples(X)
         if self._scaler is not None:
             X = self._scaler.transform(X)
@@ -160,16 +154,32 @@ class MKLEstimator(CertifiedEstimator):
         return np.column_stack(values) + self.intercept_
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class MKLClassification(MKLEstimator, Classification):
-    """What the classifiers share: one problem for each class against the rest.
+@estimator
+class MKLClassifier(Classification, MKLEstimator):
+    """The support vector classifier whose kernel is a weighted sum of many, with a certificate.
+
+        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
+
+    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. With more than two classes, each
+    is separated from the rest, by a separate problem with separate weights; all share the kernels. There
+    are no weights of examples.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "modified_huber"} or ScalarLoss, default "hinge"
         l; an object for targets -1 and 1 must be one that `cutplane.kernels.machine.KernelMachine` takes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from cutplane.estimators import MKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = MKLClassifier("single-feature").fit(X, y)
+    >>> model.gap_ <= 1e-3, model.weights_.shape, model.score(X, y) > 0.95
+    (True, (390,), True)
     """
 
+    _: KW_ONLY
     loss: Any = "hinge"
 
     def _loss(self) -> ScalarLoss:
@@ -179,34 +189,48 @@ class MKLClassification(MKLEstimator, Classification):
         return self._against_rest(self._labels(y))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class MKLRegression(MKLEstimator, Regression):
-    """What the regressors share: one problem.
+@estimator
+class MKLRegressor(Regression, MKLEstimator):
+    """Kernel regression whose kernel is a weighted sum of many, with a certificate.
+
+        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
+
+    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. There are no weights of
+    examples.
 
     Parameters
     ----------
     loss : str or ScalarLoss, default "epsilon_insensitive"
         l: "epsilon_insensitive", "squared_epsilon_insensitive", "squared" (half the squared residual),
-        "absolute", "huber" (delta = 1), "quantile" (the median), or a loss object such as
+        "absolute", "huber" (delta = 1), "quantile" (the median), or a loss object, for example
         ``cutplane.losses.Quantile(0.9)``.
     epsilon : float, default 0.1
         Half the width of the tube without loss of the first two, in the unit of y; at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.estimators import MKLRegressor
+    >>> X = np.random.default_rng(0).uniform(-2.0, 2.0, (80, 3))
+    >>> model = MKLRegressor("single-feature", C=10.0, epsilon=0.01).fit(X, np.sin(2.0 * X[:, 1]))
+    >>> model.gap_ <= 1e-3, model.score(X, np.sin(2.0 * X[:, 1])) > 0.95
+    (True, True)
+    >>> model.kernel_names_[model.selected_kernels_[0]].endswith("of feature 1")
+    True
     """
 
+    _: KW_ONLY
     loss: Any = "epsilon_insensitive"
     epsilon: float = 0.1
 
     def _loss(self) -> ScalarLoss:
-        tubes = {name: kind(self.epsilon) for name, kind in _TUBES.items()}
+        tubes = {name: kind(self.epsilon) for name, kind in TUBES.items()}
         return as_loss(self.loss, _REGRESSION | tubes)
 
-    def _encode(self, y: Array) -> list[Array]:
-        return [y]
 
-
-@dataclass(eq=False, repr=False)
-class CrossValidatedMKL(MKLEstimator, CrossValidated):
-    """C by cross-validation, from the smallest to the largest: one bank and one path for each fold.
+@estimator
+class CrossValidatedMKL(CrossValidated, MKLEstimator):
+    """A kernel machine with learnt weights of its kernels whose C is chosen by cross-validation.
 
     Parameters
     ----------
@@ -224,86 +248,25 @@ class CrossValidatedMKL(MKLEstimator, CrossValidated):
 
     _: KW_ONLY
     Cs: Any = None
-    Cs_: Array = field(init=False)
+    C: ClassVar[Any] = first_of("Cs_")
+    _grid = "Cs"
+    _default = np.logspace(-2, 3, 6)
 
-    def _fitted(self, X: Any, y: Any) -> list[MKLResult]:
-        self._set_weights()
-        problems = self._declare(X, y)
-        self.C_ = float(self.Cs_[self._best(X, y)])
-        return [self._solve(problem.with_C(self.C_)) for problem in problems]
-
-    def _set_weights(self) -> None:
-        self.Cs_ = ascending("Cs", self.Cs, _CS)
-
-    @property
-    def _first_C(self) -> float:
-        return float(self.Cs_[0])
-
-    def _follow(self, problem: MKL) -> Iterator[MKLResult]:
-        """Yield the results along the path, each with the cuts of the one before."""
+    def _follow(self, problem: MKL, values: Array, last: bool = False) -> Iterator[MKLResult]:
+        """Yield the results along the path, each with the cuts of the one before; or the last one alone."""
         result = None
-        for C in self.Cs_.tolist():
+        for C in values[-1:].tolist() if last else values.tolist():
             result = self._solve(problem.with_C(C), result)
             yield result
 
 
-@documented
-@dataclass(eq=False, repr=False)
-class MKLClassifier(MKLClassification):
-    """The support vector classifier whose kernel is a weighted sum of many, with a certificate.
-
-        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
-
-    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. With more than two classes, each
-    is separated from the rest, by a problem of its own with weights of its own; all share the kernels. There
-    are no weights of examples.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from cutplane.estimators import MKLClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = MKLClassifier("single-feature").fit(X, y)
-    >>> model.gap_ <= 1e-3, model.weights_.shape, model.score(X, y) > 0.95
-    (True, (390,), True)
-    """
-
-    C: float = 1.0
-
-
-@documented
-@dataclass(eq=False, repr=False)
-class MKLRegressor(MKLRegression):
-    """Kernel regression whose kernel is a weighted sum of many, with a certificate.
-
-        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
-
-    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. There are no weights of
-    examples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.estimators import MKLRegressor
-    >>> X = np.random.default_rng(0).uniform(-2.0, 2.0, (80, 3))
-    >>> model = MKLRegressor("single-feature", C=10.0, epsilon=0.01).fit(X, np.sin(2.0 * X[:, 1]))
-    >>> model.gap_ <= 1e-3, model.score(X, np.sin(2.0 * X[:, 1])) > 0.95
-    (True, True)
-    >>> model.kernel_names_[model.selected_kernels_[0]].endswith("of feature 1")
-    True
-    """
-
-    C: float = 1.0
-
-
-@documented
-@dataclass(eq=False, repr=False)
-class MKLClassifierCV(MKLClassification, CrossValidatedMKL):
+@estimator
+class MKLClassifierCV(CrossValidatedMKL, MKLClassifier):
     """An `MKLClassifier` whose `C` is chosen by cross-validation.
 
     Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
     largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
-    all data with the C that was chosen.
+    all data with the chosen C.
 
     Examples
     --------
@@ -316,14 +279,13 @@ class MKLClassifierCV(MKLClassification, CrossValidatedMKL):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False)
-class MKLRegressorCV(MKLRegression, CrossValidatedMKL):
+@estimator
+class MKLRegressorCV(CrossValidatedMKL, MKLRegressor):
     """An `MKLRegressor` whose `C` is chosen by cross-validation.
 
     Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
     largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
-    all data with the C that was chosen.
+    all data with the chosen C.
 
     Examples
     --------
@@ -336,39 +298,83 @@ class MKLRegressorCV(MKLRegression, CrossValidatedMKL):
     """
 
 
-def default_kernels(n_features: int) -> list[Kernel]:
-    """Return 8 kernels for standardised features: linear, polynomial, and Gaussian ones of five widths.
+@estimator
+class PolynomialMKLRegressor(Regression):
+    """Ridge regression with learnt weights of all products of at most `degree` features.
 
-    The widths are sqrt(n_features) times powers of 2: random points are sqrt(2 n_features) from one another.
+        minimise  1/2 ||f||^2 + C/2 sum_i (f(x_i) - y_i)^2   over theta >= 0, ||theta||_2 <= 1, f in H_theta
+
+    where H_theta has the kernel ``sum_I theta_I / rho_d^2 prod_{j in I} x_j z_j`` over all ordered tuples I
+    of d <= `degree` features; see `cutplane.mkl.PolynomialMKL`. Tuples are sampled, never listed. There is no
+    free intercept: the empty product, the constant 1, is one of the kernels. Features are best standardised.
+    There are no weights of examples.
+
+    Parameters
+    ----------
+    degree : int, default 3
+        The most factors of a product, at least 0.
+    rho : array_like of shape (degree + 1,), optional
+        Positive weights of the norms by degree; larger ones make a degree dearer. Default: all 1.
+    max_iter : int, default 10000
+        Steps at most. The gap falls like 1 / sqrt(steps).
+    sampling : {"importance", "uniform"}, default "importance"
+        "uniform" gives all tuples the same probability: the baseline.
+    tol : float, default 0.01
+        Relative certified gap at which the steps end.
+    random_state : int, RandomState instance or None, default None
+        For the sampling.
+    verbose : int, default 0
+        Whether to print a line per evaluation of the objective.
+
+    Attributes
+    ----------
+    weights_ : dict
+        From tuples of features, sorted, to their weights; the others have none.
+    polynomial_ : dict
+        The predictor: from tuples of features, sorted, to the coefficients of their products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.estimators import PolynomialMKLRegressor
+    >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 5))
+    >>> y = X[:, 0] * X[:, 3] - 0.1 * X[:, 1]
+    >>> model = PolynomialMKLRegressor(C=1e4, max_iter=300, tol=0.5, random_state=0).fit(X, y)
+    >>> max(model.polynomial_, key=lambda index: abs(model.polynomial_[index])), model.score(X, y) > 0.99
+    ((0, 3), True)
     """
-    size = float(n_features) ** 0.5
-    return [
-        Linear(),
-        *(Polynomial(degree, gamma=1.0 / n_features) for degree in (2, 3)),
-        *(Gaussian(size * 2.0**octave) for octave in _OCTAVES),
-    ]
 
+    degree: int = 3
+    C: float = 1.0
+    _: KW_ONLY
+    rho: Any = None
+    max_iter: int = 10_000
+    sampling: Any = "importance"
+    tol: float = 0.01
+    random_state: Any = None
+    _formats = MappingProxyType({"dtype": np.float64})
 
-BANKS = {"default": default_kernels, "single-feature": single_feature_kernels}
+    def _fitted(self, X: Any, y: Any, sample_weight: Any = None) -> list[PolynomialMKLResult]:
+        steps = as_count("max_iter", self.max_iter)
+        X, y = self._training(X, y)
+        result = PolynomialMKL(X, y, self.degree, C=self.C, rho=self.rho).solve(
+            steps,
+            self.time_limit,
+            sampling=self.sampling,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
+            tol=self.tol,
+            log=bool(self.verbose),
+        )
+        return [uninterrupted(result)]
 
+    def _store(self, results: Sequence[PolynomialMKLResult]) -> None:
+        self._keep(results)
+        self.weights_ = results[0].weights
+        self.polynomial_ = results[0].polynomial()
 
-def as_kernels(kernels: Any, n_features: int) -> Sequence[Kernel]:
-    """Return the kernels that a name stands for, or those given."""
-    if isinstance(kernels, Kernel):
-        return [kernels]
-    if isinstance(kernels, str) and kernels in BANKS:
-        return BANKS[kernels](n_features)
-    if isinstance(kernels, list | tuple) and all(isinstance(kernel, Kernel) for kernel in kernels):
-        return kernels
-    raise InvalidInputError(
-        f"kernels must be one of {sorted(BANKS)} or a list of kernels such as cutplane.kernels.Linear(), got "
-        f"{kernels!r}. Matrices are for cutplane.mkl.MKL."
-    )
-
-
-def as_scaler(kernels: Any, is_sparse: bool) -> Any:
-    """Return what standardises the features for the banks with a name; None for given kernels.
-
-    Sparse data are scaled, not centred.
-    """
-    return StandardScaler(with_mean=not is_sparse) if isinstance(kernels, str) else None
+    def _predictions(self, X: Any) -> Array:
+        X = self._examples(X)
+        out = np.zeros((X.shape[0], 1))
+        for index, coefficient in self.polynomial_.items():
+            out[:, 0] += coefficient * X[:, list(index)].prod(axis=1)
+        return out

@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from cutplane.estimators.base import Regression
-from cutplane.estimators.documentation import documented
-from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, as_loss
-from cutplane.estimators.kernel import KernelEstimator, Part
-from cutplane.estimators.kernel_classes import KernelClassification
+from cutplane.estimators.documentation import estimator
+from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, as_loss
+from cutplane.estimators.kernel import KernelClassification, KernelEstimator, Part
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.greedy import GreedyBasis, greedy_basis
 from cutplane.kernels.risk import KernelRisk
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.regression import Huber, SquaredEpsilonInsensitive
+from cutplane.losses.regression import Huber
 from cutplane.pieces.validation import Array, as_count
 from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseKernelEstimator(KernelEstimator):
     """A function of few kernel functions, chosen greedily; the machine on them is certified.
 
     Parameters
     ----------
+    C : float, default 1.0
+        Weight of the loss; greater than 0.
+    gamma : "scale", "auto" or float, default "scale"
+        1 / (d var X), 1 / d, or a number > 0.
     n_basis : int, default 50
-        How many functions k(x_j, .) each problem is expanded in, at most.
+        Largest number of functions k(x_j, .) that each problem is expanded in.
     n_candidates : int, default 59
-        How many random ones each is chosen among.
+        Number of random functions that each one is chosen from.
     random_state : int, RandomState or None, default None
-        Of the candidates.
+        Seed of the candidates.
 
     Attributes
     ----------
     bases_ : tuple of GreedyBasis
-        One for each problem, with the order of the choice. They are left out when the estimator is pickled.
+        One for each problem, in the order of the choice; pickles of the estimator exclude them.
     """
 
+    _: KW_ONLY
     n_basis: Any = 50
     n_candidates: int = 59
     bases_: tuple[GreedyBasis, ...] = field(init=False)
     _unpickled = ("results_", "bases_")
+    _compares = False
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        if np.ndim(self.C) or np.ndim(self.gamma):
-            raise InvalidInputError(
-                f"{type(self).__name__} takes one C and one gamma; compare several by GridSearchCV."
-            )
         targets, weights = self._targets(y, weights)
         loss, intercept = self._loss(), bool(self.fit_intercept)
         seeds = check_random_state(self.random_state)
@@ -77,13 +78,12 @@ class SparseKernelEstimator(KernelEstimator):
         self.bases_ = tuple(bases)
         return parts
 
-    def _solve(self, part: Part, C: float, x0: Any = None) -> Result:
+    def _solve_part(self, part: Part, C: float, x0: Any = None) -> Result:
         refitted = next(basis.x for basis in self.bases_ if basis.back is part.back)
-        return super()._solve(part, C, refitted)
+        return super()._solve_part(part, C, refitted)
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
     """A kernel classifier on a basis that is chosen greedily, with a certificate for the machine on it.
 
@@ -94,8 +94,6 @@ class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss; greater than 0.
     loss : str or ScalarLoss, default "squared_hinge"
         "squared_hinge", "modified_huber", "logistic", or a loss of `cutplane.losses` for targets -1 and 1
         that has no kinks.
@@ -114,7 +112,6 @@ class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
     (['same', 'other'], 4)
     """
 
-    C: Any = 1.0
     _: KW_ONLY
     loss: Any = "squared_hinge"
 
@@ -122,8 +119,7 @@ class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
         return as_loss(self.loss, CLASSIFICATION)
 
 
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class SparseKernelRegressor(Regression, SparseKernelEstimator):
     """Kernel regression on a basis that is chosen greedily, with a certificate for the machine on it.
 
@@ -131,10 +127,9 @@ class SparseKernelRegressor(Regression, SparseKernelEstimator):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Weight of the loss; greater than 0.
     epsilon : float, default 0.1
-        What Huber's loss takes for large, and half the width of the tube of the epsilon-insensitive one.
+        The largest residual that Huber's loss squares, and half the width of the tube of the
+        epsilon-insensitive loss.
     loss : str or ScalarLoss, default "squared"
         "squared", r^2 / 2; "huber"; "squared_epsilon_insensitive"; or a loss of `cutplane.losses` that has
         no kinks.
@@ -152,16 +147,12 @@ class SparseKernelRegressor(Regression, SparseKernelEstimator):
     [6.0]
     """
 
-    C: Any = 1.0
     _: KW_ONLY
     epsilon: float = 0.1
     loss: Any = "squared"
 
     def _loss(self) -> ScalarLoss:
-        kinds = {"huber": Huber, "squared_epsilon_insensitive": SquaredEpsilonInsensitive}
+        kinds = {**TUBES, "huber": Huber}
         if isinstance(self.loss, str) and self.loss in kinds:
             return kinds[self.loss](self.epsilon)
         return as_loss(self.loss, REGRESSION)
-
-    def _targets(self, y: Array, weights: Array | None) -> Any:
-        return [(y, None)], weights

@@ -1,51 +1,344 @@
-"""Structured outputs by a joint feature, a loss and a decoder of one's own, and sets of labels."""
+"""Structured outputs: labels of sequences, sets of labels, and outputs described by three functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.base import CertifiedEstimator, as_weights, checked, uninterrupted
-from cutplane.estimators.documentation import documented
+from cutplane.estimators.base import Weighted, as_weights, checked, uninterrupted
+from cutplane.estimators.cross_validation import CrossValidated, first_of
+from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import as_choice
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.l2 import L2
 from cutplane.risks.base import Risk
+from cutplane.structured.chain import ChainRisk
+from cutplane.structured.likelihood import ChainLogLikelihood
 from cutplane.structured.multilabel import MultilabelRisk, best_sets
+from cutplane.structured.predictions import decode, marginals
 from cutplane.structured.risk import StructuredRisk
+from cutplane.structured.sequences import stack
 
 
-@dataclass(eq=False, repr=False)
-class Structured(CertifiedEstimator):
+@estimator
+class Structured(Weighted):
     """A structured risk and a square.
+
+    Parameters
+    ----------
+    alpha : float, default 1e-2
+        Weight of the penalty; greater than 0.
+    """
+
+    alpha = 1e-2
+
+    def _declare(self, X: Any, y: Any, sample_weight: Any = None) -> list[Problem]:
+        return [Problem(self._risk(X, y, sample_weight), L2(as_positive("alpha", self.alpha)))]
+
+    def _risk(self, X: Any, y: Any, sample_weight: Any) -> Risk:
+        """Check the data and return the risk that is minimised."""
+        raise NotImplementedError
+
+    def _store(self, results: Sequence[Any]) -> None:
+        self._keep(results)
+        self._set_solution(results[0].x)
+
+    def _set_solution(self, w: Array) -> None:
+        """Set the attributes of the weights."""
+        raise NotImplementedError
+
+
+class Unvalidated(Structured):
+    """Structured outputs of examples that are not the rows of a matrix."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.sparse, tags.no_validation = False, False, True
+        tags.target_tags.required = True
+        return tags
+
+
+@estimator
+class Chains(ClassifierMixin, Unvalidated):
+    """Linear chains: a weight for each class and feature, and for each pair of neighbouring classes.
 
     Attributes
     ----------
-    results_ : tuple of Result
-        The certified result of the problem; `result_` is the only one.
-    objective_, lower_bound_ : float
-        The objective, and what is certified to be below its optimum.
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (n_classes, n_features)
+        The emission weights.
+    transitions_ : ndarray of shape (n_classes, n_classes)
+        The weight of a class, the row, being followed by another.
     """
 
-    def _solve(self, risk: Risk, alpha: Any) -> Array:
-        """Keep the result, and return its point."""
-        problem = Problem(risk, L2(as_positive("alpha", alpha)))
-        options: Any = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        result: Any = uninterrupted(problem.solve(**options, log=bool(self.verbose)))
-        self._keep([result])
-        return result.x
+    alpha: float = 1e-2
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+            One for each sequence.
+        y : sequence of array_like of shape (length,)
+            The classes of the positions, of any kind.
+        sample_weight : array_like of shape (n_sequences,), optional
+            Weights of the sequences; in cross-validation also of their scores.
+        """
+        self._store(self._fitted(X, y, sample_weight))
+        return self
+
+    def _risk(self, X: Any, y: Any, sample_weight: Any) -> Risk:
+        y = _listed("y", y)
+        _check_labels(y)
+        rows, classes, lengths = stack(_listed("X", X), y)
+        self.classes_, labels = np.unique(classes, return_inverse=True)
+        self.n_features_in_ = rows.shape[1]
+        self._note_units(rows)
+        return self._chain_risk(rows, labels, lengths, sample_weight)
+
+    def _chain_risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        """Return the risk of the rows of all sequences, one after the other."""
+        raise NotImplementedError
+
+    def _set_solution(self, w: Array) -> None:
+        size = len(self.classes_) * self.n_features_in_
+        self.coef_ = w[:size].reshape(len(self.classes_), -1)
+        self.transitions_ = w[size:].reshape(len(self.classes_), -1)
+
+    def predict(self, X: Any) -> list[Array]:
+        """Return the classes with the largest total score of each sequence.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+
+        Returns
+        -------
+        list of ndarray of shape (length,)
+        """
+        none = np.empty(0, dtype=np.int64)
+        return [self.classes_[labels] for labels in self._of_each(decode, X, none)]
+
+    def _of_each(self, routine: Any, X: Any, empty: Array) -> list[Array]:
+        """Return the values of a routine for each sequence, and `empty` for sequences without positions."""
+        w, X = self._weights_and_sequences(X)
+        full = [part for part in X if np.shape(part)[0]]
+        found = iter(routine(w, full) if full else ())
+        return [next(found) if np.shape(part)[0] else empty for part in X]
+
+    def _weights_and_sequences(self, X: Any) -> tuple[Array, Sequence[Any]]:
+        check_is_fitted(self)
+        X = _listed("X", X)
+        widths = {np.shape(part)[-1] for part in X}
+        if widths - {self.n_features_in_}:
+            raise InvalidInputError(
+                f"The sequences of X have {sorted(widths)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return np.append(self.coef_, self.transitions_), X
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of positions whose class is predicted, of all sequences together.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+        y : sequence of array_like of shape (length,)
+        sample_weight : array_like of shape (n_sequences,), optional
+            Weights of the sequences.
+
+        Returns
+        -------
+        float
+        """
+        right = [np.asarray(a) == np.asarray(b) for a, b in zip(self.predict(X), y, strict=True)]
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+        hits, sizes = np.array([(each.sum(), each.size) for each in right]).T
+        return float(weights @ hits / (weights @ sizes))
 
 
-@documented
-@dataclass(eq=False, repr=False)
-class StructuredSVM(Structured):
+@estimator
+class CrossValidatedChains(CrossValidated, Chains):
+    """Chains whose weight of the penalty is chosen by cross-validation, from the largest to the smallest.
+
+    Parameters
+    ----------
+    alphas : array_like, optional
+        Weights of the penalty, each greater than 0; by default 5 from 1 to 1e-4.
+    cv : int, cross-validation generator or iterable, optional
+        As in scikit-learn, over the sequences; by default 5 folds in their order. For random ones pass
+        ``KFold(5, shuffle=True, random_state=0)``.
+    scoring : callable, optional
+        By default the share of positions whose class is predicted.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The weight with the best mean score; of equals, the largest.
+    alphas_ : ndarray of shape (n_alphas,)
+        The weights in the order of the path, descending.
+    scores_ : ndarray of shape (n_alphas, n_folds)
+    """
+
+    alphas: Any = None
+    alpha: ClassVar[Any] = first_of("alphas_")
+    _default = np.logspace(-4, 0, 5)
+
+    def _best(self, X: Any, y: Any, sample_weight: Any) -> int:
+        return super()._best(_listed("X", X), [np.asarray(part) for part in y], sample_weight)
+
+    def _follow(self, problem: Problem, values: Array, last: bool = False) -> Iterator[Any]:
+        """Yield the results along the path, each from the labellings or the point of the last."""
+        result: Any = None
+        for alpha in values:
+            result = uninterrupted(problem.path([alpha], warm_start=result, **self._limits)[0])
+            yield result
+
+
+def _listed(name: str, value: Any) -> Sequence[Any]:
+    """Return sequences as a list; refuse a single matrix, because its rows are no sequences."""
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.tolist()
+    if not isinstance(value, list | tuple):
+        raise InvalidInputError(
+            f"{name} must be a list with one entry for each sequence, got {kind}; pass [{name}] for one."
+        )
+    return list(value)
+
+
+def _check_labels(y: Sequence[Any]) -> None:
+    """Refuse missing labels, and strings with numbers, because numpy converts the numbers to strings."""
+    kinds = set()
+    for i, part in enumerate(y):
+        if not np.iterable(part):
+            raise InvalidInputError(f"y[{i}] must hold a label for each row of X[{i}], got {part!r}.")
+        for label in part[:1] if isinstance(part, np.ndarray) and part.dtype != object else part:
+            if label is None or label != label:
+                raise InvalidInputError(f"y[{i}] holds {label}; every position needs a label.")
+            kinds.add(isinstance(label, str))
+    if len(kinds) > 1:
+        raise InvalidInputError("y holds strings beside other labels; make all of them strings or numbers.")
+
+
+@estimator
+class ChainSSVM(Chains):
+    """Max-margin linear chains, with a certificate.
+
+        minimise  mean_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
+
+    where F_w(x, s) adds up the weights of emissions and transitions, and D counts wrong labels; see
+    `cutplane.structured.ChainRisk`.
+
+    Parameters
+    ----------
+    loss : {"hamming", "share"}, default "hamming"
+        How many labels of a sequence are wrong, or the share of wrong labels.
+
+    References
+    ----------
+    B. Taskar, C. Guestrin, D. Koller, "Max-margin Markov networks", NIPS 2003.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainSSVM
+    >>> X = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]]
+    >>> model = ChainSSVM(alpha=0.1).fit(X, [["a", "b", "b"], ["b", "a"]])
+    >>> [labels.tolist() for labels in model.predict(X)]
+    [['a', 'b', 'b'], ['b', 'a']]
+    """
+
+    _: KW_ONLY
+    loss: str = "hamming"
+
+    def _chain_risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        loss = as_choice("loss", self.loss, ("hamming", "share"))
+        return ChainRisk(X, y, lengths, loss, len(self.classes_), sample_weight)
+
+
+@estimator
+class ChainCRF(Chains):
+    """Conditional random fields on linear chains, with a certificate.
+
+        minimise  mean_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
+
+    where F_w(x, s) adds up the weights of emissions and transitions; see
+    `cutplane.structured.ChainLogLikelihood`.
+
+    References
+    ----------
+    J. Lafferty, A. McCallum, F. Pereira, "Conditional random fields", ICML 2001.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainCRF
+    >>> X = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]]
+    >>> model = ChainCRF(alpha=0.1).fit(X, [["a", "b", "b"], ["b", "a"]])
+    >>> [labels.tolist() for labels in model.predict(X)]
+    [['a', 'b', 'b'], ['b', 'a']]
+    """
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """Return the probabilities of the classes at the positions, given the whole sequence.
+
+        Parameters
+        ----------
+        X : sequence of ndarray or sparse matrix of shape (length, n_features)
+
+        Returns
+        -------
+        list of ndarray of shape (length, n_classes)
+        """
+        return self._of_each(marginals, X, np.empty((0, len(self.classes_))))
+
+    def _chain_risk(self, X: Any, y: Array, lengths: Array, sample_weight: Any) -> Risk:
+        return ChainLogLikelihood(X, y, lengths, len(self.classes_), sample_weight)
+
+
+@estimator
+class ChainSSVMCV(CrossValidatedChains, ChainSSVM):
+    """A `ChainSSVM` whose `alpha` is chosen by cross-validation.
+
+    In each fold the problems are solved from the largest weight to the smallest, and all cuts and labellings
+    are kept from one to the next. The final fit follows the same path to the chosen weight.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainSSVMCV
+    >>> X, y = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]] * 4, [["a", "b", "b"], ["b", "a"]] * 4
+    >>> model = ChainSSVMCV(alphas=[0.1, 1.0], cv=2).fit(X, y)
+    >>> model.alpha_, model.scores_.shape, model.score(X, y)
+    (1.0, (2, 2), 1.0)
+    """
+
+
+@estimator
+class ChainCRFCV(CrossValidatedChains, ChainCRF):
+    """A `ChainCRF` whose `alpha` is chosen by cross-validation.
+
+    In each fold the problems are solved from the largest weight to the smallest, each from the solution of
+    the last. The final fit follows the same path to the chosen weight.
+
+    Examples
+    --------
+    >>> from cutplane.estimators import ChainCRFCV
+    >>> X, y = [[[0.0], [1.0], [1.0]], [[1.0], [0.0]]] * 4, [["a", "b", "b"], ["b", "a"]] * 4
+    >>> model = ChainCRFCV(alphas=[0.1, 1.0], cv=2).fit(X, y)
+    >>> model.scores_.shape, model.score(X, y)
+    ((2, 2), 1.0)
+    """
+
+
+@estimator
+class StructuredSVM(Unvalidated):
     """A labelling machine learnt with a margin, from three functions, with a certificate.
 
         minimise  mean_i max_y [loss(y_i, y) + <w, joint_feature(x_i, y) - joint_feature(x_i, y_i)>]
@@ -63,12 +356,10 @@ class StructuredSVM(Structured):
         ``loss_augmented_inference(x, y_true, w)``, a labelling that attains the maximum.
     inference : callable, optional
         ``inference(x, w)``, a labelling of largest score, for predictions.
-    alpha : float, default 1e-2
-        Weight of the penalty; greater than 0.
     rescaling : {"margin", "slack"}, default "margin"
         Whether the loss is added to the violation, or multiplies it.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        What `loss_augmented_inference` does, and so what is proven.
+        The kind of maximum that `loss_augmented_inference` attains, on which the proof depends.
     dim : int, optional
         The number of coordinates of w, needed if joint features are pairs.
 
@@ -113,27 +404,24 @@ class StructuredSVM(Structured):
 
         Parameters
         ----------
-        X, y : sequence
-            The examples, and their true labellings, of any kind that the functions take.
-        sample_weight : array_like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
+        X : sequence
+            The examples, of any kind that the functions take.
+        y : sequence
+            Their true labellings, of any kind that the functions take.
         """
-        options: Any = {"rescaling": self.rescaling, "decoder": self.decoder, "dim": self.dim}
-        functions = self.joint_feature, self.loss, self.loss_augmented_inference
-        risk = StructuredRisk(X, y, *functions, sample_weight=as_weights(sample_weight, len(X)), **options)
-        self.coef_ = self._solve(risk, self.alpha)
+        self._store(self._fitted(X, y, sample_weight))
         return self
 
+    def _risk(self, X: Any, y: Any, sample_weight: Any) -> Risk:
+        options: Any = {"rescaling": self.rescaling, "decoder": self.decoder, "dim": self.dim}
+        functions = self.joint_feature, self.loss, self.loss_augmented_inference
+        return StructuredRisk(X, y, *functions, sample_weight=as_weights(sample_weight, len(X)), **options)
+
+    def _set_solution(self, w: Array) -> None:
+        self.coef_ = w
+
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Return what `inference` finds for each example.
+        """Return the labelling of `inference` for each example.
 
         Parameters
         ----------
@@ -163,15 +451,8 @@ class StructuredSVM(Structured):
         losses = [self.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]
         return -float(np.average(losses, weights=as_weights(sample_weight, len(losses))))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.sparse, tags.no_validation = False, False, True
-        tags.target_tags.required = True
-        return tags
 
-
-@documented
-@dataclass(eq=False, repr=False)
+@estimator
 class MultilabelSVM(ClassifierMixin, Structured):
     """Sets of labels, learnt with a margin for the whole set, with a certificate.
 
@@ -187,9 +468,9 @@ class MultilabelSVM(ClassifierMixin, Structured):
     pairs : "all", or array_like of int, shape (n_pairs, 2), default "all"
         The pairs of labels that have a weight.
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of an example are wrong, or what share of them.
+        How many labels of an example are wrong, or the share of wrong labels.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        What is done where pairs form cycles: with more than 16 labels, "outer" relaxes.
+        The inference where pairs form cycles: with more than 16 labels, "outer" relaxes.
 
     Attributes
     ----------
@@ -223,32 +504,26 @@ class MultilabelSVM(ClassifierMixin, Structured):
 
         Parameters
         ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
         y : array_like of shape (n_samples, n_labels)
             Zeros and ones, or booleans.
-        sample_weight : array_like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
         """
+        self._store(self._fitted(X, y, sample_weight))
+        return self
+
+    def _risk(self, X: Any, y: Any, sample_weight: Any) -> Risk:
         X, y = checked(self, X, y, **self._formats, multi_output=True)
         self._note_units(X)
         loss: Any = as_choice("loss", self.loss, ("hamming", "share"))
         decoder: Any = as_choice("decoder", self.decoder, ("exact", "outer", "inner"))
         weights = as_weights(sample_weight, len(y))
         risk = MultilabelRisk(X, y, self.pairs, loss, decoder, True, weights)
-        w = self._solve(risk, self.alpha)
-        L, n = risk.shape
-        self.coef_, self.intercept_ = np.split(w[: L * n].reshape(L, n), [n - 1], axis=1)
-        self.intercept_ = self.intercept_[:, 0]
-        self.pairs_, self.pair_coef_ = risk.pairs, w[L * n :]
-        return self
+        self.pairs_ = risk.pairs
+        return risk
+
+    def _set_solution(self, w: Array) -> None:
+        rows, self.pair_coef_ = np.split(w, [w.size - len(self.pairs_)])
+        rows = rows.reshape(-1, self.n_features_in_ + 1)
+        self.coef_, self.intercept_ = rows[:, :-1], rows[:, -1]
 
     def predict(self, X: Any) -> Array:
         """Return the best sets.

@@ -23,7 +23,7 @@ from cutplane.estimators import (
     KernelSVC,
     KernelSVR,
 )
-from cutplane.estimators.kernel_classes import coupled
+from cutplane.estimators.kernel_svm import coupled
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import Gaussian
 from cutplane.losses import Logistic
