@@ -1,13 +1,14 @@
 """Whether the tests notice when the code that proves bounds is wrong: one small change at a time.
 
-Run: python benchmarks/mutation.py --mutants 200 --seed 0 [--file certificate.py] [--jobs 1] [--list]
+Run: python benchmarks/mutation.py --mutants 200 --seed 0 [--file proof/] [--budget 20] [--list]
 
-Each mutant is a copy of the package with one change in one of FILES. All tests are run once without a change:
-those that fail then are left out, and of the others it is noted which functions they call. A mutant meets the
-tests that call the changed function, from quick to slow, as many as fit into ``--budget`` seconds. It is
-*killed* if one fails, *survives* if none does, *times out* if they take much longer than without it, and is
-*not reached* if there is none. All but the killed are listed: each is a test that is missing, or a line that
-changes nothing.
+Each mutant is a change of one file in a copy of the package. The tests of its part of the package are run
+once without a change: those that fail then are left out, and of the others it is noted which lines of the
+files they run. A mutant meets the tests that run the changed line (those that run any line of the file, if
+the line is compiled or runs on import), from quick to slow, as many as fit into ``--budget`` seconds. It is
+*killed* at the first that fails, *survives* if none does, *times out* if they take much longer than without
+it, and is *not reached* if there is none. All but the killed are listed: each is a test that is missing, or
+a line that changes nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -31,64 +32,44 @@ import pytest
 from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINE = "bounds checks dual warm_start bundle evaluator"
-FILES = (
-    "proof/certificate",
-    "proof/audit",
-    "proof/dual",
-    "proof/evidence",
-    "proof/oracle",
-    "proof/bound",
-    "proof/free",
-    *(f"engine/{name}" for name in ENGINE.split()),
-    *(f"masters/{name}" for name in "conic/* least lp/highs* qp/dual_qp qp/prox*".split()),
-    "masters/programme",
-    "risks/programmes",
-    *(f"regularizers/{name}" for name in "base l2 l1 elastic_net entropy group quadratic".split()),
-)
-"""Modules of cutplane that make bounds, cuts, certificates and the answers of masters."""
-
-TESTS = (
-    "bounds bundle certificate_checks certificates closed_forms conic cvxpy_masters direct dual_cones "
-    "dual_function enclosure evaluator exact exact_verify forgery free half_space_points half_spaces "
-    "highs_model liars linear_minimum masters on_demand oracle_checks partial pinned programme proof "
-    "recomputed regularizers resumed_cuts robustness rounded_terms stopping true_bounds units warm_start"
-)
-"""The modules of tests; of these and of the fuzz, those tests are run that call the changed function."""
+PROOF, MASTERS = "proof/* laws/test_[elrt]*", "masters/* fuzz/test_fuzz"
+PARTS = {
+    "proof": ("*", f"{PROOF} engine/test_[bhopr]*"),
+    "engine": ("bounds checks dual warm_start bundle evaluator", f"{PROOF} engine/* fuzz/test_fuzz"),
+    "masters": ("conic/* least lp/highs* qp/dual_qp qp/prox* programme", f"{PROOF} {MASTERS}"),
+    "risks": ("programmes", f"{PROOF} {MASTERS}"),
+    "regularizers": ("base l2 l1 elastic_net entropy group quadratic", f"regularizers/* {MASTERS}"),
+}
+"""Of each folder the modules that make bounds, cuts, certificates and answers of masters, and their tests."""
 
 SLOW = ("loose_backend", "long_life", "SCS", "ECOS")
 """Parts of the names of tests that take long and add little."""
 
-
-@dataclass(frozen=True)
-class Job:
-    """A mutant of a file."""
-
-    file: str
-    mutant: Mutant
-
-
-@dataclass
-class Running:
-    """A process that tests a mutant in a copy of the tree."""
-
-    job: Job
-    tree: Path
-    deadline: float
+Job = tuple[str, Mutant]
+"""A file of the package, and a mutant of it."""
 
 
 def main() -> int:
     options = _options()
     jobs = _sample(options)
     if options.list:
-        for job in jobs:
-            print(f"{job.file}:{job.mutant}")
+        for file, mutant in jobs:
+            print(f"{file}:{mutant}")
         return 0
-    print(f"{len(jobs)} mutants; a run without any comes first")
+    print(f"{len(jobs)} mutants; a run without any comes first", flush=True)
     _preload()
     with tempfile.TemporaryDirectory() as folder:
-        trees = [_copy(Path(folder) / f"tree{k}") for k in range(options.jobs)]
-        verdicts = _run(trees, jobs, _baseline(trees[0]), options.budget)
+        tree = _copy(Path(folder).resolve() / "tree")
+        seconds, lines = _baseline(tree, jobs)
+        verdicts = []
+        for job in jobs:
+            tests = _tests(job, seconds, lines, options.budget)
+            verdict = _verdict(tree, job, tests, options.budget) if tests else "not reached"
+            verdicts.append((job[0], verdict))
+            if verdict != "killed":
+                print(f"{verdict} ({len(tests)} tests): cutplane/{job[0]}:{job[1]}", flush=True)
+            if len(verdicts) % 20 == 0:
+                print(f"# {len(verdicts)} of {len(jobs)}", flush=True)
     _report(verdicts)
     return 0
 
@@ -97,9 +78,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--file", help="only files of cutplane/ whose path contains this")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=8.0, help="seconds of tests for a mutant")
+    parser.add_argument("--file", default="", help="only files of cutplane/ whose path contains this")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for a mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     return parser.parse_args()
 
@@ -108,21 +88,20 @@ def _sample(options: argparse.Namespace) -> list[Job]:
     """Draw the mutants: one of each file in turn, until there are enough."""
     rng = random.Random(options.seed)
     piles = []
-    for pattern in FILES:
-        found = sorted((ROOT / "cutplane").glob(f"{pattern}.py"))
-        if not found:
-            print(f"cutplane/{pattern}.py does not exist: skipped")
-        for path in found:
+    for part, (patterns, _) in PARTS.items():
+        for path in _found("cutplane", part, patterns):
             name = path.relative_to(ROOT / "cutplane").as_posix()
-            if options.file and options.file not in name:
-                continue
-            pile = [Job(name, mutant) for mutant in mutants(path.read_text())]
-            rng.shuffle(pile)
-            piles.append(pile)
+            if options.file in name:
+                piles.append([(name, mutant) for mutant in mutants(path.read_text())])
+                rng.shuffle(piles[-1])
     drawn: list[Job] = []
     while any(piles) and len(drawn) < options.mutants:
         drawn += [pile.pop() for pile in piles if pile]
-    return sorted(drawn[: options.mutants], key=lambda job: (job.file, job.mutant.line))
+    return sorted(drawn[: options.mutants], key=lambda job: (job[0], job[1].line))
+
+
+def _found(root: str, folder: str, patterns: str) -> list[Path]:
+    return [path for each in patterns.split() for path in sorted(ROOT.glob(f"{root}/{folder}/{each}.py"))]
 
 
 def _copy(tree: Path) -> Path:
@@ -149,48 +128,43 @@ def _preload() -> None:
     assert all(modules)
 
 
-def _paths() -> list[str]:
-    names = {f"test_{name}.py" for name in [*TESTS.split(), "fuzz"]}
-    return [
-        str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/*/test_*.py")) if path.name in names
-    ]
+class Baseline:
+    """A plugin of pytest that notes how long each test takes, and which lines of some files it runs."""
 
-
-class Selection:
-    """A plugin of pytest that notes what each test takes and calls; or runs those that call a function."""
-
-    def __init__(self, tree: Path, chosen: list[str] | None = None):
-        self.prefix, self.chosen = f"{tree}/cutplane/", chosen
+    def __init__(self, tree: Path, files: set[str]):
+        self.files = {f"{tree}/cutplane/{file}": file for file in files}
         self.seconds: dict[str, float] = defaultdict(float)
-        self.calls: dict[str, set[str]] = defaultdict(set)
+        self.lines: dict[str, set[str]] = defaultdict(set)
         self.failed: set[str] = set()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Choose the tests, and their order."""
-        if self.chosen is None:
-            items[:] = [item for item in items if not any(part in item.nodeid for part in SLOW)]
-            return
-        place = {name: k for k, name in enumerate(self.chosen)}
-        items[:] = sorted(
-            (item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid]
-        )
+        """Leave slow tests out."""
+        items[:] = [item for item in items if not any(part in item.nodeid for part in SLOW)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Any:
-        """Note the functions of cutplane that a test calls."""
-        if self.chosen is not None:
-            return (yield)
-        called = self.calls[item.nodeid]
+        """Note the lines that a test runs."""
+        seen = self.lines[item.nodeid]
 
-        def note(frame: Any, event: str, _: Any) -> None:
-            if event == "call" and frame.f_code.co_filename.startswith(self.prefix):
-                called.add(f"{frame.f_code.co_filename[len(self.prefix) :]}:{frame.f_code.co_firstlineno}")
+        def enter(frame: Any, _: str, __: Any) -> Any:
+            file = self.files.get(frame.f_code.co_filename)
+            if file is None:
+                return None
 
-        sys.setprofile(note)
+            def note(frame: Any, event: str, _: Any) -> Any:
+                if event == "line":
+                    seen.add(f"{file}:{frame.f_lineno}")
+                return note
+
+            return note
+
+        threading.settrace(enter)
+        sys.settrace(enter)
         try:
             return (yield)
         finally:
-            sys.setprofile(None)
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note how long a test took, and whether it failed."""
@@ -199,122 +173,89 @@ class Selection:
             self.failed.add(report.nodeid)
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """What each test takes and calls when nothing is wrong."""
+class Chosen:
+    """A plugin of pytest that runs some tests, in this order."""
 
-    seconds: dict[str, float]
-    calls: dict[str, set[str]]
+    def __init__(self, tests: list[str]):
+        self.place = {name: k for k, name in enumerate(tests)}
 
-    def reaches(self, job: Job) -> bool:
-        """Tell whether a test calls the changed function."""
-        here = f"{job.file}:{job.mutant.function}"
-        return not job.mutant.function or any(here in called for called in self.calls.values())
-
-    def tests(self, job: Job, budget: float) -> list[str]:
-        """Return the tests that call the changed function, the quickest first, and the fuzz early."""
-        here, file = f"{job.file}:{job.mutant.function}", f"{job.file}:"
-        found = [name for name in self.seconds if here in self.calls[name]]
-        if not found:  # it is called when the tests are collected, or no part of a function
-            called = self.calls
-            found = [name for name in self.seconds if any(call.startswith(file) for call in called[name])]
-        found.sort(key=lambda name: self.seconds[name] * (0.1 if "fuzz" in name else 1.0))
-        spent = list(accumulate(self.seconds[name] for name in found))
-        return [name for name, so_far in zip(found, spent, strict=True) if so_far <= budget] or found[:1]
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Choose the tests, and their order."""
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.place), key=lambda item: self.place[item.nodeid]
+        )
 
 
-def _pytest(tree: Path, paths: list[str], selection: Selection, stop: bool) -> int:
-    """Run the tests of a tree in this process."""
+def _pytest(tree: Path, paths: list[str], plugin: Any) -> int:
+    """Run tests of a tree in this process, in silence."""
     os.chdir(tree)
     sys.path.insert(0, str(tree))
     sys.dont_write_bytecode = True
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
-    flags = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "--tb=no", *(["-x"] if stop else [])]
-    return int(pytest.main([*flags, *paths], plugins=[selection]))
+    stop = ["-x"] if isinstance(plugin, Chosen) else []
+    flags = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow", "--tb=no", *stop]
+    return int(pytest.main([*flags, *paths], plugins=[plugin]))
 
 
-def _baseline(tree: Path) -> Baseline:
-    """Run all tests without a mutant; those that fail are left out from then on."""
-    notes = tree / "notes.json"
+def _baseline(tree: Path, jobs: list[Job]) -> tuple[dict[str, float], dict[str, set[str]]]:
+    """Run the tests without a mutant; return the seconds and the lines of those that pass."""
+    notes, files = tree / "notes.json", {file for file, _ in jobs}
+    patterns = " ".join(tests for part, (_, tests) in PARTS.items() if any(f.startswith(part) for f in files))
+    paths = list(dict.fromkeys(str(path.relative_to(ROOT)) for path in _found("tests", ".", patterns)))
     began = time.perf_counter()
     child = os.fork()
     if child == 0:
         try:
-            seen = Selection(tree)
-            _pytest(tree, _paths(), seen, stop=False)
-            calls = {name: sorted(called) for name, called in seen.calls.items()}
-            notes.write_text(json.dumps([seen.seconds, calls, sorted(seen.failed)]))
+            seen = Baseline(tree, files)
+            _pytest(tree, paths, seen)
+            lines = {name: sorted(found) for name, found in seen.lines.items()}
+            notes.write_text(json.dumps([seen.seconds, lines, sorted(seen.failed)]))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    seconds, calls, failed = json.loads(notes.read_text())
+    seconds, lines, failed = json.loads(notes.read_text())
     passed = {name: t for name, t in seconds.items() if name not in failed}
-    print(
-        f"{len(passed)} tests pass, in {time.perf_counter() - began:.0f} s; these fail:",
-        *(failed or ["none"]),
-    )
-    return Baseline(passed, {name: set(called) for name, called in calls.items()})
+    taken = time.perf_counter() - began
+    print(f"{len(passed)} tests pass, in {taken:.0f} s; these fail:", *(failed or ["none"]), flush=True)
+    return passed, {name: set(found) for name, found in lines.items()}
 
 
-def _run(trees: list[Path], jobs: list[Job], known: Baseline, budget: float) -> list:
-    free, running, verdicts = list(trees), {}, []
-    todo = list(reversed(jobs))
-    while todo or running:
-        while todo and free:
-            job, tree = todo.pop(), free.pop()
-            tests = known.tests(job, budget)
-            if not tests:
-                free.append(tree)
-                verdicts.append((job, "not reached"))
-                print(f"not reached: cutplane/{job.file}:{job.mutant}", flush=True)
-                continue
-            pid = _fork(job, tree, tests)
-            running[pid] = Running(job, tree, time.perf_counter() + 6.0 * budget + 30.0)
-        if not running:
-            break
-        child, state = os.waitpid(-1, os.WNOHANG)
-        late = [pid for pid, run in running.items() if time.perf_counter() > run.deadline]
-        if child:
-            verdict = "survived" if os.waitstatus_to_exitcode(state) == 0 else "killed"
-        elif late:
-            child, verdict = late[0], "timed out"
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        else:
-            time.sleep(0.02)
-            continue
-        done = running.pop(child)
-        shutil.copy2(ROOT / "cutplane" / done.job.file, done.tree / "cutplane" / done.job.file)
-        free.append(done.tree)
-        verdicts.append((done.job, verdict))
-        if verdict != "killed":
-            known_by = "" if known.reaches(done.job) else "  (no test calls this function)"
-            print(f"{verdict}: cutplane/{done.job.file}:{done.job.mutant}{known_by}", flush=True)
-        if len(verdicts) % 20 == 0:
-            print(f"# {len(verdicts)} of {len(jobs)}", flush=True)
-    return verdicts
+def _tests(job: Job, seconds: dict[str, float], lines: dict[str, set[str]], budget: float) -> list[str]:
+    """Return the tests that run the changed line, the quickest first; those of the file, if none does."""
+    file, mutant = job
+    found = [name for name in seconds if f"{file}:{mutant.line}" in lines[name]]
+    if not found:
+        found = [name for name in seconds if any(line.startswith(f"{file}:") for line in lines[name])]
+    found.sort(key=seconds.__getitem__)
+    spent = list(accumulate(seconds[name] for name in found))
+    return [name for name, so_far in zip(found, spent, strict=True) if so_far <= budget] or found[:1]
 
 
-def _fork(job: Job, tree: Path, tests: list[str]) -> int:
-    """Test a mutant in a process of its own; exit code 0 if no test notices it."""
+def _verdict(tree: Path, job: Job, tests: list[str], budget: float) -> str:
+    """Test a mutant in a process, which an alarm ends."""
+    path, kept = tree / "cutplane" / job[0], tree / "kept"
+    shutil.copy2(path, kept)
+    path.write_text(job[1].source)
     child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        (tree / "cutplane" / job.file).write_text(job.mutant.source)
-        paths = list(dict.fromkeys(name.split("::")[0] for name in tests))
-        code = _pytest(tree, paths, Selection(tree, tests), stop=True)
-    finally:
-        os._exit(code)
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(int(6.0 * budget + 60.0))
+            code = _pytest(tree, list(dict.fromkeys(name.split("::")[0] for name in tests)), Chosen(tests))
+        finally:
+            os._exit(code)
+    _, state = os.waitpid(child, 0)
+    shutil.copy2(kept, path)
+    code = os.waitstatus_to_exitcode(state)
+    return {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
 
 
-def _report(verdicts: list) -> None:
+def _report(verdicts: list[tuple[str, str]]) -> None:
     counts: dict[str, Counter] = defaultdict(Counter)
-    for job, verdict in verdicts:
-        counts[job.file][verdict] += 1
+    for file, verdict in verdicts:
+        counts[file][verdict] += 1
         counts["all"][verdict] += 1
     columns = ("killed", "timed out", "survived", "not reached")
     print(f"\n{'file':<32}" + "".join(f"{column:>13}" for column in columns) + f"{'killed':>11}")

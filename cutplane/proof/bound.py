@@ -153,12 +153,6 @@ class SeparableInBox:
     upper: Array
 
     @cached_property
-    def is_open(self) -> bool:
-        """Whether some coordinate has a cost alone, so that its least value may depend on the budget."""
-        free = (self.form.quadratic.weights == 0.0) & np.isinf(np.maximum(self.upper, -self.lower))
-        return bool((free & (self.form.costs > 0.0)).any())
-
-    @cached_property
     def open_sides(self) -> Array:
         """Where neither g nor the box bounds x from below, and from above; shape (2, dim)."""
         plain = (self.form.quadratic.weights == 0.0) & (self.form.costs == 0.0)
@@ -197,7 +191,7 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
 
     The worst u makes <u, x> = <v, x> - <error, |x|>, so that each side of zero of each coordinate is a
     quadratic on an interval. The third number is the largest excess of a slope over a cost, relative to it;
-    the fourth tells whether no product and no sum was rounded, as for integers.
+    the fourth tells whether the sum was not rounded, as for one coordinate or integers.
     """
     off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
     total = size = excess = 0.0
@@ -226,13 +220,11 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
             value = 0.0 if y == 0.0 else slope * y
             if not (plain and q == 0.0 and _is_exact(slope, y)):
                 value -= off * abs(value)
-                exact = exact and value == 0.0
             if q > 0.0 and not y == c:
                 square = 0.5 * q * (y - c) ** 2  # of two floats, whose difference has a relative error
                 value += square - off * square
                 if low < y < high:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
-                exact = False
             if np.isnan(value):
                 value = -np.inf
             if value < best:

@@ -20,8 +20,8 @@ CONFIRMED = Fraction(1, 10**9)
 less than 1e-9, and tolerances of solves are larger."""
 
 UNIT = Fraction(1, 2**48)
-"""Rounding error of predictions relative to their terms: 16 units in the last place, because sums have
-several roundings."""
+"""Rounding error of predictions and objectives relative to their terms: 16 units in the last place, because
+sums have several roundings."""
 
 
 def upper_bound(found: Declared, x: Any) -> tuple[Fraction | None, float]:
@@ -60,7 +60,7 @@ def checked(
     if claimed_upper < np.inf and not (
         upper is not None
         and claimed_upper > -np.inf
-        and upper - Fraction(claimed_upper) <= max(allowed, CONFIRMED * abs(upper), noise)
+        and upper - Fraction(claimed_upper) <= max(allowed, CONFIRMED * abs(upper), noise + UNIT * size)
     ):
         problems.append(f"the objective at x is {high:.10g}, not {claimed_upper:.10g}")
     return low, high, problems

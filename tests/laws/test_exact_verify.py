@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.proof.declared import declared
+from cutplane.proof.exact import lower_bound
 
 DRAWN = [drawn for drawn in map(draw, range(360)) if " maximum " not in drawn.name][:300]
 """Problems of declared pieces; a maximum of risks has no exact check."""
@@ -93,6 +95,13 @@ CASES = {
     "box and half-space": (POINT, None, cut.Box(0.0, 1.0, dim=2) & HALF, 2.5),
     "box and half-space, linear": (COST, None, cut.Box(-1.0, 0.75, dim=2) & HALF, -2.5),
     "L2 and half-space": (COST, cut.L2(1.0), HALF, -2.5),
+    "L1 and equation": (COST, cut.L1(2.0), LINE, 0.0),
+    "L1 and equation, of the other sign": (
+        COST,
+        cut.L1(2.0),
+        cut.Polyhedron(A_eq=[[1.0, 3.0]], b_eq=[-1.0]),
+        1.0,
+    ),
     "sum of risks": (0.5 * POINT + 2.0 * COST, cut.L2(1.0), None, None),
 }
 
@@ -139,6 +148,42 @@ def test_a_point_beside_the_simplex_is_repaired():
     far = replace(certificate, x=np.array([1.5, 0.0])).verify(exact=True)
     assert not far.valid
     assert "away from the feasible set" in far.problems[0]
+
+
+def test_multipliers_of_rows_are_found_without_a_point():
+    """The optimum and its multipliers are chosen first, and then the costs and the right sides."""
+    A, weights = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, -1.0]]), np.array([1.0, 8.0, 0.125])
+    x, multipliers = np.array([1.0, -1.0, 2.0]), np.array([3.0, 5.0])
+    cost = cut.LinearObjective(-weights * x - multipliers @ A)
+    problem = cut.Problem(cost, cut.L2(1.0, weights=weights), cut.Polyhedron(A, A @ x))
+    optimum = problem.objective(x)
+    assert optimum - 1e-9 <= lower_bound(declared(problem), [], None) <= optimum
+
+
+def test_multipliers_are_corrected_without_leaving_the_boundary_that_another_coordinate_is_at():
+    """The slopes u_1 + u_2 = -3/2 and u_1 + u_3 = 5/16 may be at most 3/2 and 1/4: of u_3, 1/16 is too much.
+
+    The first multiplier has more room, but may not take it, because the first slope would leave its interval.
+    """
+    X, y = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 3.0, 1.0])
+    risk = cut.LinearRisk(X, y, cut.losses.Absolute(), normalize=False)
+    found = declared(cut.Problem(risk, cut.L1(1.0, weights=[1.5, 0.25])))
+    assert lower_bound(found, [-0.5, -1.0, 0.8125], None) == 0.5 * 2 + 3 - 0.75
+    mirrored = declared(
+        cut.Problem(
+            cut.LinearRisk(X, -y, cut.losses.Absolute(), normalize=False), cut.L1(1.0, weights=[1.5, 0.25])
+        )
+    )
+    assert lower_bound(mirrored, [0.5, 1.0, -0.8125], None) == 0.5 * 2 + 3 - 0.75
+
+
+@pytest.mark.parametrize("minority", [-1.0, 1.0])
+def test_multipliers_at_the_ends_of_their_intervals_are_balanced_where_a_coordinate_is_free(minority):
+    """With equal features the best bias is right about two of three examples, and the mean loss is 2/3."""
+    y = minority * np.array([1.0, -1.0, -1.0])
+    risk = cut.LinearRisk(np.ones((3, 1)), y, cut.losses.Hinge(), intercept=True)
+    found = declared(cut.Problem(risk, cut.L2(1.0, weights=[1.0, 0.0])))
+    assert lower_bound(found, -y, None) == Fraction(2, 3)
 
 
 def test_other_pieces_are_named():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.proof.audit import Recomputed
 from cutplane.proof.oracle import Oracle
-from cutplane.proof.rounding import gamma
+from cutplane.proof.rounding import UNIT, gamma
 from cutplane.risks.columns import root_sums_of_squares
 
 LAYOUTS = {
@@ -131,3 +132,10 @@ def test_other_data_are_another_risk_for_a_warm_start(change):
     assert all(strict.complaint(row) for row in rows.tolist())
     with pytest.raises(cut.InvalidInputError, match="another risk"):
         again.solve(method, warm_start=first)
+
+
+@pytest.mark.parametrize("n", [1, 1000, 2**30, 2**45])
+def test_gamma_is_no_less_than_what_n_roundings_up_add_or_remove(n):
+    """(1 + u)^n - 1 and 1 / (1 - u)^n - 1, by the logarithm."""
+    assert gamma(n) >= -math.expm1(n * math.log1p(-UNIT)) * (1.0 - 4.0 * UNIT)
+    assert gamma(n) >= math.expm1(-n * math.log1p(-UNIT)) * (1.0 - 4.0 * UNIT)

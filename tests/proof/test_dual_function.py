@@ -1,6 +1,7 @@
 """The dual function at given multipliers, against closed forms, and what it charges for rounding."""
 
 import math
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -144,6 +145,16 @@ def test_a_linear_programme_gives_the_inner_minimum_over_a_polyhedron():
     assert dual.doubt == 0.0
 
 
+@pytest.mark.parametrize(("loss", "used"), [(0.0, True), (1e-7, True), (1e-6, False), (1.0, False)])
+def test_a_minimum_that_a_solver_has_proven_is_taken_unless_it_is_loose(loss, used):
+    dual = DualFunction(problem(cut.NoRegularizer(), cut.Polyhedron([[1.0, 1.0]], [1.0]) & cut.Box(0.0, 1.0)))
+    dual.known = SimpleNamespace(value=-3.0, at=lambda slope: -3.0 - loss)
+    found = dual(np.array([[-2.0, -3.0]]), np.array([1.0]), BLOCKS[:1], np.ones(1), INF)
+    assert found.value == pytest.approx(-2.0 - used * loss, abs=1e-9)
+    assert dual.calls_solver == (not used)
+    assert dual.known is None
+
+
 def test_a_closed_form_calls_no_solver():
     dual = DualFunction(problem(cut.L2(1.0)))
     dual(SLOPES, OFFSETS, BLOCKS, np.ones(3), INF)
@@ -244,3 +255,21 @@ def test_points_of_a_ball_far_from_zero_are_charged_with_their_last_bits():
     far = DualFunction(problem(None, cut.L2Ball(1.0, [2.0**30, 0.0])))
     found = far(np.array([[0.0, 1.0]]), np.zeros(1), BLOCKS[:1], np.ones(1), INF)
     assert -1.0 - 1e-5 < found.value <= -1.0 - CANCELLED * 2.0**30
+
+
+@pytest.mark.parametrize("offset", [0.0, -5.0, 2.0])
+def test_losses_are_as_steep_as_cuts_lie_below_the_infimum_whatever_half_spaces_add(offset):
+    told = []
+
+    class Stating(cut.Risk):
+        dim, infima = 2, np.array([3.0])
+
+        def oracle(self, x):
+            return 3.0, np.zeros(2)
+
+        def rounded_terms(self, x, excess):
+            told.append(excess)
+
+    rows = np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, offset]), np.array([0, HALF_SPACE])
+    DualFunction(cut.Problem(Stating(), cut.L2(1.0)))(*rows, np.array([1.0, 2.0]), INF)
+    assert told == [pytest.approx(3.0 - 1.0, rel=1e-8)]

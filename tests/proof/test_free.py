@@ -48,6 +48,13 @@ def test_an_idle_row_that_opposes_the_residual_comes_in():
     assert found.multipliers == pytest.approx([0.75, 0.0, 0.25, 0.0], abs=1e-15)
 
 
+def test_an_idle_row_comes_in_for_one_of_two_coordinates():
+    """The rows in use balance the second one; the first one falls to 0 with the third row alone."""
+    mine = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0]]), np.zeros(3), ONE[:3]
+    found = balanced(combine(*mine, np.array([0.6, 0.4, 0.0]), 1), mine, combined, np.arange(2))
+    assert found.multipliers == pytest.approx([0.25, 0.25, 0.5], abs=1e-12)
+
+
 def test_a_residual_that_nothing_opposes_stays():
     mine = rows(1.0, 2.0, 3.0, 4.0)
     found = balanced(combine(*mine, np.array([0.5, 0.5, 0.0, 0.0]), 1), mine, combined, FREE)
@@ -166,6 +173,21 @@ def test_what_is_left_is_charged_over_the_interval_that_the_cuts_prove():
     assert charged(found, mine, 5.0, sides=np.array([[-np.inf, 0.0], [np.inf, np.inf]])) <= cost
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "farthest"),
+    [(-np.inf, np.inf, 8.0), (0.0, np.inf, 2.0), (-np.inf, 0.0, 8.0), (-100.0, np.inf, 100.0)],
+)
+def test_what_is_left_is_charged_as_far_as_points_of_the_set_may_be(low, high, farthest):
+    """Slopes 1 and -1/4 and height 3: where the objective is at most 5, b is between -8 and 2.
+
+    The cuts bound it towards open sides alone, by half steps.
+    """
+    mine = np.array([[0.0, 1.0], [0.0, -0.25]]), np.array([3.0, 3.0]), ONE[:2]
+    found = combine(*mine, np.array([0.2 + 1e-3, 0.8 - 1e-3]), 1)
+    cost = charged(found, mine, 5.0, sides=np.array([[-np.inf, low], [np.inf, high]]))
+    assert 1.25e-3 * farthest <= cost <= 1.25e-3 * 2.1 * farthest
+
+
 def test_an_interval_is_proven_again_when_the_gap_has_halved_or_upper_has_risen():
     mine = np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([3.0, 3.0]), ONE[:2]
     found = combine(*mine, np.array([0.5 + 1e-3, 0.5 - 1e-3]), 1)
@@ -189,6 +211,13 @@ def test_rounding_that_no_row_bounds_is_charged_over_the_reach():
     assert 1e-16 <= charged(found, mine, 5.0, reach=10.0) <= 1.1e-16
     steep = np.array([[1.0, 1e-12]]), np.array([3.0]), ONE[:1]
     assert charged(combine(*steep, np.ones(1), 1), steep, 5.0, reach=10.0) == np.inf
+
+
+@pytest.mark.parametrize(("slope", "wanted"), [(0.9e-9, 1.9e-8), (1.1e-9, np.inf)])
+def test_a_slope_below_its_error_is_charged_over_the_reach_with_the_error(slope, wanted):
+    mine = np.array([[1.0, slope]]), np.array([3.0]), ONE[:1]
+    found = combine(*mine, np.ones(1), 1)._replace(error=np.full(2, 1e-9))
+    assert charged(found, mine, 5.0, reach=10.0) == pytest.approx(wanted)
 
 
 def test_rounding_of_a_row_is_not_mended_by_a_worse_one():

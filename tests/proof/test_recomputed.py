@@ -11,7 +11,7 @@ import cutplane as cut
 from cutplane.engine.evaluator import Evaluator
 from cutplane.masters.base import HALF_SPACE
 from cutplane.proof.audit import Recomputed
-from cutplane.proof.evidence import TRIVIAL
+from cutplane.proof.oracle import Oracle
 
 pytestmark = pytest.mark.every
 
@@ -175,7 +175,7 @@ def test_a_risk_has_so_many_blocks(block):
     ],
 )
 def test_a_known_infimum_is_flat_and_no_higher_than_known(slope, offset, block, known):
-    said = complaint(slope, offset, block, TRIVIAL, infimum=[-1.0, 0.5])
+    said = complaint(slope, offset, block, -2, infimum=[-1.0, 0.5])
     assert said == (None if known else f"the known infimum of block {block} is not {offset:.6g}")
 
 
@@ -291,6 +291,14 @@ def test_x_may_be_so_near_zero_that_no_slope_is_worth_anything_there():
     assert not proof_at(problem, [1e-14], [1.0], 1e-14, [0.0], 2.0 - 1e-14).verify().valid
 
 
+def test_half_spaces_that_a_point_violates_by_rounding_alone_do_not_count_beside_others():
+    spaces = cut.sets.HalfSpaces(np.eye(2), np.array([1.0 - 2.0**-53, 0.5]))
+    problem = cut.Problem(
+        cut.LinearObjective(np.zeros(2)), feasible_set=cut.separation_oracle(lambda x: spaces)
+    )
+    assert Oracle(problem).separate(np.ones(2)).offsets.tolist() == [0.5]
+
+
 class Twins(Asked):
     """Half-spaces whose slopes differ by last bits of 1e6, the size of a cut of the proof."""
 
@@ -321,3 +329,42 @@ def test_a_solver_of_dual_cuts_is_told_the_sizes_of_solutions_slopes_and_offsets
     for x in (np.array([4.0, -5.0]), None):
         assert dual_complaint(3.0, x=x) is None
     assert told == [(5.0, 2.0, 3.0), (0.0, 2.0, 3.0)]
+
+
+def test_last_bits_are_worth_what_they_change_in_a_small_box():
+    """A slope of 1e-8 is worth 1e-14 there, even if the best point is 0."""
+    flat = cut.OracleRisk(lambda x: (1.0, np.zeros(1)), dim=1)
+    problem = cut.Problem(flat, cut.L2(1.0), cut.Box(-1e-6, 1e-6))
+    assert proof_at(problem, [0.0], [1.0], 0.0, [1e-8], 1.0 - 1e-15).verify().valid
+    assert not proof_at(problem, [0.0], [1.0], 0.0, [1e-5], 1.0 - 1e-15).verify().valid
+
+
+@pytest.mark.parametrize("minority", [-1.0, 1.0])
+@pytest.mark.parametrize(("rise", "valid"), [(0.0, True), (1e-6, False)])
+def test_multipliers_of_examples_are_balanced_where_a_coordinate_is_free(minority, rise, valid):
+    """All features are equal: the best bias is right about two of three examples, and the mean loss is 2/3.
+
+    At 0 each example has the multiplier 1, of the sign of its class. The flat row, which the oracle does not
+    give, is replaced by the multipliers of which the two have 1/2.
+    """
+    risk = cut.LinearRisk(
+        np.ones((3, 1)), minority * np.array([1.0, -1.0, -1.0]), cut.losses.Hinge(), intercept=True
+    )
+    problem = cut.Problem(risk, cut.L2(1.0, weights=[1.0, 0.0]))
+    x = np.zeros(2)
+    proof = cut.proof.certificate.Certificate(
+        slopes=np.zeros((1, 2)),
+        offsets=np.array([2.0 / 3.0]),
+        blocks=np.zeros(1, dtype=int),
+        queries=np.zeros(1, dtype=int),
+        multipliers=np.ones(1),
+        points={0: np.zeros(2)},
+        x=x,
+        lower_bound=2.0 / 3.0 + rise,
+        upper_bound=1.0,
+        risk_value=1.0,
+        problem=problem,
+    )
+    assert proof.verify().valid == valid
+    if valid:
+        assert 2.0 / 3.0 - 1e-12 <= proof.verify().lower_bound <= 2.0 / 3.0
