@@ -9,9 +9,9 @@ from cutplane.estimators.boosting import (  # noqa: E402
     LPBoostClassifier,
     MLPBoostClassifier,
 )
-from cutplane.estimators.graph import GraphSVC  # noqa: E402
 from cutplane.estimators.kernel_nu import KernelNuSVC, KernelNuSVR, KernelOneClass  # noqa: E402
 from cutplane.estimators.kernel_svm import (  # noqa: E402
+    GraphSVC,
     KernelLogisticRegression,
     KernelOrdinalClassifier,
     KernelSVC,

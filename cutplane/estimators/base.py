@@ -117,11 +117,24 @@ class CertifiedEstimator(BaseEstimator):
 
     def _store(self, results: Sequence[Any]) -> None:
         """Set the fitted attributes."""
-        raise NotImplementedError
+        self._keep(results)
 
     def _predictions(self, X: Any) -> Array:
         """Return the values of the predictors, one column for each problem."""
         raise NotImplementedError
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)[:, 0]
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -203,6 +216,7 @@ class Weighted(CertifiedEstimator):
         return self
 
 
+@estimator
 class Classification(ClassifierMixin, CertifiedEstimator):
     """Classes, one problem for each against the rest, and scores.
 
@@ -217,7 +231,7 @@ class Classification(ClassifierMixin, CertifiedEstimator):
     classes_ : ndarray of shape (n_classes,)
     """
 
-    classes_: Array
+    classes_: Array = field(init=False)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes.
@@ -236,16 +250,7 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def predict(self, X: Any) -> Array:
-        """Return the classes.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Return the classes."""
         return self._classes(self.decision_function(X))
 
     def _classes(self, scores: Array) -> Array:
@@ -287,19 +292,6 @@ class Regression(RegressorMixin, CertifiedEstimator):
     """Numbers to predict, one problem."""
 
     _target_checks = MappingProxyType({"y_numeric": True})
-
-    def predict(self, X: Any) -> Array:
-        """Return the predictions.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)[:, 0]
 
 
 def checked(model: Any, X: Any, *y: Any, **options: Any) -> Any:

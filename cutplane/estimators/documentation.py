@@ -48,7 +48,7 @@ def _completed(texts: Sequence[str | None], names: Iterable[str], shared: set[st
     for text in texts:
         head, *rest = _HEADING.split(inspect.cleandoc(text or ""))
         present = dict(zip(rest[::2], rest[1::2], strict=True))
-        sections |= {title: present[title] for title in present.keys() & shared}
+        sections |= {title: text for title, text in present.items() if title in shared}
         for title, found in entries.items():
             found |= _entries(present.get(title, ""))
     described = entries["Parameters"]

@@ -64,27 +64,39 @@ def as_choice(name: str, value: Any, choices: Any) -> Any:
     return value
 
 
-def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> Any:
-    """Return a loss from its name, or the object itself if it is one of `kinds`."""
+def as_piece(name: str, value: Any, named: Mapping[str, Any], kinds: Any, example: str) -> Any:
+    """Return the object of a name, or the object itself if it is one of `kinds`."""
     if isinstance(value, kinds):
         return value
     if isinstance(value, str) and value in named:
         return named[value]
     hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
     raise InvalidInputError(
-        f"loss must be one of {sorted(named)} or a loss such as cutplane.losses.Huber(2.0), "
-        f"got {value!r}{hint}."
+        f"{name} must be one of {sorted(named)} or a {name} such as cutplane.{example}, got {value!r}{hint}."
     )
 
 
+def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> Any:
+    """Return the loss of a name, or the loss itself."""
+    return as_piece("loss", value, named, kinds, "losses.Huber(2.0)")
+
+
+def as_residual_loss(value: Any, epsilon: float) -> ScalarLoss:
+    """Return a loss of residuals, with `epsilon` in the losses of a tube and in Huber's."""
+    kinds = {**TUBES, "huber": Huber}
+    if isinstance(value, str) and value in kinds:
+        return kinds[value](epsilon)
+    return as_loss(value, REGRESSION)
+
+
 def make_risk(X: Any, y: Array, loss: Loss, weights: Array | None, intercept: bool) -> Any:
-    """Return the mean loss of a linear predictor: of one score, or of those of all classes together."""
+    """Return the mean loss of a linear predictor: of one score, or of the scores of all classes."""
     kind: Any = MulticlassRisk if is_joint(loss) else LinearRisk
     return kind(X, y, loss, sample_weight=weights, intercept=intercept)
 
 
 def is_joint(loss: Loss) -> bool:
-    """Tell whether the loss is of the scores of all classes together."""
+    """Return whether the loss is a function of the scores of all classes."""
     return isinstance(loss, VectorLoss)
 
 
@@ -97,8 +109,8 @@ def shape_of(risk: Any) -> tuple[int, int]:
 def starting_point(risk: Any) -> Array:
     """Return zero weights, with biases that are certainly not the best ones if there are biases.
 
-    At the best bias the first cut is flat in the bias, or nearly so, and the model falls to the known infimum
-    only far off. Where classes are balanced, or targets centred, that bias is zero.
+    They differ from the best ones because the first cut is almost flat in the bias there, and the model then
+    attains its infimum far away. For balanced classes or centred targets the best bias is zero.
     """
     shape = shape_of(risk)
     if shape[0] > 1 or not risk.intercept or (np.abs(risk.y) == 1.0).all():
@@ -109,7 +121,7 @@ def starting_point(risk: Any) -> Array:
 
 
 def first_point(shape: tuple[int, int], intercept: bool, bias: float = 1.0) -> Array:
-    """Return zero weights, with different biases of several scores or that of one, if there are biases."""
+    """Return zero weights, and if there are biases, the given one, or different ones of several scores."""
     x = np.zeros(shape)
     if intercept:
         x[:, -1] = np.linspace(1.0, -1.0, len(x)) if len(x) > 1 else bias
@@ -124,7 +136,7 @@ def first_bias(loss: Any, high: float) -> float:
 
 
 def unit_weight(penalty: Any) -> float:
-    """Return what `alpha` is multiplied by: the weight that a penalty brings along, 1 for a name."""
+    """Return the factor of `alpha`: the `lam` of a penalty, 1 for a name."""
     return penalty.lam if isinstance(penalty, Regularizer) else 1.0
 
 

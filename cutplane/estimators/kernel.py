@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.estimators.base import Classification, Weighted, as_weights, uninterrupted
 from cutplane.estimators.documentation import estimator
-from cutplane.estimators.formulation import as_choice
+from cutplane.estimators.formulation import CLASSIFICATION, as_choice, as_loss
 from cutplane.estimators.kernel_choice import basis_of, choose, gamma_of, make_kernel
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
@@ -142,9 +142,6 @@ class KernelFunctionEstimator(Weighted):
         )
         return results
 
-    def _store(self, results: Sequence[Result]) -> None:
-        self._keep(results)
-
     def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Any, Array | None]], Any]:
         """Return the targets of each problem, with its examples if these are not all, and the weights."""
         return [(y, None)], weights
@@ -238,13 +235,14 @@ class KernelEstimator(KernelFunctionEstimator):
     cv: Any = None
     scoring: Any = None
     random_state: Any = None
+    loss: Any = field(init=False)
     scores_: Array = field(init=False)
     Cs_: Array = field(init=False)
     gammas_: Array = field(init=False)
     _compares: ClassVar[bool] = True
 
     def _loss(self) -> ScalarLoss:
-        raise NotImplementedError
+        return as_loss(self.loss, CLASSIFICATION)
 
     def _choose(self, X: Any, y: Array, weights: Array | None) -> tuple[float, float | None]:
         several = np.ndim(self.C) > 0 or np.ndim(self.gamma) > 0

@@ -198,7 +198,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Array:
-        """Return 1 for examples like those of the training set, -1 for outliers, shape (n_samples,)."""
+        """Return 1 for examples like the training set, -1 for outliers."""
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from cutplane.estimators.formulation import (
     starting_point,
     unit_weight,
 )
-from cutplane.estimators.on_workers import Encoder, Examples, as_given, is_collection, of_classes
+from cutplane.estimators.on_workers import Encoder, Examples, as_given, by_class, is_collection
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array, as_positive
@@ -94,7 +95,7 @@ class LinearPredictor(CertifiedEstimator):
         return bool(self.fit_intercept)
 
     def _weight(self, total: float) -> tuple[float, float]:
-        """Return lam, the weight of the penalty beside a mean loss, and the factor of the objective."""
+        """Return lam, the weight of the penalty relative to a loss, and the factor of the objective."""
         return as_positive("alpha", self.alpha), 1.0  # type: ignore[attr-defined]
 
     def _regularizer(self, lam: float, shape: tuple[int, int]) -> Regularizer:
@@ -229,10 +230,10 @@ class LinearEstimator(Weighted, LinearPredictor):
         starts = super()._starts(problems)
         if not self.warm_start:
             return starts
-        results, known = (vars(self).get(name, ()) for name in self._unpickled)
+        results, digests = (vars(self).get(name, ()) for name in self._unpickled)
         self._digests = [digest(problem.risk) for problem in problems]
         for k, (problem, key) in enumerate(zip(problems, self._digests, strict=True)):
-            if k < len(known) and known[k] == key:
+            if k < len(digests) and digests[k] == key:
                 starts[k] = {"warm_start": results[k]}
             elif (x := self._last_x(k, problem)) is not None:
                 starts[k] = {"x0": x}
@@ -311,11 +312,11 @@ class LinearClassification(LinearEstimator, Classification):
         targets, weights = self._encode(classes, totals, loss)  # one example for each class
         assert weights is not None
         factors = np.divide(weights, totals, out=np.zeros_like(totals), where=totals > 0.0)
-        encoders = [of_classes(classes, target, factors) for target in targets]
+        encoders: list[Encoder] = [partial(by_class, classes, target, factors) for target in targets]
         return encoders, float(weights.sum()), 1.0
 
     def _set_solution(self, coef: Array, intercept: Array) -> None:
-        if len(coef) == 2:  # two classes are told apart by the difference of their scores
+        if len(coef) == 2:  # only the difference of the scores of two classes matters
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
         self.coef_ = coef
         self.intercept_ = intercept if intercept.size else np.zeros(len(coef))

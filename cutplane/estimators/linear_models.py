@@ -13,7 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from cutplane.estimators.base import Classification
 from cutplane.estimators.cross_validation import CrossValidatedPenalty
 from cutplane.estimators.documentation import estimator
-from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, Loss, as_choice, as_loss
+from cutplane.estimators.formulation import (
+    CLASSIFICATION,
+    REGRESSION,
+    TUBES,
+    Loss,
+    as_choice,
+    as_loss,
+    as_piece,
+)
 from cutplane.estimators.linear import (
     LinearClassification,
     LinearEstimator,
@@ -308,14 +316,7 @@ class MeasureClassifier(Classification, LinearPredictor):
         return results
 
     def _measure(self) -> Measure:
-        if isinstance(self.measure, Measure):
-            return self.measure
-        if isinstance(self.measure, str) and self.measure in _NAMED:
-            return _NAMED[self.measure]
-        raise InvalidInputError(
-            f"measure must be one of {sorted(_NAMED)} or a measure such as "
-            f"cutplane.measures.PrecisionAt(100), got {self.measure!r}."
-        )
+        return as_piece("measure", self.measure, _NAMED, Measure, "measures.PrecisionAt(100)")
 
     @property
     def _biased(self) -> bool:
@@ -405,17 +406,8 @@ class LinearRanker(LinearPredictor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the scores: in each query the largest is ranked first.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)[:, 0]
+        """Return the scores: in each query the largest is ranked first."""
+        return super().predict(X)
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the weighted share of the pairs in the right order; a tie counts as half.

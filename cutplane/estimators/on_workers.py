@@ -1,4 +1,4 @@
-"""Examples in Dask collections: what estimators ask of them, and the risks of their blocks."""
+"""Examples in Dask collections: their classes and moments, and the risks of their blocks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.runtime.extras import require_extra
 
 Encoder = Callable[[Array, "Array | None"], "tuple[Array, Array | None]"]
-"""From the targets and the weights of the examples of a block to those of one problem."""
+"""A map from the targets and weights of the examples of a block to the targets and weights of a problem."""
 
 
 def is_collection(X: Any) -> bool:
-    """Whether the examples are those of a Dask collection."""
+    """Return whether the examples are a Dask collection."""
     return callable(getattr(X, "__dask_graph__", None))
 
 
@@ -87,19 +87,15 @@ class Examples:
         return [each for each in found if each is not None]
 
 
-def of_classes(classes: Array, targets: Array, factors: Array) -> Encoder:
-    """Return the encoder that gives the examples of a class their target, and multiplies their weight."""
-    return partial(_look_up, classes, targets, factors)
-
-
 def as_given(y: Array, weights: Array | None) -> tuple[Array, Array | None]:
     """Return the targets and weights themselves: the encoder of regression."""
     return y, weights
 
 
-def _look_up(
+def by_class(
     classes: Array, targets: Array, factors: Array, y: Array, weights: Array | None
 ) -> tuple[Array, Array]:
+    """Return the targets of the classes of the examples, and their weights times the factors."""
     labels = np.searchsorted(classes, y)
     return targets[labels], factors[labels] * (1.0 if weights is None else weights)
 
@@ -126,5 +122,5 @@ def _moments(y: Array, weights: Array | None = None) -> Array:
 
 
 def _as_arrays(*parts: Any) -> list[Any]:
-    """Return blocks of dataframes as arrays, and those of arrays as they are."""
+    """Return blocks of dataframes as arrays, and blocks of arrays unchanged."""
     return [part.to_numpy() if hasattr(part, "to_numpy") else part for part in parts]

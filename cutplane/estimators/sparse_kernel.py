@@ -10,14 +10,13 @@ from sklearn.utils import check_random_state
 
 from cutplane.estimators.base import Regression
 from cutplane.estimators.documentation import estimator
-from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, as_loss
+from cutplane.estimators.formulation import as_residual_loss
 from cutplane.estimators.kernel import KernelClassification, KernelEstimator, Part
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.greedy import GreedyBasis, greedy_basis
 from cutplane.kernels.risk import KernelRisk
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.regression import Huber
 from cutplane.pieces.validation import Array, as_count
 from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
@@ -115,9 +114,6 @@ class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
     _: KW_ONLY
     loss: Any = "squared_hinge"
 
-    def _loss(self) -> ScalarLoss:
-        return as_loss(self.loss, CLASSIFICATION)
-
 
 @estimator
 class SparseKernelRegressor(Regression, SparseKernelEstimator):
@@ -152,7 +148,4 @@ class SparseKernelRegressor(Regression, SparseKernelEstimator):
     loss: Any = "squared"
 
     def _loss(self) -> ScalarLoss:
-        kinds = {**TUBES, "huber": Huber}
-        if isinstance(self.loss, str) and self.loss in kinds:
-            return kinds[self.loss](self.epsilon)
-        return as_loss(self.loss, REGRESSION)
+        return as_residual_loss(self.loss, self.epsilon)

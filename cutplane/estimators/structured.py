@@ -129,12 +129,6 @@ class Chains(ClassifierMixin, Unvalidated):
 
     def _of_each(self, routine: Any, X: Any, empty: Array) -> list[Array]:
         """Return the values of a routine for each sequence, and `empty` for sequences without positions."""
-        w, X = self._weights_and_sequences(X)
-        full = [part for part in X if np.shape(part)[0]]
-        found = iter(routine(w, full) if full else ())
-        return [next(found) if np.shape(part)[0] else empty for part in X]
-
-    def _weights_and_sequences(self, X: Any) -> tuple[Array, Sequence[Any]]:
         check_is_fitted(self)
         X = _listed("X", X)
         widths = {np.shape(part)[-1] for part in X}
@@ -143,7 +137,9 @@ class Chains(ClassifierMixin, Unvalidated):
                 f"The sequences of X have {sorted(widths)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return np.append(self.coef_, self.transitions_), X
+        w, full = np.append(self.coef_, self.transitions_), [part for part in X if np.shape(part)[0]]
+        found = iter(routine(w, full) if full else ())
+        return [next(found) if np.shape(part)[0] else empty for part in X]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of positions whose class is predicted, of all sequences together.
@@ -527,10 +523,6 @@ class MultilabelSVM(ClassifierMixin, Structured):
 
     def predict(self, X: Any) -> Array:
         """Return the best sets.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------

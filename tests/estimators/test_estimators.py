@@ -87,6 +87,16 @@ def test_every_parameter_is_documented_once_in_the_order_of_the_signature(name):
     assert sections[1::2][:2] == ["Parameters", "Attributes"] and sections[-2] == "Examples"
 
 
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_every_argument_and_result_of_fit_and_predict_is_documented(name):
+    for method in (getattr(estimators, name).fit, getattr(estimators, name).predict):
+        parts = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(method.__doc__), flags=re.MULTILINE)
+        sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+        described = re.findall(r"^\**(\w+)(?: :|$)", sections["Parameters"], flags=re.MULTILINE)
+        assert described == list(inspect.signature(method).parameters)[1:]
+        assert "Returns" in sections and ("Raises" in sections or method.__name__ == "predict")
+
+
 def expected_failures(estimator):
     every = CHECKED | VARIANTS
     return next(reasons for other, reasons in every.items() if repr(other) == repr(estimator))
