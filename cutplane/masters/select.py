@@ -75,8 +75,8 @@ class Backend:
     @property
     def kinds(self) -> list[MasterKind]:
         """The masters to choose from, the chosen one first."""
-        chosen = [ThroughCvxpy(self.solver, self.options)] if self.solver else []
-        kinds = [*own_kinds(), *chosen, *map(ThroughCvxpy, _FALLBACKS)]
+        chosen = [ConicSolver(self.solver, self.options)] if self.solver else []
+        kinds = [*own_kinds(), *chosen, *map(ConicSolver, _FALLBACKS)]
         return sorted(kinds, key=lambda kind: kind.name != self.name)
 
 
@@ -100,8 +100,8 @@ class OwnMaster(Backend):
 
 
 @dataclass(frozen=True)
-class ThroughCvxpy:
-    """A solver of cvxpy as a kind of master."""
+class ConicSolver:
+    """A solver of cvxpy as a kind of master: Clarabel on its own, others through cvxpy."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -119,6 +119,10 @@ class ThroughCvxpy:
 
     def __call__(self, reduced: ReducedProblem) -> Master:
         """Return a new master."""
+        if self.name == "clarabel":
+            from cutplane.masters.conic.cone_master import ConeMaster
+
+            return ConeMaster(reduced, self.options)
         from cutplane.masters.conic.cvxpy import CvxpyMaster
 
         return CvxpyMaster(reduced, self.name, dict(self.options))

@@ -15,6 +15,7 @@ from conformance import LINEAR, NAMES, check, cut_pool, height, laid_out, pieces
 from users_master import UsersMaster
 
 from cutplane.masters.base import Level, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.conic.cone_master import ConeMaster
 from cutplane.masters.conic.cvxpy import CvxpyMaster
 from cutplane.masters.entropy import EntropyMaster, SmoothedLP
 from cutplane.masters.lp.highs import HighsMaster
@@ -49,6 +50,7 @@ MASTERS = {
     "entropy_dual": (EntropyMaster, 1e-9),
     "smoothed_lp": (OfAnySize, 1e-8),
     "a user's": (UsersMaster, 1e-6),
+    "clarabel": (ConeMaster, 1e-6),
     **{f"cvxpy {name}": (partial(CvxpyMaster, backend=name), 1e-6) for name in ("clarabel", "scs", "ecos")},
     "cvxpy osqp": (partial(CvxpyMaster, backend="osqp"), 1e-5),
     "cvxpy highs": (partial(CvxpyMaster, backend="highs"), 1e-6),
@@ -59,7 +61,7 @@ MASTERS = {
     for name, entry in MASTERS.items()
     if not name.startswith("cvxpy ") or name[6:].upper() in cp.installed_solvers()
 }
-THROUGH_CVXPY = [name for name in MASTERS if name.startswith(("cvxpy", "a user"))]
+THROUGH_CVXPY = [name for name in MASTERS if name.startswith(("clarabel", "cvxpy", "a user"))]
 
 
 def accepts(label, name, kind):
@@ -143,14 +145,15 @@ def test_own_masters(monkeypatch, label, name, kind):
 @pytest.mark.parametrize("label", THROUGH_CVXPY)
 @pytest.mark.parametrize("kind", KINDS)
 def test_masters_through_cvxpy(label, kind):
-    """Every third kind of pieces, in turn, as far as the backend takes the programme."""
+    """Every kind of pieces by our own master, every third one by others, as far as the backend takes it."""
     linear = [name for name in NAMES if name in LINEAR or name.startswith("nothing")]
     names = {"plain": NAMES, "prox": NAMES, "level": linear if label == "cvxpy osqp" else NAMES}[kind]
     if label == "cvxpy highs":  # it is not given quadratic programmes
         names = LINEAR if kind == "plain" else []
     if label == "a user's" and kind == "level":
         names = []
-    for seed, name in enumerate(names[THROUGH_CVXPY.index(label) % 3 :: 3]):
+    chosen = names if label == "clarabel" else names[THROUGH_CVXPY.index(label) % 3 :: 3]
+    for seed, name in enumerate(chosen):
         entropic = name.startswith("entropy") and (kind != "plain" or label == "cvxpy osqp")
         if not entropic and (kind != "plain" or name != "nothing"):
             failed = life(label, name, KINDS[kind], seed)

@@ -52,9 +52,6 @@ OSQP adapts its step size; on linear programmes that makes it run in circles, un
 imbalances.
 """
 
-SLOPE_SIZES = {"CLARABEL": 64.0}
-"""To what size the slopes of the cuts are best scaled, where it is not 1: tolerances are relative to 1."""
-
 TIME_LIMITS = {
     "CLARABEL": "time_limit",
     "HIGHS": "time_limit",

@@ -221,24 +221,24 @@ class ConeProgramme:
         self._problem, self._backend = problem, backend
         self._chain: Any = chain
         self._known = _known_columns(data, problem)
-        self._data = _in_own_units(data, self._known)
-        self._constant = float(inverse[-1]["offset"])
+        self.data = _in_own_units(data, self._known)
+        self.constant = float(inverse[-1]["offset"])
         self._setup = _SETUP * (clock() - began)
         self.columns: dict[int, int] = data["param_prob"].var_id_to_col
         check_time()
 
     def solve(self, tolerance: float = LAST_DIGITS) -> Solved:
         """Solve, to a tolerance where the backend can reach last digits."""
-        return self._solve(self._data, self._constant, tolerance)
+        return self._solve(self.data, self.constant, tolerance)
 
     def solve_with(self, scale: float, x: cp.Variable, v: Array, side: float = 0.0) -> Solved:
         """Solve with the objective times `scale` plus <v, x>, and with a side."""
-        c = scale * self._data["c"]
+        c = scale * self.data["c"]
         c[self.columns[x.id] :][: x.size] += v
-        data = {**self._data, "c": c, "b": self._data["b"] + side * self._rise}
+        data = {**self.data, "c": c, "b": self.data["b"] + side * self._rise}
         if data.get("P") is not None:
             data["P"] = scale * data["P"]
-        return self._solve(data, scale * self._constant, LAST_DIGITS)
+        return self._solve(data, scale * self.constant, LAST_DIGITS)
 
     def _solve(self, data: dict[str, Any], constant: float, tolerance: float) -> Solved:
         settings = ACCURATE.get(self._backend, {}) | tolerances(self._backend, tolerance)

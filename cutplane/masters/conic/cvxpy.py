@@ -21,7 +21,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.conic.call import SLOPE_SIZES, call, tolerances
+from cutplane.masters.conic.call import call, tolerances
 from cutplane.masters.rows import capacity_for, is_finite, objective_scale, row_factors
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, require
@@ -99,7 +99,6 @@ class CvxpyMaster:
         pool = self._pool
         if pool is None or not pool.holds(rows.blocks):
             scale = objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
-            scale *= SLOPE_SIZES.get(self._backend, 1.0)
             pool = Pool(self.reduced, rows.blocks, scale, self._unit, pool)
             self.problems.clear()
             self._pool = pool if rows.slopes[rows.blocks != HALF_SPACE].any() else None
