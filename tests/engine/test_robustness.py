@@ -186,10 +186,11 @@ def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
 
 
 def test_no_backend_left(monkeypatch):
-    import cutplane.masters.conic.cvxpy as through_cvxpy
-    import cutplane.masters.qp.simplex_qp as module
+    from cutplane.masters.conic.cone_master import ConeMaster
+    from cutplane.masters.conic.cvxpy import CvxpyMaster
+    from cutplane.masters.qp.simplex_qp import SimplexQP
 
-    for master in (module.SimplexQP, through_cvxpy.CvxpyMaster):
+    for master in (SimplexQP, ConeMaster, CvxpyMaster):
         monkeypatch.setattr(master, "solve", Broken("fails").solve)
     result = cut.Problem(good_risk(), cut.L2(0.1)).solve(cut.BMRM())
     assert result.status is Status.STALLED
