@@ -226,6 +226,11 @@ def test_x_may_be_outside_a_simple_set_by_the_tolerance(share, valid):
         assert outside[0].endswith(f"by {0.75 * share:.3g}")
 
 
+@pytest.mark.parametrize("share, inside", [(0.9e-9, True), (1.1e-9, False)])
+def test_points_of_a_simple_set_may_be_outside_by_what_projections_leave(share, inside):
+    assert problem(cut.Box(-1.0, 0.75)).in_simple_set(np.array([0.75 * (1.0 + share)])) == inside
+
+
 def test_a_separation_oracle_may_not_cut_x_off():
     cut_off = cut.separation_oracle(lambda x: [cut.HalfSpace(np.ones(1), 0.5)] if x[0] > 0.5 else [])
     found = certificate(problem=problem(cut_off)).verify()

@@ -299,6 +299,14 @@ def test_half_spaces_that_a_point_violates_by_rounding_alone_do_not_count_beside
     assert Oracle(problem).separate(np.ones(2)).offsets.tolist() == [0.5]
 
 
+def test_each_piece_of_a_maximum_is_a_cut_or_the_highest_alone():
+    both = cut.maximum(cut.LinearObjective([1.0, 0.0]), cut.LinearObjective([0.0, 2.0]))
+    oracle = Oracle(cut.Problem(both, cut.L2(1.0)))
+    point = oracle.point(np.ones(2))
+    assert sorted(oracle.cuts(point)[0].tolist()) == [[0.0, 2.0], [1.0, 0.0]]
+    assert oracle.cuts(point, every=False)[0].tolist() == [[0.0, 2.0]]
+
+
 class Twins(Asked):
     """Half-spaces whose slopes differ by last bits of 1e6, the size of a cut of the proof."""
 
