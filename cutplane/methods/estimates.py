@@ -27,8 +27,8 @@ _AUTO = Backend()
 _OWN = "simplex_qp", "interior_point", "entropy_dual"
 _CALL = 1e-4
 """Seconds of a call of an oracle of unknown work, at least, because a small one takes about as long."""
-_TWICE = 2.0
-"""Solves of a reduced problem without a master of our own: the bound takes another one."""
+_NUMBERS = 0.4
+"""Part of the cost of a cone programme that a reduced problem takes, because it is compiled once."""
 _RELAXATIONS = 20.0
 """Rounds of linear relaxations, because those of combinatorial problems end after 3 to 20."""
 _WIDEST = 300
@@ -173,7 +173,7 @@ def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float
         return (costs.LEVEL if kind is Level else 1.0) * own
     if name in ("highs", "smoothed_lp"):
         return costs.LP + costs.LP_ENTRY * rows * n + costs.LP_PIVOT * stored * sides / rounds
-    return costs.COMPILED / rounds + _TWICE * (size.cones + costs.CONE_ENTRY * rows * n)
+    return 2.0 * costs.COMPILED / rounds + _NUMBERS * (size.cones + costs.CONE_ENTRY * rows * n)
 
 
 def cost_of_whole(problem: Declaration) -> float:
