@@ -184,6 +184,9 @@ def main():
             ratios.setdefault(cell[2], []).append(ratio)
             print(f"{cell[1]} {cell[2]}: {1e3 * new[0]:.1f} / {1e3 * old[0]:.1f} ms = {ratio:.2f}", end="; ")
             print(f"{new[1]} / {old[1]} iterations, {new[2]} / {old[2]}", flush=True)
+        if not ratios:
+            print(f"{part}: no data; set CUTPLANE_DATA to the folder that holds uci")
+            continue
         for name, group in {**ratios, "all": [*chain(*ratios.values())]}.items():
             print(
                 f"{part}, {name}: geometric mean {np.exp(np.mean(np.log(group))):.2f}, worst {max(group):.2f}"
