@@ -42,10 +42,11 @@ class Backend:
         norm, or a prox term), ``"interior_point"`` (own method for the same, without, over many blocks),
         ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
         ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
-        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), or any of
-        ``cvxpy.installed_solvers()``, in any case, through cvxpy.
+        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), ``"clarabel"`` (any
+        cones, which cvxpy states once), or any other of ``cvxpy.installed_solvers()``, in any case, through
+        cvxpy.
     options : dict, optional
-        Passed to the cvxpy solver (``eps_abs``, ``max_iter``, ...); none for the others.
+        Passed to Clarabel or the cvxpy solver (``max_iter``, ``eps_abs``, ...); none for the others.
 
     Examples
     --------
