@@ -111,7 +111,10 @@ def cost_of_programme(columns: float, rows: float, products: float) -> float:
 def cost_of_cones(
     columns: float, rows: float, more: float, entries: float, products: float, blocks: float
 ) -> float:
-    """Return what a compiled cone programme costs whose atoms add so many columns more, with `blocks`."""
+    """Return the cost of a cone programme through cvxpy.
+
+    The atoms add `more` columns and have so many entries; `blocks` is the cost of semidefinite cones.
+    """
     compiled = PROGRAMME_COLUMN * more + COMPILED_ENTRY * entries
     return cost_of_programme(columns, rows, products) + compiled + blocks
 

@@ -451,7 +451,7 @@ class Run(Bounds):
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
         blocks = range(self.problem.risk.n_blocks)
         best = self.best
-        if best is not None and (slopes @ best.x + offsets > best.values).any():
+        if best is not None and not (slopes @ best.x + offsets <= best.values).all():
             cuts = slopes, offsets, blocks
             check_cuts(self.problem, cuts, lambda _: best.x, best.x, best.values, self.terms())
         self._extend(None, slopes, offsets, blocks, multipliers)

@@ -11,6 +11,7 @@ from typing import Any
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Kind, Master, MasterKind, ReducedProblem
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.sets.base import is_whole_space
 
 _OWN = {
     "interior_point": "cutplane.masters.qp.interior.InteriorPoint",
@@ -120,7 +121,8 @@ class ConicSolver:
 
     def __call__(self, reduced: ReducedProblem) -> Master:
         """Return a new master."""
-        if self.name == "clarabel":
+        dual = reduced.quadratic is not None and is_whole_space(reduced.simple_set, reduced.dim)
+        if self.name == "clarabel" and not dual:  # else the dual form has a multiplier per row, and no x
             from cutplane.masters.conic.cone_master import ConeMaster
 
             return ConeMaster(reduced, self.options)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 
+CALL = 1e-4
+"""Seconds of a call of an oracle of unknown work, at least, because a small one takes about as long."""
+
+
 @dataclass(frozen=True)
 class Step:
     """What one iteration of a method did.
@@ -143,7 +147,7 @@ class Estimate(NamedTuple):
     whole: bool = False
     rounds: float = 0.0
 
-    def total(self, call: float) -> float:
+    def total(self, call: float = CALL) -> float:
         """Return all seconds, with those of a call."""
         return self.seconds + self.calls * call
 

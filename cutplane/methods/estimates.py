@@ -13,7 +13,7 @@ from cutplane.engine.declaration import remembered
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Prox
 from cutplane.masters.select import Backend, first_candidate
-from cutplane.methods.base import Estimate, Refusal
+from cutplane.methods.base import CALL, Estimate, Refusal
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
@@ -25,8 +25,6 @@ Kind = type[Prox] | type[Level] | None
 
 _AUTO = Backend()
 _OWN = "simplex_qp", "interior_point", "entropy_dual"
-_CALL = 1e-4
-"""Seconds of a call of an oracle of unknown work, at least, because a small one takes about as long."""
 _NUMBERS = 0.4
 """Part of the cost of a cone programme that a reduced problem takes, because it is compiled once."""
 _RELAXATIONS = 20.0
@@ -59,11 +57,10 @@ class Sizes:
         """The seconds of a call of the oracle: counted where the risk has examples, else the usual ones."""
         predictor: Any = ask(self._problem.risk, Capability.LINEAR_PREDICTOR)
         if predictor is None:
-            return _CALL
+            return CALL
         m, n = predictor.X.shape
-        return max(
-            _CALL, 1e-9 * (costs.cost_of_pass((m, n, m * predictor.data.row_entries)) - costs.OVERHEAD)
-        )
+        work = costs.cost_of_pass((m, n, m * predictor.data.row_entries)) - costs.OVERHEAD
+        return max(CALL, 1e-9 * work)
 
     @cached_property
     def sides(self) -> tuple[int, int]:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.masters.base import HALF_SPACE
+from cutplane.masters.base import HALF_SPACE, ReducedProblem
 from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.conic.cone_master import ConeMaster
 from cutplane.masters.conic.cone_programme import (
     BACKENDS,
     ConeProgramme,
@@ -23,6 +24,8 @@ from cutplane.masters.conic.cone_programme import (
     into_dual_cone,
     solve_conic,
 )
+from cutplane.masters.conic.cvxpy import CvxpyMaster
+from cutplane.masters.select import ConicSolver
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, PSDCone, Simplex, WholeSpace
@@ -381,3 +384,20 @@ def test_a_slope_of_last_bits_is_solved_in_the_unit_of_the_regularizer():
     region = Polyhedron(A_eq=[[1.0, 1.0, 0.0]], b_eq=[0.5]) & ball
     inner = InnerMinimum(L2(2.0, weights=[1.0, 1.0, 0.0]), region, 3)
     assert inner(np.array([-6e-22, 4e-22, -1e-21])).value == pytest.approx(0.125, rel=1e-6)
+
+
+def test_a_setting_that_clarabel_does_not_have_is_named():
+    reduced = ReducedProblem(3, 1, L1(0.5), Box(-1.0, 1.0, dim=3))
+    with pytest.raises(InvalidInputError, match="Clarabel has no setting 'no_such_option'"):
+        ConeMaster(reduced, {"no_such_option": 1})
+
+
+def test_clarabel_solves_the_dual_of_few_rows_in_many_dimensions():
+    of_rows, of_x = (
+        ReducedProblem(3, 1, L2(0.5), WholeSpace(3)),
+        ReducedProblem(3, 1, L2(0.5), Box(-1.0, 1.0, dim=3)),
+    )
+    assert [type(ConicSolver("clarabel")(reduced)) for reduced in (of_rows, of_x)] == [
+        CvxpyMaster,
+        ConeMaster,
+    ]

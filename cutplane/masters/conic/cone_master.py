@@ -11,6 +11,7 @@ import numpy as np
 from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 from scipy import sparse
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.masters.base import (
     HALF_SPACE,
     Level,
@@ -57,6 +58,13 @@ class ConeMaster:
     reduced : ReducedProblem
     options : mapping, optional
         Settings of Clarabel, on top of tolerances that make it accurate.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If a piece has no method ``cvxpy_form``.
+    InvalidInputError
+        If Clarabel has no setting of a name.
     """
 
     name = "clarabel"
@@ -66,6 +74,9 @@ class ConeMaster:
             require(piece, Capability.CVXPY, "ConeMaster", "Give it a method cvxpy_form(x).")
         self.reduced = reduced
         self._options = dict(options or {})
+        for name in self._options:
+            if not hasattr(_solver.DefaultSettings(), name):
+                raise InvalidInputError(f"Clarabel has no setting {name!r}; see clarabel.DefaultSettings.")
         self._x = cp.Variable(reduced.dim)
         self._restate(1.0)
 
@@ -96,8 +107,7 @@ class ConeMaster:
             return self._solve(rows, stabilization, settings)
         except Exception as error:
             check_time()
-            words = f"clarabel: {type(error).__name__}: {error}"
-            return MasterSolution(None, None, MasterStatus.FAILED, words)
+            return MasterSolution(None, None, MasterStatus.FAILED, f"{type(error).__name__}: {error}")
 
     def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
         unit, with_level = self._unit, isinstance(stabilization, Level)
