@@ -52,15 +52,12 @@ class NoRegularizer(Regularizer):
         return ""
 
     def value(self, x: Array) -> float:
-        """Return 0."""
         return 0.0
 
     def subgradient(self, x: Array) -> Array:
-        """Return the zero vector."""
         return np.zeros(x.shape[0])
 
     def line(self, x0: Array, x1: Array) -> Line:
-        """Return t -> 0."""
         return quadratic_line(0.0, 0.0, 0.0)
 
     def conjugate_minimiser(
@@ -70,11 +67,9 @@ class NoRegularizer(Regularizer):
         return minimise_linear(v, feasible_set)
 
     def quadratic(self, dim: int) -> DiagonalQuadratic:
-        """Return zero weights."""
         return DiagonalQuadratic(np.zeros(dim), np.zeros(dim))
 
     def linear_form(self, dim: int) -> LinearForm:
-        """Return zero costs."""
         return bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf))
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
