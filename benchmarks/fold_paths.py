@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.datasets import make_friedman1, make_sparse_uncorrelated
 
 from cutplane.estimators import LinearClassifierCV, LinearRegressorCV
-from cutplane.linear.tracking import PathTracking
 from cutplane.runtime.threads import set_threads
+from cutplane.tracking.methods import PathTracking
 
 CHOICE = PathTracking.turns
 WAYS = {"chosen": CHOICE, "path": lambda *_: 10**6, "solves": lambda *_: 0}

@@ -19,7 +19,7 @@ FORMULATION = ("risks", "regularizers", "sets", "losses", "measures", "pieces")
 MASTERS = ("masters",)
 PROOF = ("proof",)
 ALGORITHM = ("engine", "methods")
-SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition", "structured")
+SPECIAL = ("linear", "kernels", "mkl", "boosting", "graphical", "decomposition", "structured", "tracking")
 FACES = ("estimators", "report", "distributed", "datasets", "testing")
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "rich", "numba", "highspy", "dask", "torch", "jax")
 
@@ -103,8 +103,8 @@ def test_the_core_knows_no_special_problem():
         if within(name, (*FORMULATION, *MASTERS, *PROOF, *ALGORITHM, "problem", "result"))
     )
     assert offenders(tuple(name for name in core if name != "methods.auto"), SPECIAL) == []
-    machines = ("kernels.active_set", "kernels.decomposition", "kernels.newton", "kernels.tracking")
-    allowed = ("linear.portfolio", "linear.tracking", *machines)
+    machines = ("kernels.decomposition", "kernels.newton", "tracking.methods")
+    allowed = ("linear.portfolio", *machines)
     assert offenders(("methods.auto",), SPECIAL, allowed) == []
 
 

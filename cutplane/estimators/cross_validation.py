@@ -19,11 +19,11 @@ from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import unit_weight
 from cutplane.estimators.linear import LinearEstimator
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.tracking import PathTracking
 from cutplane.methods.auto import as_method
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.status import Status, relative_gap
+from cutplane.tracking.methods import PathTracking
 
 
 @estimator

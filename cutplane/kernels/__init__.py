@@ -21,7 +21,6 @@ from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
-    from cutplane.kernels.active_set import ActiveSet
     from cutplane.kernels.decomposition import Decomposition
     from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.nu import NuRisk
     from cutplane.kernels.nu_decomposition import NuDecomposition
     from cutplane.kernels.risk import KernelRisk
-    from cutplane.kernels.tracking import KernelPathTracking
+    from cutplane.tracking.methods import ActiveSet, KernelPathTracking
 
 __all__ = [
     "ActiveSet",
@@ -71,22 +70,22 @@ __all__ = [
 
 
 _LATER = {
-    "ActiveSet": "active_set",
-    "Decomposition": "decomposition",
-    "FiniteNewton": "newton",
-    "GreedyBasis": "greedy",
-    "KernelMachine": "machine",
-    "KernelPathTracking": "tracking",
-    "KernelRisk": "risk",
-    "MachineSolution": "machine",
-    "NuDecomposition": "nu_decomposition",
-    "NuRisk": "nu",
-    "SquaredNorm": "norm",
-    "deformed": "graph",
-    "greedy_basis": "greedy",
-    "laplacian": "graph",
-    "leave_one_out": "held_out",
-    "xi_alpha": "held_out",
+    "ActiveSet": "cutplane.tracking.methods",
+    "Decomposition": "cutplane.kernels.decomposition",
+    "FiniteNewton": "cutplane.kernels.newton",
+    "GreedyBasis": "cutplane.kernels.greedy",
+    "KernelMachine": "cutplane.kernels.machine",
+    "KernelPathTracking": "cutplane.tracking.methods",
+    "KernelRisk": "cutplane.kernels.risk",
+    "MachineSolution": "cutplane.kernels.machine",
+    "NuDecomposition": "cutplane.kernels.nu_decomposition",
+    "NuRisk": "cutplane.kernels.nu",
+    "SquaredNorm": "cutplane.kernels.norm",
+    "deformed": "cutplane.kernels.graph",
+    "greedy_basis": "cutplane.kernels.greedy",
+    "laplacian": "cutplane.kernels.graph",
+    "leave_one_out": "cutplane.kernels.held_out",
+    "xi_alpha": "cutplane.kernels.held_out",
 }
 
 
@@ -96,4 +95,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"cutplane.kernels.{_LATER[name]}"), name)
+    return getattr(import_module(_LATER[name]), name)

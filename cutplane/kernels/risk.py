@@ -210,10 +210,10 @@ class KernelRisk(ImagedRisk):
 
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
-        from cutplane.kernels.active_set import ActiveSet
         from cutplane.kernels.decomposition import Decomposition
         from cutplane.kernels.newton import FiniteNewton
         from cutplane.methods.requirements import suits
+        from cutplane.tracking.methods import ActiveSet
 
         methods = Decomposition(), FiniteNewton(), ActiveSet()
         return next((method for method in methods if suits(method, problem)), None)

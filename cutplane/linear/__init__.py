@@ -1,11 +1,15 @@
 """Fast moves for linear predictors, each a method, and the portfolio that composes them with cuts."""
 
+from typing import TYPE_CHECKING, Any
+
 from cutplane.linear.coordinate_ascent import CoordinateAscent
 from cutplane.linear.coordinate_descent import CoordinateDescent, lam_max
 from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.portfolio import Move, MoveState, Portfolio
-from cutplane.linear.tracking import PathTracking
+
+if TYPE_CHECKING:
+    from cutplane.tracking.methods import PathTracking
 
 __all__ = [
     "CoordinateAscent",
@@ -18,3 +22,12 @@ __all__ = [
     "SemismoothNewton",
     "lam_max",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the tracking of paths when it is needed, because it is built on this package."""
+    if name != "PathTracking":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cutplane.tracking.methods import PathTracking
+
+    return PathTracking

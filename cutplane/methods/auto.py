@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.engine.declaration import remembered
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.active_set import ActiveSet
 from cutplane.kernels.decomposition import Decomposition
 from cutplane.kernels.newton import FiniteNewton
-from cutplane.kernels.tracking import KernelPathTracking
 from cutplane.linear.portfolio import Portfolio
-from cutplane.linear.tracking import PathTracking
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Estimate, Follower, Method
 from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
@@ -31,6 +28,7 @@ from cutplane.methods.reduced_gradient import ReducedGradient
 from cutplane.methods.relay import Relay
 from cutplane.methods.requirements import answer, has_masters, is_certifiable, suits
 from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.tracking.methods import ActiveSet, KernelPathTracking, PathTracking
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -39,10 +39,10 @@ from cutplane.estimators import (
     MeasureClassifier,
 )
 from cutplane.exceptions import InvalidInputError
-from cutplane.linear.tracking import PathTracking
 from cutplane.losses import Huber, Logistic, Quantile
 from cutplane.problem import Problem
 from cutplane.regularizers import L1, L2
+from cutplane.tracking.methods import PathTracking
 
 IRIS = load_iris()
 X3, Y3 = StandardScaler().fit_transform(IRIS.data), IRIS.target_names[IRIS.target]

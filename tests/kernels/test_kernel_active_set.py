@@ -1,5 +1,7 @@
 """The active set method for kernel machines: against the whole problem in cvxpy, and in degenerate cases."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,7 @@ from own_losses import BUILT_IN, Lopsided, ThreeKnots, targets
 
 import cutplane as cut
 from cutplane.kernels import ActiveSet, Decomposition, Gaussian, KernelRisk, Linear
-from cutplane.kernels.curves import curves_of
 from cutplane.kernels.dual_form import mended
-from cutplane.kernels.pivoting import Pivoting
 from cutplane.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -21,6 +21,8 @@ from cutplane.losses import (
     Squared,
     SquaredHinge,
 )
+from cutplane.tracking.curves import Curves, curves_of
+from cutplane.tracking.machine_path import Pivoting
 
 LOSSES = [*BUILT_IN, ThreeKnots(), Lopsided()]
 
@@ -48,7 +50,7 @@ def test_optimality_conditions_of_small_machines(small, lam, kind):
     X = rng.standard_normal((m, 2)) if kind == "normal" else rng.integers(-1, 2, (m, 2)) * (kind != "zero")
     y = np.ones(m) if kind == "one class" else targets(loss, m, rng)
     risk = KernelRisk(np.asarray(X, float), y, loss, Linear(), intercept)
-    curves = curves_of(loss, risk.y, risk.weights)
+    curves = curves_of("ActiveSet", risk, "")
     start = mended(rng.standard_normal(m) / m, *curves.bounds, intercept)
     walk = Pivoting(risk.gram, curves, lam, intercept, start)
     walk.finish()
@@ -64,12 +66,16 @@ def test_optimality_conditions_of_small_machines(small, lam, kind):
     assert result.status == "OPTIMAL"
 
 
+def outlines(loss, y, weights) -> Curves:
+    return curves_of("ActiveSet", SimpleNamespace(loss=loss, y=np.array(y), weights=np.array(weights)), "")
+
+
 def test_curves_of_labels_and_targets():
     """Corners of the hinge for both labels, flat neighbours as one segment, and what has no least value."""
-    hinge = curves_of(Hinge(), np.array([1.0, -1.0]), np.array([0.5, 2.0]))
+    hinge = outlines(Hinge(), [1.0, -1.0], [0.5, 2.0])
     assert hinge.z.T.tolist() == [[-np.inf, 1.0, 1.0, np.inf], [-np.inf, -1.0, -1.0, np.inf]]
     assert hinge.p.T.tolist() == [[-0.5, -0.5, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0]]
-    huber = curves_of(Huber(0.5), np.array([3.0]), np.ones(1))
+    huber = outlines(Huber(0.5), [3.0], [1.0])
     assert huber.rises.T.tolist() == [[False, True, False]]
     assert huber.base[1, 0] + huber.ridge[1, 0] * 0.25 == pytest.approx(3.25)
     assert huber.places(np.array([0.25]))[0] == 1 and huber.places(np.array([0.5]))[0] == 2
@@ -78,8 +84,11 @@ def test_curves_of_labels_and_targets():
         def outline(self):
             return cut.losses.Pieces([0.0], [-2.0, -1.0])
 
-    assert curves_of(Falling(), np.ones(1), np.ones(1)) is None
-    assert curves_of(Logistic(), np.ones(1), np.ones(1)) is None
+    for loss in (Falling(), Logistic()):
+        with pytest.raises(cut.MissingCapabilityError, match="has a least value"):
+            outlines(loss, [1.0], [1.0])
+    with pytest.raises(cut.MissingCapabilityError, match="too small"):
+        outlines(Huber(0.5), [1.0], [1e-320])
 
 
 @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), SquaredHinge()], ids=repr)

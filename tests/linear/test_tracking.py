@@ -7,8 +7,8 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.linear import CoordinateDescent, PathTracking, lam_max
-from cutplane.linear.cholesky import Factor
 from cutplane.losses import Hinge, Huber, ModifiedHuber, Pieces, ScalarLoss, Squared, SquaredHinge
+from cutplane.tracking.cholesky import CholeskyFactor
 
 
 class Lopsided(ScalarLoss):
@@ -171,7 +171,7 @@ def test_is_a_method_with_a_certificate_plots_and_tables():
 
 def test_factor_follows_its_matrix():
     rng = np.random.default_rng(0)
-    factor, H = Factor(), np.zeros((0, 0))
+    factor, H = CholeskyFactor(), np.zeros((0, 0))
     for step in range(200):
         n = len(H)
         kind = rng.integers(4) if n else 0

@@ -1,4 +1,6 @@
-"""A Cholesky factor that follows changes of its matrix: rows that come and go, and sums of rank one."""
+"""A Cholesky factor that is updated when its matrix changes: by a row and column, or by a matrix of rank
+one.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ import numpy as np
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
-SINGULAR = 1e-12
-"""A pivot so much smaller than its diagonal is rounding, as is what a change of rank one leaves of one."""
+_SINGULAR = 1e-12
+"""Pivots below this share of their diagonal entry count as zero, also after a downdate of rank one, because
+rounding errors of the sums in a pivot reach a part of it."""
 
 
 @routine(fastmath=SUMS)
-def forward(L, n, b):
+def _forward(L, n, b):
     """Solve L x = b in place, with the first n rows of L."""
     for i in range(n):
         total = b[i]
@@ -24,7 +27,7 @@ def forward(L, n, b):
 
 
 @routine(fastmath=SUMS)
-def backward(L, n, b):
+def _backward(L, n, b):
     """Solve L'x = b in place, with the first n rows of L."""
     for i in range(n - 1, -1, -1):
         b[i] /= L[i, i]
@@ -33,7 +36,7 @@ def backward(L, n, b):
 
 
 @routine(fastmath=SUMS)
-def drop(L, n, place):
+def _drop(L, n, place):
     """Drop a row and column of LL', by rotations."""
     for i in range(place + 1, n):
         for j in range(i + 1):
@@ -49,8 +52,8 @@ def drop(L, n, place):
 
 
 @routine(fastmath=SUMS)
-def add_square(L, n, sign, u):
-    """Turn LL' into LL' + sign uu', which has to be positive definite; u is used up."""
+def _add_square(L, n, sign, u):
+    """Turn LL' into LL' + sign uu', which has to be positive definite; u is overwritten."""
     for j in range(n):
         pivot = L[j, j]
         size = math.sqrt(pivot * pivot + sign * u[j] * u[j])
@@ -61,14 +64,8 @@ def add_square(L, n, sign, u):
             u[i] = c * u[i] - s * L[i, j]
 
 
-class Factor:
-    """LL' = H, a positive definite matrix that changes.
-
-    Attributes
-    ----------
-    size : int
-        Rows of H.
-    """
+class CholeskyFactor:
+    """LL' = H, positive definite, with `size` rows."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -77,16 +74,16 @@ class Factor:
     def solve(self, b: Array) -> Array:
         """Return the solution x of H x = b."""
         x = b.copy()
-        forward(self._L, self.size, x)
-        backward(self._L, self.size, x)
+        _forward(self._L, self.size, x)
+        _backward(self._L, self.size, x)
         return x
 
     def append(self, column: Array, diagonal: float) -> bool:
         """Add a row and column, unless H would be singular: tell whether it was done."""
         n, row = self.size, column.copy()
-        forward(self._L, n, row)
+        _forward(self._L, n, row)
         pivot = diagonal - float(row @ row)
-        if not pivot > SINGULAR * diagonal:
+        if not pivot > _SINGULAR * diagonal:
             return False
         if n == len(self._L):
             self._L = np.pad(self._L, (0, n))
@@ -94,15 +91,9 @@ class Factor:
         self.size += 1
         return True
 
-    @property
-    def least_pivot(self) -> float:
-        """The least pivot, relative to its diagonal."""
-        L = self._L[: self.size, : self.size]
-        return float((L.diagonal() ** 2 / np.square(L).sum(axis=1)).min(initial=1.0))
-
     def remove(self, place: int) -> None:
         """Drop a row and column."""
-        drop(self._L, self.size, place)
+        _drop(self._L, self.size, place)
         self.size -= 1
 
     def add(self, u: Array, weight: float) -> bool:
@@ -110,17 +101,19 @@ class Factor:
         u = math.sqrt(abs(weight)) * u
         if weight < 0.0:
             half = u.copy()
-            forward(self._L, self.size, half)
-            if not 1.0 - float(half @ half) > SINGULAR:
+            _forward(self._L, self.size, half)
+            if not 1.0 - float(half @ half) > _SINGULAR:
                 return False
-        add_square(self._L, self.size, math.copysign(1.0, weight), u)
+        _add_square(self._L, self.size, math.copysign(1.0, weight), u)
         return True
 
     def become(self, H: Array) -> bool:
-        """Factorise another matrix; tell whether it is positive definite."""
+        """Factorise another matrix, unless it is singular: tell whether it was done."""
         try:
             L = np.linalg.cholesky(H)
         except np.linalg.LinAlgError:
+            return False
+        if (L.diagonal() ** 2 <= _SINGULAR * np.square(L).sum(axis=1)).any():
             return False
         self.size = len(H)
         self._L = np.zeros((max(16, 2 * self.size),) * 2)

@@ -1,27 +1,30 @@
-"""Losses by the curves of their slopes: flat where one is linear, upright at a kink, else oblique."""
+"""Losses as the curves of their slopes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
-from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.losses.base import pieces_of
 from cutplane.losses.pieces import Pieces
 from cutplane.pieces.validation import Array
 
 _SNAP = 1e-12
-"""A slope so close to that of a corner, relative to the steepest corner, is at it."""
+"""Distance of a slope from a corner, relative to the steepest corner, that is taken for rounding, because
+slopes are computed from multipliers times weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
     """The points (z, p) where p is a slope of c_i l(., y_i) at z: a curve for each of m examples.
 
-    Each has corners 0, ..., S, and a segment s between corners s and s + 1, along which p rises or stays the
-    same; of two neighbours one rises. The first corner is at z = -inf, the last one at inf.
+    Each has corners 0, ..., S, and a segment s between corners s and s + 1, along which p rises or is
+    constant; of two neighbours one rises. A segment is flat where the loss is linear, upright at a kink, else
+    oblique. The first corner is at z = -inf, the last one at inf.
 
     Attributes
     ----------
@@ -37,11 +40,6 @@ class Curves:
     base: Array
     ridge: Array
     rises: Array
-
-    @property
-    def upright(self) -> bool:
-        """Whether no segment is oblique."""
-        return not self.ridge.any()
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -62,19 +60,16 @@ class Curves:
         return np.where(at_corner, below, below - 1), np.where(at_corner, reached - 1, below)
 
 
-def curves_of(loss: ScalarLoss, y: Array, weights: Array) -> Curves | None:
-    """Return the curves of c_i l(., y_i); None if the loss has no least value, or is not quadratic on pieces.
-
-    Raises
-    ------
-    InvalidInputError
-        If a weight is so small that its inverse overflows.
-    """
-    phi = pieces_of(loss)
+def curves_of(method: str, risk: Any, remedy: str) -> Curves:
+    """Return the curves of c_i l(., y_i) for the examples of a risk, or raise `MissingCapabilityError`."""
+    phi, y, weights = pieces_of(risk.loss), risk.y, risk.weights
     if phi is None or not phi.domain[0] <= 0.0 <= phi.domain[1]:
-        return None
+        raise MissingCapabilityError(
+            f"{method} needs a loss that is linear or quadratic on pieces and has a least value, such as "
+            f"Hinge() or Huber(), got {risk.loss!r}. {remedy}"
+        )
     z, p, base, ridge = (array[:, np.newaxis] for array in _outline(phi))
-    if loss.variable == "margin":
+    if risk.loss.variable == "margin":
         z, p, base = (np.where(y > 0.0, array, -array[::-1]) for array in (z, p, base))
         ridge = np.where(y > 0.0, ridge, ridge[::-1])
     else:
@@ -83,9 +78,8 @@ def curves_of(loss: ScalarLoss, y: Array, weights: Array) -> Curves | None:
         p = np.where(weights > 0.0, weights * p, 0.0)
         ridge = np.where((ridge > 0.0) & (weights > 0.0), ridge / weights, 0.0)
     if not np.isfinite(ridge).all():
-        raise InvalidInputError(
-            f"The weight {weights[weights > 0.0].min():g} of an example is too small; scale it."
-        )
+        least = weights[weights > 0.0].min()
+        raise MissingCapabilityError(f"{method}: The weight {least:g} of an example is too small; scale it.")
     return Curves(z, p, base, ridge, p[1:] > p[:-1])
 
 

@@ -1,0 +1,112 @@
+"""The walk along a path of solutions, from knot to knot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from cutplane.methods.base import Knots
+from cutplane.pieces.validation import Array
+
+if TYPE_CHECKING:
+    from cutplane.engine.run import Run
+
+JOINS, LEAVES, CROSSES = "joins", "leaves", "crosses"
+Event = tuple[float, str, int, float]
+"""How much the weight falls until it happens (inf if never), its kind, its index, and its side."""
+
+ZERO_RATE = 1e-11
+"""Share of the terms of a rate below which it counts as zero, because rounding errors of solves with a factor
+reach that size."""
+NOW = 1e-13
+"""Share of the weight within which an event happens at once, because rounding separates simultaneous ones."""
+
+
+class PathWalker(ABC):
+    """The solution at a weight that falls to an end; between knots it is linear in the weight or its inverse.
+
+    A subclass is a system of equations for the active members: it gives the direction of the solution, the
+    first event ahead, and the change of the members at an event.
+
+    Attributes
+    ----------
+    lam, end : float
+    knots : Knots
+    patience : int
+        Events at one weight after which rounding errors are taken to go in circles.
+    """
+
+    lam: float
+    end: float
+    knots: Knots
+    patience: int
+    n_idle = 0
+
+    def advance(self, n_events: int) -> bool:
+        """Pass so many events; tell whether the end is reached."""
+        for _ in range(n_events):
+            if self.lam <= self.end:
+                break
+            self.mend()
+            direction = self.direction()
+            tau, kind, index, side = self.next_event(*direction)
+            last = tau >= self.lam - self.end
+            tau = self.lam - self.end if last else tau
+            self.n_idle = 0 if tau > NOW * self.lam else self.n_idle + 1
+            if self.n_idle > self.patience:
+                self.skip()
+                continue
+            self.move(tau, *direction)
+            self.lam = self.end if last else self.lam - tau
+            if last:
+                break
+            if kind == LEAVES:
+                self.change(kind, index, side)
+            if self.n_idle == 0:
+                self.keep(f"{kind} {index}")
+            if kind != LEAVES:
+                self.change(kind, index, side)
+        self.refresh()
+        if self.lam <= self.end and self.knots.weights[-1] > 1.0 and self.knots.events[-1] != "ends":
+            self.keep("ends")
+        return self.lam <= self.end
+
+    @abstractmethod
+    def direction(self) -> tuple[Any, ...]:
+        """Return how the solution changes while the weight falls by 1."""
+
+    @abstractmethod
+    def next_event(self, *direction: Any) -> Event:
+        """Return the first event ahead; of simultaneous ones that of least index, so that no cycle begins."""
+
+    @abstractmethod
+    def move(self, tau: float, *direction: Any) -> None:
+        """Change the solution by tau times a direction."""
+
+    @abstractmethod
+    def change(self, kind: str, index: int, side: float) -> None:
+        """Change the members at an event."""
+
+    @abstractmethod
+    def keep(self, event: str) -> None:
+        """Record a knot."""
+
+    @abstractmethod
+    def mend(self) -> None:
+        """Correct the solution if rounding errors have grown."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Recompute what rounding errors accumulate in, after many events or at the end."""
+
+    @abstractmethod
+    def prove(self, run: Run) -> str | None:
+        """Prove the last point; return why there is still a gap, if there is one."""
+
+    @abstractmethod
+    def bounds(self, weight: float, x: Array) -> tuple[float, float]:
+        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
+
+    def skip(self) -> None:
+        """Continue beyond a weight where events form a cycle."""
+        raise ArithmeticError(f"{self.n_idle} events at one weight")
