@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.boosting.ensemble import column
-from cutplane.boosting.weak_learner import as_signs, first_within_tie
+from cutplane.boosting.weak_learner import TIE, column
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_signs, as_vector
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.matrix import as_matrix
 
@@ -58,7 +57,7 @@ class HypothesisMatrix:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.boosting.hypothesis_matrix import HypothesisMatrix
+    >>> from cutplane.boosting import HypothesisMatrix
     >>> X, y = np.array([[1.0, 0.5], [1.0, -1.0]]), np.array([-1.0, 1.0])
     >>> oracle = HypothesisMatrix(symmetric=True).bind(X, y)
     >>> hypothesis, margins = oracle.best(np.array([0.5, 0.5]))
@@ -71,8 +70,15 @@ class HypothesisMatrix:
     def bind(self, X: Any, y: Array) -> BoundMatrix:
         """Return the oracle of edges, for entries of X in [-1, 1]; float32 and float64 are not copied."""
         X = as_matrix(X)
-        _check_range(X)
-        return BoundMatrix(as_signs(y, X.shape[0]), make_data(X, np.array([0, X.shape[0]])), self.symmetric)
+        entries = X.data[: X.indptr[-1]] if sparse.issparse(X) else X
+        low, high = entries.min(initial=0.0), entries.max(initial=0.0)
+        if low < -1.0 or high > 1.0:
+            raise InvalidInputError(
+                f"X holds {low if low < -1.0 else high}; outputs of hypotheses must be in [-1, 1]: divide "
+                "each column by its largest size."
+            )
+        signs = as_signs("HypothesisMatrix", as_vector("y", y, X.shape[0]))
+        return BoundMatrix(signs, make_data(X, np.array([0, X.shape[0]])), self.symmetric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,17 +94,6 @@ class BoundMatrix:
         """Return the column with the largest edge, and its margins; the first one, and +1, among equals."""
         edges = self.data.transposed_times(as_vector("d", d, self.y.size) * self.y)
         sizes = np.abs(edges) if self.symmetric else edges
-        largest = float(sizes.max())
-        j = first_within_tie(sizes, largest)
+        j = int(np.argmax(sizes >= sizes.max() - TIE))
         best = Column(j, -1 if sizes[j] != edges[j] else 1)
         return best, self.y * best.predict(self.data.X)
-
-
-def _check_range(X: Any) -> None:
-    entries = X.data[: X.indptr[-1]] if sparse.issparse(X) else X
-    low, high = entries.min(initial=0.0), entries.max(initial=0.0)
-    if low < -1.0 or high > 1.0:
-        raise InvalidInputError(
-            f"X holds {low if low < -1.0 else high}; outputs of hypotheses must be in [-1, 1]: divide each "
-            "column by its largest size."
-        )

@@ -1,79 +1,209 @@
-"""The boosting methods: each an engine method on one of the two problems that are dual to each other."""
+"""The boosting methods: each a method of the engine on one of two problems that are dual to each other."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.boosting.risks import EdgeRisk, HypothesisHull, SmoothedMargin
-from cutplane.exceptions import InvalidInputError
+from cutplane.boosting.weak_learner import EdgeOracle, check_values
 from cutplane.methods.base import Method
+from cutplane.methods.bmrm import BMRM
+from cutplane.methods.frank_wolfe import FrankWolfe
 from cutplane.methods.kelley import Kelley
-from cutplane.pieces.validation import Array, as_positive
+from cutplane.pieces.lines import Line
+from cutplane.pieces.validation import Array, as_choice, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
+from cutplane.risks.base import ImagedRisk, Risk
+from cutplane.sets.base import FeasibleSet
 from cutplane.sets.simplex import CappedSimplex
 
 if TYPE_CHECKING:
-    from cutplane.boosting.pool import Pool
     from cutplane.engine.method_process import MethodProcess
 
-Step = Literal["short", "exact", "open_loop"]
+Started = tuple["MethodProcess", Callable[[], Array]]
+"""The process of a method, and a function that returns the weights of the hypotheses after an iteration."""
 
 
-class Booster(NamedTuple):
-    """A method of the engine that has not begun.
+class Pool:
+    """The hypotheses found so far: every answer of the weak learner, checked, and stored once.
 
     Attributes
     ----------
-    process : MethodProcess
-    weights : callable
-        Returns the weights of the hypotheses of the pool, the first K of them, after an iteration.
+    hypotheses : list
+    edge : float
+        The least edge of the best hypothesis over all distributions so far: an upper bound of the soft
+        margin, if the learner is exact; else relative to the hypotheses that it can find.
+    distribution : ndarray of shape (m,)
+        The one of that edge.
     """
 
-    process: MethodProcess
-    weights: Callable[[], Array]
+    def __init__(self, learner: EdgeOracle, m: int):
+        self.learner = learner
+        self.hypotheses: list[Any] = []
+        self.edge = math.inf
+        self.distribution = np.full(m, 1.0 / m)
+        self._rows = np.empty((16, m))
+        self._places: dict[bytes, int] = {}
+
+    @property
+    def columns(self) -> Array:
+        """The margins y_i h_k(x_i), one hypothesis per row, shape (K, m)."""
+        return self._rows[: len(self.hypotheses)]
+
+    def index(self, margins: Array) -> int:
+        """Return the number of the hypothesis with these margins; of a new one the next number."""
+        return self._places.setdefault(margins.tobytes(), len(self.hypotheses))
+
+    def query(self, d: Array) -> tuple[float, int]:
+        """Return the edge at the distribution d, and the number of the hypothesis that has it.
+
+        A learner that is not exact may return a worse hypothesis than one that it found before; then that
+        one is the answer, and the new one is dropped.
+        """
+        hypothesis, margins = self.learner.best(d)
+        margins = check_values(hypothesis, margins, d.size) + 0.0  # -0.0 becomes 0.0: equal bytes
+        edge = float(margins @ d)
+        edges = np.empty(0) if self.learner.exact else self.columns @ d
+        if edges.size and edges.max() >= edge:
+            edge, k = float(edges.max()), int(edges.argmax())
+        else:
+            k = self.index(margins)
+            if k == len(self.hypotheses):
+                if k == len(self._rows):
+                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+                self._rows[k] = margins
+                self.hypotheses.append(hypothesis)
+                if self.edge < math.inf:
+                    self.edge = max(self.edge, float(margins @ self.distribution))
+        if edge < self.edge:
+            self.edge, self.distribution = edge, d.copy()
+        return edge, k
 
 
-class BoostingMethod(ABC):
-    """A frozen dataclass of parameters that sets up a run of the engine."""
+class EdgeRisk(Risk):
+    """f(d) = max_h sum_i d_i y_i h(x_i), the edge of the best hypothesis at the distribution d."""
 
-    @abstractmethod
-    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
-        """Return a run on the hypotheses of the pool."""
+    black_box = False
 
+    def __init__(self, pool: Pool, m: int):
+        self.pool = pool
+        self.dim = m
+        self.exact = pool.learner.exact
 
-def smoothing(m: int, nu: float, tol: float, eta: float | None) -> float:
-    """Return 1/eta, the weight of the entropy; by default it costs at most tol / 2."""
-    if eta is not None:
-        return 1.0 / eta
-    return tol / (2.0 * max(math.log(m / nu), 1e-3))
+    def __repr__(self) -> str:
+        return f"EdgeRisk({self.pool.learner!r}, {self.dim} examples)"
 
-
-def check_eta(name: str, eta: float | None) -> None:
-    """Raise `InvalidInputError` unless eta is None or positive."""
-    if eta is not None:
-        as_positive(f"{name}.eta", eta)
+    def oracle(self, x: Array) -> tuple[float, Array]:
+        """Return the edge at the distribution x, and the margins of the hypothesis that has it."""
+        edge, k = self.pool.query(x)
+        return edge, self.pool.columns[k].copy()
 
 
-def over_distributions(method: Method, pool: Pool, m: int, nu: float, lam: float) -> Booster:
-    """Minimise the edge plus lam times an entropy; the multipliers of the cuts are the weights."""
-    regularizer = RelativeEntropy(1.0 / m, lam) if lam > 0.0 else None
-    problem = Problem(EdgeRisk(pool, m), regularizer, CappedSimplex(1.0 / nu, m))
-    process: Any = problem.iterate(method, x0=np.full(m, 1.0 / m), tol=0.0).process
-    return Booster(process, lambda: process.run.proof.multipliers)
+class Projected(NamedTuple):
+    """Margins, the distribution that is worst for them, and the value there."""
+
+    margins: Array
+    distribution: Array
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedMargin(ImagedRisk):
+    """f(theta) = max over d in D of -<theta, d> - lam sum_i d_i ln(m d_i), with D the capped simplex.
+
+    Minus the soft margin of an ensemble with the margins theta, except for the entropy, which is at most
+    ``lam ln(m / nu)``. The gradient is -d at the maximiser d, and has the Lipschitz constant 1/lam from the
+    maximum norm to the sum norm.
+    """
+
+    black_box = False
+    dim: int
+    nu: float
+    lam: float
+    exact: bool = True
+
+    def image(self, x: Array) -> Projected:
+        """Return the margins x with the worst distribution for them: the entropic projection."""
+        minimum = RelativeEntropy(1.0 / self.dim, self.lam).conjugate_minimiser(
+            x, CappedSimplex(1.0 / self.nu, self.dim)
+        )
+        assert minimum is not None and minimum.x is not None
+        return Projected(x, minimum.x, -minimum.value)
+
+    def values(self, z: Projected) -> float:
+        """Return the value."""
+        return z.value
+
+    def slopes(self, z: Projected) -> Array:
+        """Return minus the distribution."""
+        return -z.distribution
+
+    def combine(self, z0: Projected, z1: Projected, t: float) -> Projected:
+        """Return the image between two others: another projection."""
+        return self.image(z0.margins + t * (z1.margins - z0.margins))
+
+    def line(self, z0: Projected, z1: Projected) -> Line:
+        """Return t -> f(theta_0 + t (theta_1 - theta_0))."""
+        direction = z1.margins - z0.margins
+
+        def evaluate(t: float) -> tuple[float, float]:
+            answer = self.combine(z0, z1, t)
+            return answer.value, -float(answer.distribution @ direction)
+
+        return Line(evaluate)
+
+    def curvature_bound(self, x: Array, direction: Array) -> float:
+        """Return ``max_i direction_i^2 / lam``."""
+        return float(np.abs(direction).max() ** 2 / self.lam)
+
+
+class HypothesisHull(FeasibleSet):
+    """The convex hull of the margins of all hypotheses, given by a weak learner.
+
+    Attributes
+    ----------
+    alternative : ndarray of shape (m,) or None
+        A distribution to be tried, once, when another one gives no new hypothesis. Its edge counts, so that
+        it must be in the capped simplex up to rounding.
+    """
+
+    bounded = True
+    dim: int
+
+    def __init__(self, pool: Pool, m: int):
+        self.pool = pool
+        self.dim = m
+        self.alternative: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"HypothesisHull({self.pool.learner!r}, {self.dim} examples)"
+
+    def violation(self, x: Array) -> float:
+        """Return how far x is outside the cube [-1, 1]^m, which holds the hull."""
+        return float(max(0.0, np.abs(x).max() - 1.0))
+
+    def minimise_linear(self, v: Array) -> Array:
+        """Return the margins of the hypothesis with the largest edge at -v, scaled to a distribution."""
+        d, count = np.maximum(-v, 0.0), len(self.pool.hypotheses)
+        total = float(d.sum())
+        _, k = self.pool.query(d / total if total > 0.0 else np.full(v.size, 1.0 / v.size))
+        if self.alternative is not None and len(self.pool.hypotheses) == count:
+            self.pool.query(self.alternative)
+            self.alternative = None
+        return self.pool.columns[k].copy()
 
 
 @dataclass(frozen=True)
-class LPBoost(BoostingMethod):
-    """Kelley's method over the distributions: every known hypothesis is a cut, the master is an LP.
+class LPBoost:
+    """Kelley's method over the distributions: every hypothesis found is a cut, the master is an LP.
 
-    Few rounds as a rule, but for some data as many as there are examples. The bound is that of the LP itself.
+    Few rounds as a rule, but for some data as many as there are examples. The bound is the optimum of the LP.
 
     References
     ----------
@@ -90,16 +220,25 @@ class LPBoost(BoostingMethod):
     OPTIMAL 0.333333
     """
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
         """Return Kelley's method on the edge."""
-        return over_distributions(Kelley(), pool, m, nu, 0.0)
+        return _over_distributions(Kelley(), None, pool, m, nu)
+
+
+def _over_distributions(
+    method: Method, entropy: RelativeEntropy | None, pool: Pool, m: int, nu: float
+) -> Started:
+    """Minimise the edge plus an entropy; the multipliers of the cuts are the weights."""
+    problem = Problem(EdgeRisk(pool, m), entropy, CappedSimplex(1.0 / nu, m))
+    process: Any = problem.iterate(method, x0=np.full(m, 1.0 / m), tol=0.0).process
+    return process, lambda: process.run.proof.multipliers
 
 
 @dataclass(frozen=True)
-class ERLPBoost(BoostingMethod):
+class ERLPBoost:
     """LPBoost with relative entropy: O(ln(m / nu) / tol^2) rounds, each with a convex master.
 
-    The engine's bundle method with ``g(d) = 1/eta sum_i d_i ln(m d_i)``; seen from the other side, the fully
+    The engine's bundle method with ``g(d) = 1/eta sum_i d_i ln(m d_i)``; on the dual side, the fully
     corrective Frank-Wolfe method on the smoothed soft margin.
 
     Parameters
@@ -116,17 +255,23 @@ class ERLPBoost(BoostingMethod):
     eta: float | None = None
 
     def __post_init__(self) -> None:
-        check_eta("ERLPBoost", self.eta)
+        _smoothing(self, 1, 1.0, 1.0)
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
         """Return the bundle method on the edge plus entropy."""
-        from cutplane.methods.bmrm import BMRM
+        entropy = RelativeEntropy(1.0 / m, _smoothing(self, m, nu, tol))
+        return _over_distributions(BMRM(), entropy, pool, m, nu)
 
-        return over_distributions(BMRM(), pool, m, nu, smoothing(m, nu, tol, self.eta))
+
+def _smoothing(method: Any, m: int, nu: float, tol: float) -> float:
+    """Return 1/eta, the weight of the entropy; by default it costs at most tol / 2."""
+    if method.eta is None:
+        return tol / (2.0 * max(math.log(m / nu), 1e-3))
+    return 1.0 / as_positive(f"{type(method).__name__}.eta", method.eta)
 
 
 @dataclass(frozen=True)
-class CorrectiveERLPBoost(BoostingMethod):
+class CorrectiveERLPBoost:
     """Frank-Wolfe on the smoothed soft margin: a round costs a sort of the examples, no master.
 
     Parameters
@@ -143,35 +288,28 @@ class CorrectiveERLPBoost(BoostingMethod):
        doi:10.1007/s10994-010-5173-z.
     """
 
-    step: Step = "exact"
+    step: Literal["short", "exact", "open_loop"] = "exact"
     eta: float | None = None
 
     def __post_init__(self) -> None:
-        check_eta(type(self).__name__, self.eta)
-        if self.step not in ("short", "exact", "open_loop"):
-            raise InvalidInputError(
-                f"{type(self).__name__}.step must be 'short', 'exact' or 'open_loop', got {self.step!r}."
-            )
+        _smoothing(self, 1, 1.0, 1.0)
+        as_choice(f"{type(self).__name__}.step", self.step, ("short", "exact", "open_loop"))
 
-    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Booster:
+    def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
         """Return Frank-Wolfe on the hull of the hypotheses."""
-        from cutplane.methods.frank_wolfe import FrankWolfe
-
         hull = HypothesisHull(pool, m)
         first = hull.minimise_linear(np.full(m, -1.0 / m))
-        risk = SmoothedMargin(m, nu, smoothing(m, nu, tol, self.eta), pool.learner.exact)
-        problem = Problem(risk, feasible_set=hull)
+        risk = SmoothedMargin(m, nu, _smoothing(self, m, nu, tol), pool.learner.exact)
         method = FrankWolfe(self.step, correction=self._correction(hull, nu, tol))
+        problem = Problem(risk, feasible_set=hull)
         process: Any = problem.iterate(method, x0=first, tol=0.0, max_cuts=4).process
 
         def weights() -> Array:
-            out = np.zeros(len(pool.hypotheses))
-            state = process.method_state
-            for atom, weight in zip(state.atoms, state.weights, strict=True):
-                out[pool.index(atom)] += weight
+            state, out = process.method_state, np.zeros(len(pool.hypotheses))
+            np.add.at(out, [pool.index(atom) for atom in state.atoms], state.weights)
             return out
 
-        return Booster(process, weights)
+        return process, weights
 
     def _correction(self, hull: HypothesisHull, nu: float, tol: float) -> Any:
         return None
@@ -199,10 +337,13 @@ class MLPBoost(CorrectiveERLPBoost):
         return LPCorrection(hull, nu, 0.01 * tol)
 
 
-class LPCorrection:
-    """The best ensemble of the known hypotheses, without entropy: the master of LPBoost.
+BoostingMethod = LPBoost | ERLPBoost | CorrectiveERLPBoost
 
-    Its distribution is what the weak learner is asked about next where Frank-Wolfe finds nothing new.
+
+class LPCorrection:
+    """The best ensemble of the hypotheses found, without entropy: the master of LPBoost.
+
+    The weak learner is next called at its distribution, where Frank-Wolfe finds nothing new.
     """
 
     def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):
@@ -219,28 +360,24 @@ class LPCorrection:
         self._solved = 0
 
     def correct(self, atoms: Array, weights: Array, run: Any) -> tuple[Array, Array] | None:
-        """Return the hypotheses that Frank-Wolfe does not know, and the multipliers of the LP over all."""
+        """Return the hypotheses that Frank-Wolfe has not met, and the multipliers of the LP over all."""
         from cutplane.proof.bound import normalised
 
         columns = self._hull.pool.columns
-        if self._solved == len(columns):
-            return None
         count = len(columns)
-        rows = _Rows(columns, np.zeros(count), np.zeros(count, np.int64), np.arange(count))
+        if self._solved == count:
+            return None
+        blocks = np.zeros(count, np.int64)
+        rows: Any = SimpleNamespace(
+            slopes=columns, offsets=np.zeros(count), blocks=blocks, ids=np.arange(count)
+        )
         solution = self._master.solve(rows, None, self._accuracy)
-        found = None if solution.multipliers is None else normalised(solution.multipliers, rows.blocks, 1)
-        self._solved = len(columns)
+        found = None if solution.multipliers is None else normalised(solution.multipliers, blocks, 1)
+        self._solved = count
         if found is None or solution.x is None:
             return None
         self._hull.alternative = self._distributions.project(solution.x)
         self._order += [self._hull.pool.index(atom) for atom in atoms[len(self._order) :]]
-        further = sorted(set(range(len(columns))) - set(self._order))
+        further = sorted(set(range(count)) - set(self._order))
         self._order += further
         return columns[further], found[self._order]
-
-
-class _Rows(NamedTuple):
-    slopes: Array
-    offsets: Array
-    blocks: Array
-    ids: Array

@@ -1,14 +1,14 @@
-"""The result of soft-margin boosting, and its verification."""
+"""The result of soft-margin boosting: the ensemble, and its verification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
-from cutplane.boosting.ensemble import Ensemble, as_columns
 from cutplane.boosting.weak_learner import margins_of
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
@@ -23,9 +23,61 @@ if TYPE_CHECKING:
 
     from cutplane.boosting.soft_margin import SoftMargin
 
-
 _AGREEMENT = 1e-9
-"""Margins are in [-1, 1], and sums of numbers of sum 1: what rounding and ties between hypotheses leave."""
+"""Difference of equal margins or edges, because both are in [-1, 1] and ties cost 1e-12."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """x -> sum_k weights_k h_k(x), without the hypotheses of weight zero.
+
+    Attributes
+    ----------
+    hypotheses : tuple
+        Objects with ``predict(X)``, ndarray of shape (n,) of values in [-1, 1].
+    weights : ndarray of shape (K,)
+        Positive; they sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.boosting import Ensemble, Stump
+    >>> ensemble = Ensemble((Stump(0, 1.0, 1), Stump(0, 2.0, 1)), np.array([0.75, 0.25]))
+    >>> ensemble.decision_function(np.array([[0.0], [1.5], [3.0]])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+
+    hypotheses: tuple[Any, ...]
+    weights: Array
+
+    @staticmethod
+    def of(hypotheses: Sequence[Any], weights: Array) -> Ensemble:
+        """Return the ensemble of the hypotheses with a positive weight, scaled to sum 1."""
+        used = np.flatnonzero(weights > 0.0).tolist()
+        return Ensemble(tuple(hypotheses[k] for k in used), weights[used] / weights[used].sum())
+
+    def __len__(self) -> int:
+        return len(self.hypotheses)
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} hypotheses)"
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the weighted mean of the hypotheses, shape (n,), in [-1, 1]."""
+        X = _by_columns(X)
+        total = np.zeros(X.shape[0])
+        for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
+            total += weight * hypothesis.predict(X)
+        return total
+
+    def predict(self, X: Any) -> Array:
+        """Return the signs of `decision_function`, shape (n,); 0 counts as +1."""
+        return np.where(self.decision_function(X) >= 0.0, 1.0, -1.0)
+
+
+def _by_columns(X: Any) -> Any:
+    """Return X as an ndarray or a CSC matrix, in which a column is found without a pass over all entries."""
+    return X.tocsc() if sparse.issparse(X) else np.asarray(X)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +88,7 @@ class BoostingResult(BaseResult):
     ----------
     ensemble : Ensemble
     soft_margin : float
-        Of the ensemble: the mean of its nu least margins on the training data.
+        The mean of the nu least margins of the ensemble on the training data.
     edge : float
         No ensemble has a larger soft margin; relative to what the weak learner can find unless `is_global`.
     distribution : ndarray of shape (m,)
@@ -92,18 +144,18 @@ class BoostingResult(BaseResult):
 
     @property
     def certificate(self) -> SpecialCertificate:
-        """What `verify` checks: the ensemble and the distribution."""
+        """The proof that `verify` checks: the ensemble and the distribution."""
         return SpecialCertificate(self)
 
     def verify(self, problem: SoftMargin | None = None) -> Verification:
         """Recompute soft margin and edge from the examples, the hypotheses and the weak learner alone.
 
-        The lower bound is the mean of the nu least margins of the ensemble, whose hypotheses are asked for
-        their predictions again. The upper bound is the largest edge at `distribution`, whose feasibility is
-        checked, among the hypotheses that are known and the one that the weak learner, bound to the examples
-        anew, answers with. With an exact weak learner that bounds every ensemble. With another it bounds
-        those of the hypotheses that were asked for, and nothing proves more; and if the learner is random,
-        it may answer otherwise than it did.
+        The lower bound is the mean of the nu least margins of the ensemble, whose hypotheses predict again.
+        The upper bound is the largest edge at `distribution`, whose feasibility is checked, among the
+        hypotheses found and the one that the weak learner, bound to the examples again, returns. With an
+        exact weak learner that bounds every ensemble. With another it bounds the ensembles of these
+        hypotheses, and nothing proves more; and if the learner is random, it may return another hypothesis
+        than in the run.
 
         Parameters
         ----------
@@ -113,14 +165,60 @@ class BoostingResult(BaseResult):
         Returns
         -------
         Verification
-            ``n_checked`` counts the hypotheses that were asked.
+            ``n_checked`` counts the hypotheses that were evaluated.
 
         Raises
         ------
         InvalidInputError
-            If no problem is known.
+            If no problem is given.
         """
-        return verify(self, problem or self.problem)
+        problem = problem or self.problem
+        if problem is None:
+            raise InvalidInputError("This result was loaded from a file: call verify(problem).")
+        d, m = self.distribution, problem.y.size
+        if d.shape != (m,):
+            raise InvalidInputError(f"The result is for {d.size} examples, {problem!r} has {m}.")
+        problems: list[str] = []
+        if self.nu != problem.nu:
+            problems.append(f"nu is {problem.nu:g}, not {self.nu:g}")
+        lower, upper = self._true_margin(problem, problems), self._true_edge(problem, problems)
+        if lower - upper > _AGREEMENT:
+            problems.append(f"the soft margin {lower:.10g} is above the edge {upper:.10g}")
+        return Verification(not problems, lower, upper, len(self.hypotheses) + 1, tuple(problems))
+
+    def _true_margin(self, problem: SoftMargin, problems: list[str]) -> float:
+        weights = self.ensemble.weights
+        if (weights < 0.0).any() or abs(float(weights.sum()) - 1.0) > _AGREEMENT:
+            problems.append("the weights of the ensemble are not those of a mean")
+        margins = problem.y * self.ensemble.decision_function(problem.X)
+        i = int(np.abs(margins - self.margins).argmax())
+        if abs(margins[i] - self.margins[i]) > _AGREEMENT:
+            problems.append(f"the margin of example {i} is {margins[i]:.10g}, not {self.margins[i]:.10g}")
+        value = soft_margin(margins, problem.nu)
+        if abs(value - self.soft_margin) > _AGREEMENT:
+            problems.append(f"the soft margin of the ensemble is {value:.10g}, not {self.soft_margin:.10g}")
+        return value
+
+    def _true_edge(self, problem: SoftMargin, problems: list[str]) -> float:
+        d, y = self.distribution, problem.y
+        feasible = CappedSimplex(1.0 / problem.nu, d.size).project(d)
+        outside = float(np.abs(d - feasible).sum())  # in the sum norm: by so much edges may be wrong
+        if outside > _AGREEMENT:
+            problems.append(f"the distribution is {outside:.3g} away from the capped simplex")
+        learner = problem.weak_learner.bind(problem.X, y)
+        _, margins = learner.best(d)
+        edges = [float(margins_of(hypothesis, problem.X, y) @ d) for hypothesis in self.hypotheses]
+        edge = max([float(margins @ d), *edges]) + outside
+        too_high = edge - self.edge > _AGREEMENT
+        if too_high or (learner.exact and self.edge - edge > _AGREEMENT):
+            problems.append(f"the largest edge is {edge:.10g}, not {self.edge:.10g}")
+        if self.is_global != learner.exact:
+            problems.append(
+                f"is_global is {self.is_global}, but the weak learner says exact = {learner.exact}"
+            )
+        if self.status is Status.OPTIMAL and not learner.exact:
+            problems.append("OPTIMAL is claimed, but the weak learner is not exact")
+        return edge
 
     def staged_ensembles(self) -> Iterator[Ensemble]:
         """Yield the ensemble after each round."""
@@ -128,14 +226,14 @@ class BoostingResult(BaseResult):
             yield Ensemble.of(self.hypotheses, weights)
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """Yield the weighted mean of the hypotheses, shape (n,), after each round; each is asked once."""
-        X = as_columns(X)
+        """Yield the weighted mean of the hypotheses, shape (n,), after each round; each predicts once."""
+        X = _by_columns(X)
         predictions = np.empty((len(self.hypotheses), X.shape[0]))
-        known = 0
+        done = 0
         for weights in self.stages:
-            for k in range(known, weights.size):
+            for k in range(done, weights.size):
                 predictions[k] = self.hypotheses[k].predict(X)
-            known = max(known, weights.size)
+            done = max(done, weights.size)
             yield weights @ predictions[: weights.size] / weights.sum()
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
@@ -188,59 +286,6 @@ def plot_margins(margins: Mapping[str, Array], soft_margin: float | None = None,
     if ax.get_legend_handles_labels()[1]:
         ax.legend()
     return ax
-
-
-def verify(result: BoostingResult, problem: SoftMargin | None) -> Verification:
-    """Do what `BoostingResult.verify` says."""
-    if problem is None:
-        raise InvalidInputError("This result was loaded from a file: call verify(problem).")
-    m = problem.y.size
-    if result.distribution.shape != (m,):
-        raise InvalidInputError(
-            f"The result is for {result.distribution.size} examples, {problem!r} has {m}."
-        )
-    problems: list[str] = []
-    if result.nu != problem.nu:
-        problems.append(f"nu is {problem.nu:g}, not {result.nu:g}")
-    lower = _soft_margin(result, problem, problems)
-    upper = _edge(result, problem, problems)
-    if lower - upper > _AGREEMENT:
-        problems.append(f"the soft margin {lower:.10g} is above the edge {upper:.10g}")
-    return Verification(not problems, lower, upper, len(result.hypotheses) + 1, tuple(problems))
-
-
-def _soft_margin(result: BoostingResult, problem: SoftMargin, problems: list[str]) -> float:
-    weights = result.ensemble.weights
-    if (weights < 0.0).any() or abs(float(weights.sum()) - 1.0) > _AGREEMENT:
-        problems.append("the weights of the ensemble are not those of a mean")
-    margins = problem.y * result.ensemble.decision_function(problem.X)
-    if np.abs(margins - result.margins).max() > _AGREEMENT:
-        i = int(np.abs(margins - result.margins).argmax())
-        problems.append(f"the margin of example {i} is {margins[i]:.10g}, not {result.margins[i]:.10g}")
-    value = soft_margin(margins, problem.nu)
-    if abs(value - result.soft_margin) > _AGREEMENT:
-        problems.append(f"the soft margin of the ensemble is {value:.10g}, not {result.soft_margin:.10g}")
-    return value
-
-
-def _edge(result: BoostingResult, problem: SoftMargin, problems: list[str]) -> float:
-    d, y = result.distribution, problem.y
-    feasible = CappedSimplex(1.0 / problem.nu, d.size).project(d)
-    outside = float(np.abs(d - feasible).sum())  # in the sum norm: by so much edges may be wrong
-    if outside > _AGREEMENT:
-        problems.append(f"the distribution is {outside:.3g} away from the capped simplex")
-    learner = problem.weak_learner.bind(problem.X, y)
-    _, margins = learner.best(d)
-    edges = [float(margins_of(hypothesis, problem.X, y) @ d) for hypothesis in result.hypotheses]
-    edge = max([float(margins @ d), *edges]) + outside
-    too_high = edge - result.edge > _AGREEMENT
-    if too_high or (learner.exact and result.edge - edge > _AGREEMENT):
-        problems.append(f"the largest edge is {edge:.10g}, not {result.edge:.10g}")
-    if result.is_global != learner.exact:
-        problems.append(f"is_global is {result.is_global}, but the weak learner says exact = {learner.exact}")
-    if result.status is Status.OPTIMAL and not learner.exact:
-        problems.append("OPTIMAL is claimed, but the weak learner is not exact")
-    return edge
 
 
 def soft_margin(margins: Array, nu: float) -> float:

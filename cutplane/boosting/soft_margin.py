@@ -1,26 +1,29 @@
-"""Soft-margin boosting: the problem and its solution."""
+"""Soft-margin boosting: the problem, and the rounds of its solution."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.boosting.methods import BoostingMethod, ERLPBoost, LPBoost
-from cutplane.boosting.pool import Pool
+from cutplane.boosting.methods import BoostingMethod, ERLPBoost, LPBoost, Pool
+from cutplane.boosting.result import BoostingResult, Ensemble, soft_margin
 from cutplane.boosting.weak_learner import as_weak_learner
+from cutplane.engine.driver import Driver, Standing, Turn
+from cutplane.engine.history import History, State
 from cutplane.exceptions import InvalidInputError
-from cutplane.losses.classification import Hinge
-from cutplane.pieces.validation import as_scalar, refuse_masked
-from cutplane.stopping import MaxIter, TimeLimit
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_signs, refuse_masked
+from cutplane.status import Status
+from cutplane.stopping import MaxIter, Stop, StoppingRule, TimeLimit
 
 if TYPE_CHECKING:
-    from cutplane.boosting.early_stopping import EarlyStopping
-    from cutplane.boosting.result import BoostingResult
     from cutplane.engine.driver import Callback
 
 _FINE = 1e-3
+"""Tolerance below which "auto" is LPBoost, because the rounds of ERLPBoost grow like 1 / tol^2."""
 
 
 class SoftMargin:
@@ -68,7 +71,7 @@ class SoftMargin:
             self.X = X if sparse.issparse(X) else np.asarray(X)
         except ValueError as error:
             raise InvalidInputError(f"X must be a matrix, got {type(X).__name__}: {error}") from error
-        self.y = Hinge().check_targets(y)
+        self.y = as_signs("SoftMargin", y)
         m = self.y.size
         if self.X.ndim != 2 or self.X.shape[0] != m:
             raise InvalidInputError(
@@ -119,17 +122,140 @@ class SoftMargin:
         BoostingResult
             On Ctrl-C too, with status INTERRUPTED and the best ensemble so far.
         """
-        from cutplane.boosting.rounds import Rounds, SoftMarginGap
-        from cutplane.engine.driver import Driver
-
         as_scalar("tol", tol, low=0.0, low_open=True)
-        if method != "auto" and not isinstance(method, BoostingMethod):
+        if method == "auto":
+            method = ERLPBoost() if tol >= _FINE else LPBoost()
+        elif not isinstance(method, BoostingMethod):
             raise InvalidInputError(f"method must be LPBoost(), MLPBoost(), ... or 'auto', got {method!r}.")
-        automatic = ERLPBoost() if tol >= _FINE else LPBoost()
-        chosen = automatic if method == "auto" else method
-        pool = Pool(self.weak_learner.bind(self.X, self.y), self.y.size)
-        rule = SoftMarginGap(tol, pool.learner.exact) | MaxIter(max_iter)
+        rounds = Rounds(self, method, tol, early_stopping)
+        rule = SoftMarginGap(tol, rounds.pool.learner.exact) | MaxIter(max_iter)
         if time_limit is not None:
             rule |= TimeLimit(time_limit)
-        process = Rounds(self, chosen, pool, tol, early_stopping)
-        return Driver(process, rule).run(callback, progress, log)
+        return Driver(rounds, rule).run(callback, progress, log)
+
+
+@dataclass(frozen=True)
+class SoftMarginGap(StoppingRule):
+    """Stop when edge - soft margin <= tol; OPTIMAL if the weak learner is exact."""
+
+    tol: float
+    exact: bool
+
+    def __call__(self, state: State) -> Stop | None:
+        """Compare the absolute gap."""
+        gap = state.upper_bound - state.lower_bound
+        if gap > self.tol:
+            return None
+        reason = f"gap {max(0.0, gap):.2g} of the soft margin is at most tol = {self.tol:g}"
+        if self.exact:
+            return Stop(Status.OPTIMAL, f"the certified {reason}")
+        return Stop(
+            Status.TARGET,
+            f"the {reason}, relative to the hypotheses that the weak learner found: it is not declared "
+            "exact, and others may have larger edges",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class EarlyStopping:
+    """Stop after `patience` rounds without a lower error on other data, and return the ensemble of the least.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix of shape (n, n_features)
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    patience : int, default 20
+    """
+
+    X: Any
+    y: Any
+    patience: int = 20
+
+    def __post_init__(self) -> None:
+        refuse_masked("X", self.X)
+        object.__setattr__(self, "y", as_signs("EarlyStopping", self.y))
+        as_count("EarlyStopping.patience", self.patience)
+
+
+class Rounds:
+    """A process of the driver: one iteration of a method each, and the soft margin of its ensemble."""
+
+    def __init__(
+        self, problem: SoftMargin, method: BoostingMethod, tol: float, early_stopping: EarlyStopping | None
+    ):
+        self.problem, self.method, self.early_stopping = problem, method, early_stopping
+        self.pool = Pool(problem.weak_learner.bind(problem.X, problem.y), problem.y.size)
+        self._inner, self._weights = method.start(self.pool, problem.y.size, problem.nu, tol)
+        self._best = -math.inf, np.empty(0)
+        self._stages: list[Array] = []
+        self._predictions: list[Array] = []  # of each hypothesis on the data of early stopping
+        self._errors: list[float] = []  # there, after each round
+
+    @property
+    def started(self) -> bool:
+        """Whether there is an ensemble."""
+        return bool(self._stages)
+
+    @property
+    def standing(self) -> Standing:
+        """The soft margin, the edge, and the counts of the method."""
+        inner = self._inner.standing
+        return inner._replace(lower=self._best[0], upper=self.pool.edge, x=self.pool.distribution, scale=1.0)
+
+    def step(self) -> Turn:
+        """Do an iteration of the method; keep its ensemble if that is the best."""
+        turn = self._inner.step()
+        weights = self._weights()
+        weights = weights if weights.any() else np.ones(1)
+        self._stages.append(weights)
+        value = soft_margin(weights @ self.pool.columns[: weights.size], self.problem.nu)
+        self._best = max(self._best, (value, weights), key=lambda pair: pair[0])
+        inner, stop = self._inner.standing, turn.finished
+        if inner.lower >= inner.upper:
+            reason = "the smoothed problem is solved, but eta is too small for tol: raise eta"
+            stop = Stop(Status.STALLED, reason)
+        if self.early_stopping is not None:
+            stop = self._validated(self.early_stopping, weights) or stop
+        return Turn(turn.kind, stop)
+
+    def _validated(self, rule: EarlyStopping, weights: Array) -> Stop | None:
+        """Evaluate the ensemble of a round on the other data; stop if the error no longer falls."""
+        for hypothesis in self.pool.hypotheses[len(self._predictions) :]:
+            self._predictions.append(np.asarray(hypothesis.predict(rule.X)))
+        votes = sum(weights[k] * self._predictions[k] for k in np.flatnonzero(weights))
+        self._errors.append(float(np.mean(np.where(votes >= 0.0, 1.0, -1.0) != rule.y)))
+        best = int(np.argmin(self._errors))
+        if len(self._errors) - 1 - best < rule.patience:
+            return None
+        return Stop(
+            Status.INTERRUPTED,
+            f"early stopping: the error {self._errors[best]:.4g} on the validation data was not improved for "
+            f"{rule.patience} rounds",
+        )
+
+    def confirm(self, stop: Stop) -> Stop:
+        """Return the stop, because the edge was found by the weak learner itself."""
+        return stop
+
+    def result(self, stop: Stop, history: History) -> BoostingResult:
+        """Return the best ensemble, or the one of the least error on validation data."""
+        pool = self.pool
+        chosen = self._stages[int(np.argmin(self._errors))] if self._errors else self._best[1]
+        margins = chosen @ pool.columns[: chosen.size]
+        return BoostingResult(
+            ensemble=Ensemble.of(pool.hypotheses, chosen),
+            soft_margin=soft_margin(margins, self.problem.nu),
+            edge=pool.edge,
+            distribution=pool.distribution,
+            margins=margins,
+            is_global=pool.learner.exact,
+            status=stop.status,
+            reason=stop.reason,
+            history=history,
+            method=repr(self.method),
+            nu=self.problem.nu,
+            hypotheses=tuple(pool.hypotheses),
+            stages=tuple(self._stages),
+            problem=self.problem,
+        )

@@ -1,21 +1,28 @@
-"""Decision stumps: the best split of one feature, exactly."""
+"""Decision stumps: the best split of one feature, exactly, from features that are sorted once."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from cutplane.boosting.ensemble import column
-from cutplane.boosting.sorted_features import SortedFeatures, sort_features
-from cutplane.boosting.weak_learner import TIE, as_signs, first_within_tie
+from cutplane.boosting.weak_learner import TIE, column
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_signs, as_vector
 from cutplane.risks.chunks import balanced_ranges, count_chunks
-from cutplane.risks.matrix import as_matrix
+from cutplane.risks.matrix import as_matrix, tiles
 from cutplane.runtime.threads import run_chunks
+
+LAST = np.uint32(1 << 31)
+EXAMPLE = np.uint32((1 << 31) - 1)
+_CHUNK = 1 << 18
+"""Entries that a thread sorts, because fewer do not outweigh the start of a thread."""
+_MOST_EXAMPLES = 1 << 31
+"""Examples at most, because a code has 31 bits for the number of one."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class DecisionStumps:
 
         max over j, threshold, sign of   sum_i d_i y_i sign (+1 if x_ij > threshold else -1).
 
-    Among those within 1e-12 of the largest edge the constants come first, then the lowest feature, the lowest
+    Among those within 1e-12 of the largest edge the constants are first, then the lowest feature, the lowest
     threshold, and the sign +1, so that the answer depends neither on the number of threads nor on the layout
     of the data. Thresholds are half way between neighbouring values.
 
@@ -93,7 +100,7 @@ class DecisionStumps:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.boosting.stumps import DecisionStumps
+    >>> from cutplane.boosting import DecisionStumps
     >>> X, y = np.array([[1.0, 5.0], [2.0, 3.0], [4.0, 4.0]]), np.array([-1.0, 1.0, 1.0])
     >>> stump, margins = DecisionStumps().bind(X, y).best(np.array([0.5, 0.25, 0.25]))
     >>> stump, margins.tolist()
@@ -103,7 +110,7 @@ class DecisionStumps:
     def bind(self, X: Any, y: Array) -> BoundStumps:
         """Sort the features of X, of at most 2^31 rows, and return the oracle of edges."""
         X = as_matrix(X)
-        y = as_signs(y, X.shape[0])
+        y = as_signs("DecisionStumps", as_vector("y", y, X.shape[0]))
         return BoundStumps(y, sort_features(X))
 
 
@@ -117,23 +124,142 @@ class BoundStumps:
 
     def best(self, d: Array) -> tuple[Stump, Array]:
         """Return the stump with the largest edge, and its margins."""
-        from cutplane.boosting import stump_passes as stump_kernels
+        from cutplane.boosting import stump_passes
 
         u = as_vector("d", d, self.y.size) * self.y
         total = float(u.sum())
         codes, starts, middles = self.features.codes, self.features.starts, self.features.middles
         edges = np.empty(middles.size)
         run_chunks(
-            lambda part: stump_kernels.largest_edges(codes, starts, middles, u, total, *part, edges),
+            lambda part: stump_passes.largest_edges(codes, starts, middles, u, total, *part, edges),
             balanced_ranges(starts, count_chunks(float(starts[-1]))),
         )
-        largest = max(abs(total), float(edges.max()))
-        bar = largest - TIE
+        bar = max(abs(total), float(edges.max())) - TIE
         if abs(total) >= bar:
             sign = 1 if total >= bar else -1
             return Stump(0, -math.inf, sign), sign * self.y
-        j = first_within_tie(edges, largest)
-        k, edge = stump_kernels.lowest_split(codes, starts[j], middles[j], starts[j + 1], u, total, bar)
+        j = int(np.argmax(edges >= bar))
+        k, edge = stump_passes.lowest_split(codes, starts[j], middles[j], starts[j + 1], u, total, bar)
         sign = 1 if edge >= bar else -1
         outputs = np.where(self.features.above(j, int(k)), float(sign), -float(sign))
         return Stump(j, self.features.threshold(j, int(k)), sign), outputs * self.y
+
+
+@dataclass(frozen=True, eq=False)
+class SortedFeatures:
+    """The examples in the order of each feature; zeros are one group and take no memory.
+
+    Attributes
+    ----------
+    X : ndarray or sparse array of shape (m, n)
+    codes : ndarray of uint32
+        The numbers of the examples, feature after feature, without zeros. The highest bit says that a split
+        may follow: it is at the last of equal values, seen from the end of the feature.
+    starts : ndarray of shape (n + 1,)
+        Where in `codes` each feature begins.
+    middles : ndarray of shape (n,)
+        Where in `codes` each feature is summed from above instead of below, because the zeros are there.
+    """
+
+    X: Any
+    codes: Array
+    starts: Array
+    middles: Array
+
+    def threshold(self, j: int, k: int) -> float:
+        """Return the number half way between the two values that the split at codes[k] separates."""
+        start, middle, stop = self.starts[j], self.middles[j], self.starts[j + 1]
+        beyond = k + 1 if k < middle else k - 1
+        is_last = beyond == middle if k < middle else beyond < middle
+        has_zeros = stop - start < self.X.shape[0]
+        values = self._value(j, k), 0.0 if is_last and has_zeros else self._value(j, beyond)
+        return between(*sorted(values))
+
+    def above(self, j: int, k: int) -> Array:
+        """Return a mask of shape (m,) of the examples above the split at codes[k]."""
+        from_below = k < self.middles[j]
+        part = slice(self.starts[j], k + 1) if from_below else slice(k, self.starts[j + 1])
+        above = np.full(self.X.shape[0], from_below)
+        above[self.codes[part] & EXAMPLE] = not from_below
+        return above
+
+    def _value(self, j: int, k: int) -> float:
+        return float(self.X[int(self.codes[k] & EXAMPLE), j])
+
+
+def between(low: float, high: float) -> float:
+    """Return a number t half way between two different ones, with low <= t < high whatever is rounded."""
+    middle = 0.5 * low + 0.5 * high
+    return middle if low <= middle < high else low
+
+
+def sort_features(X: Any) -> SortedFeatures:
+    """Sort every feature of a matrix that `as_matrix` has checked.
+
+    A CSR matrix is transposed, and a CSC one that stores entries several times or zeros is copied, until all
+    is sorted.
+    """
+    m, n = X.shape
+    if m > _MOST_EXAMPLES:
+        raise InvalidInputError(f"X has {m} rows; decision stumps take at most 2^31: draw a part of them.")
+    columns = X.tocsc() if sparse.issparse(X) else X
+    if sparse.issparse(X):
+        if not columns.has_canonical_format or not columns.data[: columns.indptr[-1]].all():
+            columns = columns.copy() if columns is X else columns
+            columns.sum_duplicates()
+            columns.eliminate_zeros()
+        counts = np.diff(columns.indptr)
+    else:
+        counts = np.zeros(n, dtype=np.int64)
+        for rows, some in tiles(X):
+            counts[some] += np.count_nonzero(X[rows, some], axis=0)
+    starts = np.zeros(n + 1, dtype=np.int64)
+    starts[1:] = np.cumsum(counts)
+    middles = np.empty(n, dtype=np.int64)
+    codes = np.empty(starts[-1], dtype=np.uint32)
+
+    def sort(part: tuple[int, int]) -> None:
+        first, last = starts[part[0]], starts[part[1]]
+        examples, values = _entries(columns, *part)
+        edges = starts[part[0] : part[1] + 1] - first
+        codes[first:last], below = _sort(examples, values, edges, m)
+        middles[slice(*part)] = starts[slice(*part)] + below
+
+    run_chunks(sort, balanced_ranges(starts, max(1, int(starts[-1]) // _CHUNK)))
+    return SortedFeatures(X, codes, starts, middles)
+
+
+def _entries(X: Any, low: int, high: int) -> tuple[Array, Array]:
+    """Return the rows and the values of the nonzero entries in columns low to high, column after column."""
+    if sparse.issparse(X):
+        part = slice(X.indptr[low], X.indptr[high])
+        return X.indices[part], X.data[part]
+    values = X[:, low:high].ravel(order="F")
+    places = np.flatnonzero(values)
+    return places % X.shape[0], values if places.size == values.size else values[places]
+
+
+def _sort(examples: Array, values: Array, edges: Array, m: int) -> tuple[Array, Array]:
+    """Return the codes of some features, and how many of each are below its middle."""
+    order = np.empty(values.size, dtype=np.int64)
+    for start, stop in pairwise(edges.tolist()):
+        order[start:stop] = values[start:stop].argsort()
+        order[start:stop] += start
+    values, examples = values[order], examples[order].astype(np.int64)
+    differs = np.ones(values.size + 1, dtype=bool)  # differs[k]: from the value before
+    np.not_equal(values[1:], values[:-1], out=differs[1:-1])
+    differs[edges] = True
+    if not differs.all():
+        examples |= np.cumsum(differs[:-1]) << 31
+        examples.sort()  # of those with the same value: numpy's fastest sort returns them in any order
+        examples &= int(EXAMPLE)
+    below = np.diff(np.append(0, np.cumsum(values < 0.0))[edges])
+    half = (m + 1) // 2
+    for j in np.flatnonzero(np.diff(edges) == m):  # without zeros: half of the values are summed from below
+        below[j] = half + np.argmax(differs[edges[j] + half :])
+    from_below = np.arange(values.size) < np.repeat(edges[:-1] + below, np.diff(edges))
+    split = np.where(from_below, differs[1:], differs[:-1])
+    split[edges[1:][below == m] - 1] = False
+    codes = examples.astype(np.uint32)
+    codes[split] |= LAST
+    return codes, below

@@ -1,26 +1,29 @@
-"""Weak learners: the interface by which boosting asks for a hypothesis, and what can be made into one.
+"""Weak learners: the interface of boosting to the hypotheses, for functions and scikit-learn classifiers too.
 
-A weak learner is bound to the examples once; then it is asked, for one distribution of weights d on the
-examples after the other, for a hypothesis h with a large edge
+A weak learner is bound to the examples once. For each distribution d of weights on the examples it then
+returns a hypothesis h with a large edge
 
     sum_i d_i y_i h(x_i),   h(x) in [-1, 1].
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.pieces.validation import Array, as_signs
+from cutplane.runtime.extras import require_extra
 
 TIE = 1e-12
-"""Edges that differ by less are equal: sums of numbers that sum to 1 are no more accurate."""
-
+"""Difference of equal edges, because sums of numbers of sum 1 are no more accurate."""
 _ROUNDING = 1e-9
+"""Excess of a value over 1 that is accepted, because hypotheses are sums of rounded numbers."""
 
 
 class Hypothesis(Protocol):
@@ -36,10 +39,10 @@ class EdgeOracle(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether no other hypothesis has a larger edge than the one that `best` finds.
+        """Whether no other hypothesis has a larger edge than the one that `best` returns.
 
-        Then bounds on the soft margin hold for all hypotheses, and a run may end as OPTIMAL; else they hold
-        only for those that have been found, and it ends as TARGET.
+        Then bounds on the soft margin hold for all hypotheses, and a run may end as OPTIMAL. Otherwise they
+        hold for the hypotheses found so far only, and it ends as TARGET.
         """
         ...
 
@@ -56,7 +59,7 @@ class EdgeOracle(Protocol):
 
 @runtime_checkable
 class WeakLearner(Protocol):
-    """Whatever can be bound to examples."""
+    """An object that can be bound to examples."""
 
     def bind(self, X: Any, y: Array) -> EdgeOracle:
         """Return the oracle of edges on these examples.
@@ -94,8 +97,6 @@ def as_weak_learner(learner: Any) -> WeakLearner:
     if isinstance(learner, WeakLearner):
         return learner
     if hasattr(learner, "fit") and hasattr(learner, "predict"):
-        from cutplane.boosting.sklearn_learner import SklearnLearner
-
         return SklearnLearner(learner)
     if callable(learner):
         return FunctionLearner(learner)
@@ -107,7 +108,7 @@ def as_weak_learner(learner: Any) -> WeakLearner:
 
 @dataclass(frozen=True)
 class FunctionLearner:
-    """A weak learner given by a function."""
+    """A weak learner given by a function (X, y, d) -> hypothesis."""
 
     function: Callable[..., Any]
     exact: bool = False
@@ -133,13 +134,105 @@ class _BoundFunction:
         return hypothesis, margins_of(hypothesis, self.X, self.y)
 
 
+@dataclass(frozen=True)
+class SklearnLearner:
+    """A classifier that is fitted for each distribution of weights on the examples.
+
+    A clone of it is fitted to the labels -1 and +1 with ``sample_weight = m * d``, which is 1 on average. It
+    need not maximise the edge: `exact` is False.
+
+    Parameters
+    ----------
+    estimator : classifier of scikit-learn, or object like one
+        Has ``fit(X, y, sample_weight=...)`` and ``predict(X)``. It is not changed. Every parameter called
+        ``random_state``, also of an estimator within it, is set to a number drawn from its value (from 0 if
+        it is None) and from d: the same d gives the same hypothesis. A generator given there is kept.
+    confidence_rated : bool, default False
+        Whether h(x) is 2 p(x) - 1 with p(x) = ``predict_proba``, the probability of +1, instead of the
+        predicted class.
+
+    Raises
+    ------
+    InvalidInputError
+        If the estimator cannot take ``sample_weight``, or lacks ``predict`` or, confidence rated,
+        ``predict_proba``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from cutplane.boosting import SklearnLearner
+    >>> X, y = np.array([[1.0], [2.0], [4.0]]), np.array([-1.0, 1.0, 1.0])
+    >>> oracle = SklearnLearner(DecisionTreeClassifier(max_depth=2)).bind(X, y)
+    >>> hypothesis, margins = oracle.best(np.array([0.5, 0.25, 0.25]))
+    >>> margins.tolist(), hypothesis.predict(np.array([[0.0], [9.0]])).tolist()
+    ([1.0, 1.0, 1.0], [-1.0, 1.0])
+    """
+
+    estimator: Any
+    confidence_rated: bool = False
+
+    def __post_init__(self) -> None:
+        name = type(self.estimator).__name__
+        validation = require_extra("sklearn.utils.validation", "sklearn")
+        if not hasattr(self.estimator, "predict"):
+            raise InvalidInputError(f"{name} has no predict(X); pass a classifier.")
+        if not validation.has_fit_parameter(self.estimator, "sample_weight"):
+            raise InvalidInputError(
+                f"{name}.fit takes no sample_weight; pass a classifier that weights examples, or a function "
+                "(X, y, d) -> hypothesis that does."
+            )
+        if self.confidence_rated and not hasattr(self.estimator, "predict_proba"):
+            raise InvalidInputError(f"{name} has no predict_proba(X); set confidence_rated=False.")
+
+    def bind(self, X: Any, y: Array) -> EdgeOracle:
+        """Return the oracle of edges, for X as the classifier takes it: one row per example."""
+        return _BoundFunction(self._fitted, False, X, as_signs(type(self).__name__, y))
+
+    def _fitted(self, X: Any, y: Array, d: Array) -> FittedClassifier:
+        from sklearn.base import clone
+
+        estimator: Any = clone(self.estimator, safe=False)
+        _set_random_states(estimator, zlib.crc32(d.tobytes()))
+        estimator.fit(X, y.astype(np.int64), sample_weight=d.size * d)
+        return FittedClassifier(estimator, self.confidence_rated)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClassifier:
+    """The classes that a fitted classifier predicts, -1.0 and +1.0, or its confidence in +1."""
+
+    estimator: Any
+    confidence_rated: bool = False
+
+    def predict(self, X: Any) -> Array:
+        """Return a number in [-1, 1] for each row of X, shape (n,)."""
+        if not self.confidence_rated:
+            return np.asarray(self.estimator.predict(X), dtype=np.float64)
+        probabilities = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        positive = np.asarray(self.estimator.classes_) > 0
+        return 2.0 * probabilities[:, positive].sum(axis=1) - 1.0
+
+
+def _set_random_states(estimator: Any, salt: int) -> None:
+    """Give every integer or absent random_state a value that depends on it and on `salt`."""
+    if not hasattr(estimator, "get_params"):
+        return
+    changed = {}
+    for name, value in sorted(estimator.get_params().items()):
+        if name.split("__")[-1] == "random_state" and (value is None or isinstance(value, int | np.integer)):
+            sequence = np.random.SeedSequence([int(value or 0), salt, len(changed)])
+            changed[name] = int(sequence.generate_state(1)[0] >> 1)
+    estimator.set_params(**changed)
+
+
 def margins_of(hypothesis: Hypothesis, X: Any, y: Array) -> Array:
     """Return the margins y_i h(x_i), shape (m,), or raise `OracleError` if a value is not in [-1, 1]."""
     return y * check_values(hypothesis, hypothesis.predict(X), y.size)
 
 
 def check_values(hypothesis: Hypothesis, values: Any, size: int) -> Array:
-    """Return what a hypothesis predicts, or its margins, as float64 of shape (size,); nothing is clipped."""
+    """Return the predictions or margins of a hypothesis as float64 of shape (size,); nothing is clipped."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -159,16 +252,12 @@ def check_values(hypothesis: Hypothesis, values: Any, size: int) -> Array:
     return array
 
 
-def as_signs(y: Any, size: int) -> Array:
-    """Return labels as float64 of shape (size,), or raise `InvalidInputError` if one is not -1 or +1."""
-    y = as_vector("y", y, size)
-    wrong = np.abs(y) != 1.0
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise InvalidInputError(f"y[{i}] is {y[i]:g}; labels must be -1 or +1.")
-    return y
-
-
-def first_within_tie(edges: Array, largest: float) -> int:
-    """Return the first position whose edge is `largest`, but for rounding."""
-    return int(np.argmax(edges >= largest - TIE))
+def column(X: Any, j: int) -> Array:
+    """Return column j of X, shape (m,), as a view if X is an ndarray."""
+    X = X if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] <= j:
+        raise InvalidInputError(f"X has shape {X.shape}; a hypothesis needs column {j}: pass all columns.")
+    if not sparse.issparse(X):
+        return X[:, j]
+    X = X if X.format in ("csr", "csc") else X.tocsr()
+    return X[:, [j]].toarray().ravel()

@@ -13,9 +13,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from cutplane.boosting import DecisionStumps, EarlyStopping, ERLPBoost, LPBoost, MLPBoost, SoftMargin
-from cutplane.boosting.ensemble import Ensemble
 from cutplane.boosting.methods import BoostingMethod
-from cutplane.boosting.result import BoostingResult
+from cutplane.boosting.result import BoostingResult, Ensemble
 from cutplane.estimators.base import Classification
 from cutplane.estimators.documentation import estimator
 from cutplane.pieces.validation import Array, as_count, as_scalar

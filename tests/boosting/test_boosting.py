@@ -23,8 +23,8 @@ from cutplane.boosting import (
     Stump,
     plot_margins,
 )
+from cutplane.boosting.methods import SmoothedMargin
 from cutplane.boosting.result import soft_margin
-from cutplane.boosting.risks import SmoothedMargin
 from cutplane.exceptions import InvalidInputError, OracleError
 
 SMOOTHED = [

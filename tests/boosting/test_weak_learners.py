@@ -17,10 +17,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from cutplane.boosting.hypothesis_matrix import Column, HypothesisMatrix
-from cutplane.boosting.sklearn_learner import SklearnLearner
-from cutplane.boosting.sorted_features import EXAMPLE, between, sort_features
-from cutplane.boosting.stumps import DecisionStumps, Stump
-from cutplane.boosting.weak_learner import FunctionLearner, as_weak_learner, check_values
+from cutplane.boosting.stumps import EXAMPLE, DecisionStumps, Stump, between, sort_features
+from cutplane.boosting.weak_learner import FunctionLearner, SklearnLearner, as_weak_learner, check_values
 from cutplane.datasets import planted_dense, planted_text
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.matrix import as_matrix
@@ -459,14 +457,14 @@ TWO = np.array([-1.0, 1.0])
         (lambda: SklearnLearner(3), "int has no predict"),
         (lambda: SklearnLearner(LinearSVC(), True), "LinearSVC has no predict_proba"),
         (lambda: DecisionStumps().bind(np.array([[1.0], [np.nan]]), TWO), r"X\[1, 0\] is nan"),
-        (lambda: DecisionStumps().bind(np.eye(2), [0.0, 1.0]), r"y\[0\] is 0; labels must be -1 or \+1"),
+        (lambda: DecisionStumps().bind(np.eye(2), [0.0, 1.0]), "DecisionStumps needs labels y in {-1, .1}"),
         (lambda: DecisionStumps().bind(np.eye(3), TWO), r"y must have shape \(3,\)"),
         (lambda: DecisionStumps().bind(np.eye(2), TWO).best(np.ones(3)), r"d must have shape \(2,\)"),
         (lambda: sort_features(sparse.csc_array((2**31 + 1, 1))), "at most 2.31"),
         (lambda: HypothesisMatrix().bind(2 * np.eye(2), TWO), "X holds 2.0; outputs of hypotheses"),
         (lambda: HypothesisMatrix().bind(sparse.csr_array(-2 * np.eye(2)), TWO), "X holds -2.0"),
         (lambda: SklearnLearner(GaussianNB()).bind(np.eye(2), [1, 2]), r"y\[1\] is 2"),
-        (lambda: Stump(2, 0.5, 1).predict(np.eye(2)), r"looks at column 2: pass all columns"),
+        (lambda: Stump(2, 0.5, 1).predict(np.eye(2)), r"needs column 2: pass all columns"),
         (lambda: Stump(0, 0.5, 1).predict(np.array([[1.0], [np.nan]])), r"X\[1, 0\] is nan, but Stump\(\+1"),
         (lambda: Column(1).predict(np.ones(3)), r"X has shape \(3,\)"),
     ],
