@@ -11,8 +11,8 @@ import math
 import highspy
 import numpy as np
 
-from cutplane.masters.lp.highs_model import SilentHighs
-from cutplane.masters.qp.dual_qp import DualQP
+from cutplane.masters.dual_qp import DualQP
+from cutplane.masters.highs import SilentHighs
 
 
 class Rows:

@@ -19,8 +19,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.masters.base import ReducedProblem
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.lp.highs_model import DUAL_SIMPLEX
+from cutplane.masters.highs import DUAL_SIMPLEX, HighsMaster
 
 SAMPLES = (100, 200, 300)
 WINDOW = 10

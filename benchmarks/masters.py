@@ -16,11 +16,11 @@ import numpy as np
 
 import cutplane as cut
 from cutplane.engine.bundle import Bundle
+from cutplane.masters.backends import ACCURATE
 from cutplane.masters.base import ReducedProblem
-from cutplane.masters.conic.call import ACCURATE
-from cutplane.masters.conic.cvxpy import CvxpyMaster
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.masters.cone_master import CvxpyMaster
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.simplex_qp import SimplexQP
 
 SAMPLES = (10, 60, 100, 200)
 REPEAT = 5

@@ -15,8 +15,8 @@ import numpy as np
 from tours import PLACES, Tours
 
 import cutplane as cut
-from cutplane.masters.lp.highs_model import SilentHighs
-from cutplane.masters.qp.dual_qp import DualQP
+from cutplane.masters.dual_qp import DualQP
+from cutplane.masters.highs import SilentHighs
 
 
 class Oracle:

@@ -19,7 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import cutplane as cut
-from cutplane.masters.lp.highs_model import SilentHighs
+from cutplane.masters.highs import SilentHighs
 
 # Coordinates of TSPLIB (doi:10.1287/ijoc.3.4.376), and the subtour bounds.
 PLACES = {

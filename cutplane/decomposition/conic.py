@@ -14,7 +14,7 @@ from scipy import sparse
 
 from cutplane.decomposition.stage import FEASIBLE, REACH, Solved
 from cutplane.exceptions import OracleError
-from cutplane.masters.conic.cone_programme import into_dual_cone
+from cutplane.masters.cone_programme import into_dual_cone
 from cutplane.masters.units import unit_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace

@@ -12,7 +12,7 @@ from cutplane.decomposition.bases import KnownBases, charged
 from cutplane.decomposition.stage import FEASIBLE, LinearStage, Solved
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.lp.highs_model import DUAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.highs import DUAL_SIMPLEX, living_model, rerun, set_costs
 from cutplane.masters.units import unit_of
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array

@@ -25,8 +25,8 @@ from cutplane.sets.whole import WholeSpace
 
 if TYPE_CHECKING:
     from cutplane.engine.standard import Standard
-    from cutplane.masters.conic.whole import Conjugate
     from cutplane.masters.least import SolvedMinimum
+    from cutplane.masters.whole import Conjugate
     from cutplane.proof.bound import SeparableInBox
 
 Answer = TypeVar("Answer")
@@ -111,7 +111,7 @@ class Declaration:
 
     def conjugate(self) -> Conjugate:
         """Return who finds the highest cut with a given slope."""
-        from cutplane.masters.conic.whole import Conjugate
+        from cutplane.masters.whole import Conjugate
 
         return Conjugate(self.risk, self.simple_set, self.dim)
 
@@ -177,14 +177,14 @@ class Declaration:
         return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
 
     def _projected(self, x: Array) -> Array:
-        from cutplane.masters.qp.simplex_qp import project_on_polyhedron
+        from cutplane.masters.simplex_qp import project_on_polyhedron
 
         near = project_on_polyhedron(self.simple_set, x)
         return near if near is not None and self.in_simple_set(near, NEAR) else self._projection(x)
 
     @cached_property
     def _projection(self) -> Any:
-        from cutplane.masters.conic.certificates import ConicProjection
+        from cutplane.masters.certificates import ConicProjection
 
         return ConicProjection(self.simple_set, self.dim)
 

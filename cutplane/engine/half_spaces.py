@@ -92,7 +92,7 @@ def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) 
 
     `rows` is None if a feasible point is known.
     """
-    from cutplane.masters.conic.certificates import certify_infeasible
+    from cutplane.masters.certificates import certify_infeasible
 
     if rows is not None and certify_infeasible(rows, problem.simple_set, problem.dim):
         return (
@@ -111,7 +111,7 @@ def into_domain(problem: Declaration, bundle: Bundle, cut_off: CutOff, x: Array)
     separators = () if domain is None else domain.parts[1]
     if not separators:
         return x
-    from cutplane.masters.conic.certificates import ConicProjection
+    from cutplane.masters.certificates import ConicProjection
 
     found, point = HalfSpaces.stack([], problem.dim), x
     for _ in range(_ROUNDS):

@@ -292,7 +292,7 @@ class MethodProcess:
         return run.query(run.problem.into_simple_set(x))
 
     def _refuse_if_nowhere_finite(self) -> None:
-        from cutplane.masters.conic.certificates import is_nowhere_finite
+        from cutplane.masters.certificates import is_nowhere_finite
 
         problem = self.problem
         terms = problem.risk, problem.active_regularizer

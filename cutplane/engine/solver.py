@@ -239,7 +239,7 @@ class ReducedSolver:
         if status is MasterStatus.UNBOUNDED and (kind or self.reduced.simple_set.bounded):
             return "it calls a reduced problem unbounded that is not"
         if status is MasterStatus.INFEASIBLE and not candidate.exact:
-            from cutplane.masters.conic.certificates import certify_infeasible
+            from cutplane.masters.certificates import certify_infeasible
 
             rows = self._rows.of(bundle)
             if not certify_infeasible(rows, self._stated.simple_set, self.reduced.dim):
@@ -256,7 +256,7 @@ class ReducedSolver:
             whole = solve_programme(risk, self.reduced) if backend == "CLARABEL" else None
             self._gap = 0.0 if whole is not None else gap
             if whole is None:
-                from cutplane.masters.conic.whole import solve_whole
+                from cutplane.masters.whole import solve_whole
 
                 whole = solve_whole(risk, self.reduced, backend, gap)
             self._whole = whole

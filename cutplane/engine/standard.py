@@ -259,7 +259,7 @@ def holding_squares(problem: Declaration) -> Declaration | None:
         return None
     if problem.active_regularizer.lam > 0.0:
         held = held + problem.active_regularizer
-    from cutplane.masters.qp.simplex_qp import SimplexQP
+    from cutplane.masters.simplex_qp import SimplexQP
 
     if SimplexQP.refusal(ReducedProblem(dim, 1, held, problem.simple_set), None) is not None:
         return None

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cutplane.masters import active_set
 from cutplane.masters.base import (
     HALF_SPACE,
     Kind,
@@ -15,8 +16,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp import active_set
+from cutplane.masters.highs import HighsMaster
 from cutplane.masters.rows import survivors
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import LinearForm

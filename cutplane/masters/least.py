@@ -11,7 +11,7 @@ import highspy
 import numpy as np
 
 from cutplane.masters.base import MasterStatus, ReducedProblem
-from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun, set_costs
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.forms import LinearForm
@@ -23,7 +23,7 @@ from cutplane.sets.box import Box
 from cutplane.sets.intersection import Intersection
 
 if TYPE_CHECKING:
-    from cutplane.masters.conic.certificates import InnerMinimum
+    from cutplane.masters.certificates import InnerMinimum
 
 _SIZES = 1.0, 2.0**20
 """Of the largest cost as HiGHS sees it. Its reduced costs may have the wrong sign by 1e-9, which is charged
@@ -95,7 +95,7 @@ class SolvedMinimum:
             if value > -math.inf:
                 return Minimum(value, None)
         if self._inner is None:
-            from cutplane.masters.conic.certificates import InnerMinimum
+            from cutplane.masters.certificates import InnerMinimum
 
             self._inner = InnerMinimum(self.regularizer, self.simple_set, self.dim)
         self.is_used = True

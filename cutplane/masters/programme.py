@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.masters.base import Least, ReducedProblem, Whole
+from cutplane.masters.backends import by_clarabel, tolerances
+from cutplane.masters.base import Least, MasterStatus, ReducedProblem, Whole
 from cutplane.masters.rows import sides_of
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, ask
@@ -16,10 +16,6 @@ from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import CANCELLED, REACH
 from cutplane.regularizers.l1 import L1
-from cutplane.runtime.deadline import check_time, seconds_left
-
-_TOLERANCE = 1e-12
-"""An interior point method that cannot reach it returns what it has."""
 
 
 class _Rest(NamedTuple):
@@ -120,16 +116,8 @@ def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
     solver: Any = clarabel
     n_equations, A = sides.n_equations, sides.A.tocsc()
     cones = [solver.ZeroConeT(n_equations), solver.NonnegativeConeT(sides.b.size - n_equations)]
-    for tolerance in (_TOLERANCE, None):  # looser where the way to last digits that are not there fails
-        check_time()
-        settings = solver.DefaultSettings()
-        settings.verbose = False
-        if tolerance is not None:
-            settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-        if (left := seconds_left()) < math.inf:
-            settings.time_limit = left
-        answer = solver.DefaultSolver(H / height, form.cost / height, A, sides.b, cones, settings).solve()
-        if str(answer.status) in ("Solved", "AlmostSolved"):
-            y = sides.multipliers(np.array(answer.z), form.row_lower.size)
-            return unit * np.array(answer.x), (height / unit) * y
+    for settings in (tolerances("CLARABEL"), {}):  # looser where the last digits are out of reach
+        status, _, u, z = by_clarabel(H / height, form.cost / height, A, sides.b, cones, settings)
+        if status is MasterStatus.SOLVED:
+            return unit * u, (height / unit) * sides.multipliers(z, form.row_lower.size)
     return None

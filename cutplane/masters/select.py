@@ -11,13 +11,12 @@ from typing import Any
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Kind, Master, MasterKind, ReducedProblem
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.sets.base import is_whole_space
 
 _OWN = {
-    "interior_point": "cutplane.masters.qp.interior.InteriorPoint",
-    "simplex_qp": "cutplane.masters.qp.simplex_qp.SimplexQP",
+    "interior_point": "cutplane.masters.interior.InteriorPoint",
+    "simplex_qp": "cutplane.masters.simplex_qp.SimplexQP",
     "smoothed_lp": "cutplane.masters.entropy.SmoothedLP",
-    "highs": "cutplane.masters.lp.highs.HighsMaster",
+    "highs": "cutplane.masters.highs.HighsMaster",
     "entropy_dual": "cutplane.masters.entropy.EntropyMaster",
 }
 """Where the classes are, which are imported when they are asked for, in the order of preference."""
@@ -121,14 +120,11 @@ class ConicSolver:
 
     def __call__(self, reduced: ReducedProblem) -> Master:
         """Return a new master."""
-        dual = reduced.quadratic is not None and is_whole_space(reduced.simple_set, reduced.dim)
-        if self.name == "clarabel" and not dual:  # else the dual form has a multiplier per row, and no x
-            from cutplane.masters.conic.cone_master import ConeMaster
+        from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
 
+        if self.name == "clarabel":
             return ConeMaster(reduced, self.options)
-        from cutplane.masters.conic.cvxpy import CvxpyMaster
-
-        return CvxpyMaster(reduced, self.name, dict(self.options))
+        return CvxpyMaster(reduced, self.name, self.options)
 
 
 def as_backend(backend: Any) -> Backend:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun, set_costs
+from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun, set_costs
 from cutplane.masters.units import unit_of
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.masters.base import ReducedProblem
-from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum
+from cutplane.masters.certificates import ConicProjection, InnerMinimum
+from cutplane.masters.highs import HighsMaster
 from cutplane.masters.least import SolvedMinimum
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp.simplex_qp import RowsOfSet, project_on_polyhedron
+from cutplane.masters.simplex_qp import RowsOfSet, project_on_polyhedron
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer
 from cutplane.regularizers.base import Minimum
 from cutplane.sets import Box, L2Ball, Polyhedron, PSDCone

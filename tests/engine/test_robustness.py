@@ -176,7 +176,7 @@ class Broken:
     "kind, words", [("fails", "out of order"), ("nan", "not finite"), ("garbage", "above the objective")]
 )
 def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
-    import cutplane.masters.qp.simplex_qp as module
+    import cutplane.masters.simplex_qp as module
 
     monkeypatch.setattr(module.SimplexQP, "solve", Broken(kind).solve)
     result = cut.Problem(good_risk(), cut.L2(0.1)).solve(cut.BMRM())
@@ -186,9 +186,8 @@ def test_a_broken_backend_is_replaced(kind, words, monkeypatch):
 
 
 def test_no_backend_left(monkeypatch):
-    from cutplane.masters.conic.cone_master import ConeMaster
-    from cutplane.masters.conic.cvxpy import CvxpyMaster
-    from cutplane.masters.qp.simplex_qp import SimplexQP
+    from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
+    from cutplane.masters.simplex_qp import SimplexQP
 
     for master in (SimplexQP, ConeMaster, CvxpyMaster):
         monkeypatch.setattr(master, "solve", Broken("fails").solve)

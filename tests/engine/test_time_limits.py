@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+from cutplane.masters import active_set
 from cutplane.masters.base import HALF_SPACE, MasterStatus
-from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun
 from cutplane.masters.least import LinearMinimum
-from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun
-from cutplane.masters.qp import active_set
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, check_time, limited_to, seconds_left
 from cutplane.sets.polyhedron import Polyhedron
@@ -139,7 +139,7 @@ def test_small_solves_of_certificates_are_out_of_time():
 
 
 def test_highs_goes_on_after_a_slice(monkeypatch):
-    monkeypatch.setattr("cutplane.masters.lp.highs_model._SLICE", 0.02)
+    monkeypatch.setattr("cutplane.masters.highs._SLICE", 0.02)
     rng = np.random.default_rng(0)
     form = Polyhedron(rng.normal(size=(300, 150)), np.abs(rng.normal(size=300)) + 0.1).linear_form(150)
     box = cut.Box(0, 10, dim=150).linear_form(150)

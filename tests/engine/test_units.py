@@ -11,9 +11,9 @@ from set_cases import SETS
 import cutplane as cut
 from cutplane.engine.solver import ReducedSolver
 from cutplane.masters.base import HALF_SPACE, Level, Prox, ReducedProblem
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.masters.highs import HighsMaster
 from cutplane.masters.select import Backend
+from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.masters.units import StatedRows, Unit, far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers
 

@@ -40,7 +40,7 @@ def test_elimination_gives_up_in_time():
 STAGES = {
     "sweeps": ("auto", "cutplane.graphical.sweeps.reparametrization.Reparametrization.sweep"),
     "tightening": ("dual", "cutplane.graphical.dual.proposals.ClusterProposals.propose"),
-    "programme": ("primal", "cutplane.masters.lp.highs_model._run"),
+    "programme": ("primal", "cutplane.masters.highs._run"),
     "separation": ("primal", "cutplane.graphical.primal.marginal_cuts.separate_odd_cycles"),
     "order": ("elimination", "cutplane.graphical.exact.elimination.best_order"),
     "table": ("elimination", "cutplane.graphical.exact.elimination._minimise_out"),

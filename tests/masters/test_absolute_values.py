@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import cutplane as cut
-from cutplane.masters.lp.highs import AbsoluteValues
+from cutplane.masters.highs import AbsoluteValues
 from cutplane.pieces.forms import LinearForm
 from cutplane.regularizers import L1
 from cutplane.sets import Box, Polyhedron

@@ -14,14 +14,13 @@ import pytest
 from conformance import LINEAR, NAMES, check, cut_pool, height, laid_out, pieces
 from users_master import UsersMaster
 
+from cutplane.masters import prox_problem
 from cutplane.masters.base import Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.conic.cone_master import ConeMaster
-from cutplane.masters.conic.cvxpy import CvxpyMaster
+from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
 from cutplane.masters.entropy import EntropyMaster, SmoothedLP
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp import prox_problem
-from cutplane.masters.qp.interior import InteriorPoint
-from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.interior import InteriorPoint
+from cutplane.masters.simplex_qp import SimplexQP
 
 pytestmark = pytest.mark.every
 STEPS = 7

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, ReducedProblem
-from cutplane.masters.conic.certificates import ConicProjection, InnerMinimum, certify_infeasible
-from cutplane.masters.conic.cone_master import ConeMaster
-from cutplane.masters.conic.cone_programme import (
+from cutplane.masters.certificates import ConicProjection, InnerMinimum, certify_infeasible
+from cutplane.masters.cone_master import ConeMaster
+from cutplane.masters.cone_programme import (
     BACKENDS,
     ConeProgramme,
     Outcome,
@@ -24,8 +24,6 @@ from cutplane.masters.conic.cone_programme import (
     into_dual_cone,
     solve_conic,
 )
-from cutplane.masters.conic.cvxpy import CvxpyMaster
-from cutplane.masters.select import ConicSolver
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, PSDCone, Simplex, WholeSpace
@@ -292,7 +290,7 @@ def test_a_bound_reaches_auxiliaries_of_another_size():
 
 def test_an_inaccurate_solution_bounds_nothing_if_the_size_of_x_is_not_known(monkeypatch):
     answer = Outcome(cp.OPTIMAL_INACCURATE, np.ones(2), -1.0, -2.0)
-    monkeypatch.setattr("cutplane.masters.conic.certificates.attempted", lambda *_: answer)
+    monkeypatch.setattr("cutplane.masters.certificates.attempted", lambda *_: answer)
     inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
     assert inner(np.ones(2)).value == -np.inf
     assert inner(np.ones(2), np.inf, 1.0).value > -np.inf
@@ -321,7 +319,7 @@ def test_a_heavy_regularizer_has_its_own_unit(v):
 
 def test_a_solution_that_proves_nothing_is_none(monkeypatch):
     answer = Outcome(cp.OPTIMAL, np.ones(2), -1.0, -np.inf)
-    monkeypatch.setattr("cutplane.masters.conic.certificates.attempted", lambda *_: answer)
+    monkeypatch.setattr("cutplane.masters.certificates.attempted", lambda *_: answer)
     assert InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)(np.ones(2)) == (-np.inf, None)
 
 
@@ -374,8 +372,8 @@ def test_the_size_of_a_square_is_that_of_its_rows():
     assert (squares > 0.0).sum() == 1 and not (squares[answer.known] > 0.0).any()
     assert squares[squares > 0.0] >= t / column_sizes(answer.A, answer.known).max()
     assert (answer.squares(1e5) >= squares).all() and answer.squares(1e5).max() > 1e9
-    assert answer.charge(1.0 * (squares > 0.0)) == 10.0 * squares.max() > answer.reach
-    assert answer.charge(1.0 * answer.known) == answer.known.sum() * answer.reach
+    assert answer.reaches() @ (squares > 0.0) == 10.0 * squares.max() > answer.reach
+    assert answer.reaches() @ answer.known == answer.known.sum() * answer.reach
 
 
 def test_a_slope_of_last_bits_is_solved_in_the_unit_of_the_regularizer():
@@ -390,14 +388,3 @@ def test_a_setting_that_clarabel_does_not_have_is_named():
     reduced = ReducedProblem(3, 1, L1(0.5), Box(-1.0, 1.0, dim=3))
     with pytest.raises(InvalidInputError, match="Clarabel has no setting 'no_such_option'"):
         ConeMaster(reduced, {"no_such_option": 1})
-
-
-def test_clarabel_solves_the_dual_of_few_rows_in_many_dimensions():
-    of_rows, of_x = (
-        ReducedProblem(3, 1, L2(0.5), WholeSpace(3)),
-        ReducedProblem(3, 1, L2(0.5), Box(-1.0, 1.0, dim=3)),
-    )
-    assert [type(ConicSolver("clarabel")(reduced)) for reduced in (of_rows, of_x)] == [
-        CvxpyMaster,
-        ConeMaster,
-    ]

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cutplane.masters.conic.cone_programme import solve_conic
+from cutplane.masters.cone_programme import solve_conic
 from cutplane.runtime import clock
 from cutplane.runtime.deadline import OutOfTime, limited_to
 
@@ -21,7 +21,7 @@ def test_the_limit_of_a_solver_leaves_out_what_compiling_took(monkeypatch):
 
     monkeypatch.setattr(cp.Problem, "get_problem_data", slowly)
     limits = []
-    from cutplane.masters.conic import cone_programme
+    from cutplane.masters import cone_programme
 
     timed = cone_programme.timed
     monkeypatch.setattr(cone_programme, "timed", lambda *given: limits.append(timed(*given)) or limits[-1])

@@ -8,11 +8,11 @@ import pytest
 
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.masters import whole
 from cutplane.masters.base import Least, ReducedProblem
-from cutplane.masters.conic import whole
-from cutplane.masters.conic.certificates import InnerMinimum
-from cutplane.masters.conic.cone_programme import Solved
-from cutplane.masters.conic.whole import Conjugate, _split, image_form, solve_whole
+from cutplane.masters.certificates import InnerMinimum
+from cutplane.masters.cone_programme import Solved
+from cutplane.masters.whole import Conjugate, _split, image_form, solve_whole
 from cutplane.proof.dual import DualFunction
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cutplane.masters.conic.cone_programme import into_dual_cone
+from cutplane.masters.cone_programme import into_dual_cone
 
 
 def moved(z, upper=True, **sizes):

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cutplane.masters import highs
 from cutplane.masters.base import HALF_SPACE, MasterStatus
-from cutplane.masters.lp import highs_model
-from cutplane.masters.lp.highs import entries
-from cutplane.masters.lp.highs_model import (
+from cutplane.masters.highs import (
     DUAL_SIMPLEX,
     PRIMAL_SIMPLEX,
+    entries,
     living_model,
     rerun,
     set_costs,
@@ -89,7 +89,7 @@ def test_a_model_is_silent_and_keeps_its_basis(strategy):
 def test_a_model_of_somebody_else_may_have_other_threads():
     script = """
 import highspy, numpy as np
-from cutplane.masters.lp.highs_model import DUAL_SIMPLEX, SilentHighs, living_model, rerun
+from cutplane.masters.highs import DUAL_SIMPLEX, SilentHighs, living_model, rerun
 from cutplane.pieces.forms import LinearForm
 from scipy import sparse
 one = np.ones(1)
@@ -239,7 +239,7 @@ def test_the_limit_of_iterations_grows_with_rows_and_columns():
 )
 def test_slices_of_time_go_on_within_the_limit_and_grow_if_little_is_done(iterations, seconds, limits):
     model = Scripted(STATUS.kTimeLimit, STATUS.kTimeLimit, STATUS.kOptimal, iterations=iterations)
-    highs_model._run(model, 100)
+    highs._run(model, 100)
     assert model.of("simplex_iteration_limit") == limits
     assert model.of("time_limit") == [7.0 + slice_ for slice_ in seconds]
 
@@ -247,21 +247,21 @@ def test_slices_of_time_go_on_within_the_limit_and_grow_if_little_is_done(iterat
 @pytest.mark.parametrize("limit, runs", [(0, 0), (-5, 0), (1, 1)])
 def test_without_iterations_left_nothing_runs(limit, runs):
     model = Scripted(STATUS.kOptimal)
-    highs_model._run(model, limit)
+    highs._run(model, limit)
     assert len(model.runs) == runs
 
 
 def test_a_slice_ends_at_the_deadline_at_the_latest():
     model = Scripted(STATUS.kOptimal)
     with limited_to(0.5):
-        highs_model._run(model, 100)
+        highs._run(model, 100)
     assert 7.4 < model.of("time_limit")[0] <= 7.5
 
 
 def test_a_deadline_that_has_passed_ends_the_run():
     model = Scripted(STATUS.kTimeLimit)
     with limited_to(0.0), pytest.raises(OutOfTime):
-        highs_model._run(model, 100)
+        highs._run(model, 100)
     assert model.of("time_limit") == [7.0]
 
 

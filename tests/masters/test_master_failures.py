@@ -14,7 +14,7 @@ import cutplane as cut
 from cutplane.engine import solver as engine
 from cutplane.masters import select
 from cutplane.masters.base import Level, MasterSolution, MasterStatus, Prox
-from cutplane.masters.lp.highs import HighsMaster
+from cutplane.masters.highs import HighsMaster
 from cutplane.masters.select import Candidate
 
 EXCEPTIONS = (

@@ -12,12 +12,12 @@ from users_master import UsersMaster
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import HALF_SPACE, Level, MasterSolution, MasterStatus, ReducedProblem
-from cutplane.masters.conic.certificates import InnerMinimum
-from cutplane.masters.conic.cvxpy import CvxpyMaster
+from cutplane.masters.certificates import InnerMinimum
+from cutplane.masters.cone_master import CvxpyMaster
 from cutplane.masters.entropy import EntropyMaster
-from cutplane.masters.lp.highs import HighsMaster
-from cutplane.masters.qp.interior import InteriorPoint
-from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.interior import InteriorPoint
+from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.regularizers import L1, L2, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, Simplex, WholeSpace
 
@@ -217,23 +217,6 @@ def test_rows_that_no_backend_can_take_fail_and_leave_no_trace(label, entry):
     np.testing.assert_allclose(master.solve(good).x, before, atol=1e-5)
 
 
-def test_large_conic_problems_are_compiled_anew_instead_of_filling_the_memory():
-    dim = 301
-    reduced = ReducedProblem(dim, 1, NegativeEntropy(0.5), Simplex(dim))
-    master = CvxpyMaster(reduced, "clarabel")
-    rng = np.random.default_rng(0)
-    slopes, offsets = rng.normal(size=(8, dim)), rng.normal(size=8)
-    for count in (5, 8):
-        rows = rows_of(slopes[:count], offsets[:count])
-        solution = master.solve(rows)
-        weights = np.maximum(solution.multipliers, 0.0) / solution.multipliers.sum()
-        lower = reduced.regularizer.conjugate_minimiser(weights @ rows.slopes, reduced.simple_set).value
-        x = reduced.simple_set.project(solution.x)
-        upper = (rows.slopes @ x + rows.offsets).max() + reduced.regularizer.value(x)
-        assert 0.0 <= upper - (weights @ rows.offsets + lower) <= 1e-6
-    assert master.problems[None].how["ignore_dpp"]
-
-
 def test_failures_are_answers():
     entropy = ReducedProblem(2, 1, NegativeEntropy(1.0), Simplex(2))
     solution = CvxpyMaster(entropy, "highs").solve(ONE_CUT)
@@ -273,27 +256,6 @@ def test_refusals_name_the_piece():
     assert "Opaque" in HighsMaster.refusal(opaque, None)
     assert "L2" in HighsMaster.refusal(CASES["L2"].reduced, None)
     assert "level" in HighsMaster.refusal(CASES["box"].reduced, Level)
-
-
-@pytest.mark.parametrize(
-    ("name", "backend"),
-    [("L1, box", "OSQP"), ("entropy, prox", "CLARABEL"), ("box, level, half-spaces", "OSQP")],
-)
-def test_the_primal_form_is_compiled_once_per_size_of_the_pool(monkeypatch, name, backend):
-    from cvxpy.reductions.solvers.solving_chain import SolvingChain
-
-    compilations = []
-    apply = SolvingChain.apply
-    monkeypatch.setattr(SolvingChain, "apply", lambda *args: compilations.append(1) or apply(*args))
-    case = CASES[name]
-    master = CvxpyMaster(case.reduced, backend)
-    rng = np.random.default_rng(0)
-    slopes, offsets = rng.normal(size=(40, case.dim)), rng.normal(size=40)
-    for count in range(1, 41):
-        rows = rows_of(slopes[:count], offsets[:count])
-        master.solve(rows, case.stabilization(rows))
-        assert all(stabilised.problem.is_dpp() for stabilised in master.problems.values())
-        assert len(compilations) == 1 + (count > 16) + (count > 32)
 
 
 @pytest.mark.parametrize(

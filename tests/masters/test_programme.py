@@ -8,8 +8,8 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.losses import Pieces, ScalarLoss
 from cutplane.masters.base import ReducedProblem
-from cutplane.masters.conic.whole import solve_whole
 from cutplane.masters.programme import solve_programme
+from cutplane.masters.whole import solve_whole
 
 N = 4
 RNG = np.random.default_rng(3)

@@ -9,9 +9,9 @@ import pytest
 from conformance import Pieces, check
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.qp.dual_qp import DualQP, Gram, combined
-from cutplane.masters.qp.simplex_qp import SimplexQP
+from cutplane.masters.dual_qp import DualQP, Gram, combined
 from cutplane.masters.rows import products, sizes_at
+from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.regularizers import L1, L2, ElasticNet, NegativeEntropy, NoRegularizer
 from cutplane.sets import Box, CappedSimplex, L2Ball, Polyhedron, Simplex, WholeSpace
 

@@ -244,7 +244,7 @@ def test_an_open_box_is_bounded_by_combinations_that_are_flat_but_for_a_solver()
 
 
 def test_multipliers_of_the_rows_of_a_set_spare_a_solver(monkeypatch):
-    monkeypatch.delattr("cutplane.masters.conic.certificates.InnerMinimum")
+    monkeypatch.delattr("cutplane.masters.certificates.InnerMinimum")
     dual = DualFunction(problem(cut.L2(1.0), cut.Polyhedron([[1.0, 1.0]], [-2.0])))
     slopes, offsets = np.array([[1.0, 1.0]]), np.array([3.0])
     found = dual(slopes, offsets, BLOCKS[:1], np.ones(1), INF, np.array([0.0]))

@@ -18,7 +18,7 @@ import pytest
 import cutplane as cut
 from cutplane.engine.history import History
 from cutplane.exceptions import InvalidInputError
-from cutplane.masters.qp import active_set
+from cutplane.masters import active_set
 from cutplane.runtime import compiling
 from cutplane.runtime.clock import clock, compiled_seconds, go_on, stop
 from cutplane.runtime.compiling import SUMS, compiling_at, routine

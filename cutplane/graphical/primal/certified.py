@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.graphical.shifting import sum_rounded_down
 from cutplane.masters.base import MasterStatus
-from cutplane.masters.lp.highs_model import PRIMAL_SIMPLEX, living_model, rerun
+from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 

@@ -175,8 +175,8 @@ class _NoRise(StoppingRule):
 
 def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
     """Return a point of the relaxation of least cost; None if it is proven to be empty."""
-    from cutplane.masters.conic.certificates import certify_infeasible
-    from cutplane.masters.lp.highs import HighsMaster
+    from cutplane.masters.certificates import certify_infeasible
+    from cutplane.masters.highs import HighsMaster
 
     dim = relaxation.cost.size
     objective = Bundle(dim, 1)

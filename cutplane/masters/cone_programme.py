@@ -1,20 +1,23 @@
-"""A cone programme solved by a backend, and a lower bound computed from its dual point."""
+"""Problems of cvxpy solved by a backend, and lower bounds computed from its dual point."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.settings import SOLUTION_PRESENT
+import osqp
+from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
+from cvxpy.settings import SOLUTION_PRESENT, USER_LIMIT
 from scipy import sparse
 
-from cutplane.masters.conic.call import ACCURATE, LAST_DIGITS, timed, tolerances
+from cutplane.masters.backends import ACCURATE, LAST_DIGITS, STATUSES, timed, tolerances
+from cutplane.masters.base import MasterStatus
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import REACH
 from cutplane.runtime.clock import clock
@@ -23,51 +26,135 @@ from cutplane.runtime.deadline import check_time
 BACKENDS = "CLARABEL", "SCS"
 """The backends that bound a cone programme, the first choice first."""
 
+_LENIENT = {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
+"""Options of OSQP after its iteration limit. Its step size changes only at large imbalances, because the
+iteration cycles on linear programmes where it changes often."""
+
+# ------------------------------------------------------------------ without a bound
+
+
+def call(
+    problem: cp.Problem, backend: str, options: Mapping[str, Any], **how: Any
+) -> tuple[MasterStatus, str]:
+    """Solve a cvxpy problem without warnings, and without exceptions except `OutOfTime`.
+
+    The status is SOLVED also if the solution is less accurate than requested; then the message says so.
+    """
+    accurate = {**ACCURATE.get(backend, {}), **options}
+    if backend == "HIGHS":  # because its active-set methods cycle on some quadratic programmes
+        size = sum(x.size for x in problem.variables()) + sum(c.size for c in problem.constraints)
+        limit = 1000 + 20 * size
+        accurate = {"qp_iteration_limit": limit, "simplex_iteration_limit": limit, **accurate}
+    status, message = _attempt(problem, backend, accurate, how)
+    lenient = {**accurate, **_LENIENT, **options}
+    if backend == "OSQP" and message.endswith(USER_LIMIT) and lenient != accurate:
+        status, message = _attempt(problem, backend, lenient, {**how, "warm_start": False})
+        message = message or f"{backend}: solved with a looser tolerance"
+    return status, message
+
+
+def _attempt(
+    problem: cp.Problem, backend: str, settings: Mapping[str, Any], how: Mapping[str, Any]
+) -> tuple[MasterStatus, str]:
+    check_time()
+    solver: Any = _OSQP if backend == "OSQP" else backend
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            problem.solve(solver=solver, **how, **timed(backend, settings))
+        except Exception as error:
+            check_time()
+            return MasterStatus.FAILED, f"{backend}: {type(error).__name__}: {error}"
+    status = STATUSES.get(problem.status, MasterStatus.FAILED)
+    if status is not MasterStatus.SOLVED:
+        check_time()
+    if status is MasterStatus.UNBOUNDED and backend == "HIGHS" and not problem.objective.expr.is_pwl():
+        return MasterStatus.FAILED, f"{backend}: {problem.status}, which is not to be trusted here"
+    return status, "" if problem.status == cp.OPTIMAL else f"{backend}: {problem.status}"
+
+
+class CarefulOSQP(OSQP):
+    """cvxpy's interface to OSQP, with safe updates and with a Ctrl-C that OSQP has caught.
+
+    In a warm start cvxpy passes on the side of the constraints that changed. OSQP compares it with the other
+    side, which it has scaled and rounded, and may then reject an equation and solve the old problem, which
+    cvxpy does not notice. So both sides are passed on.
+    """
+
+    def name(self) -> str:
+        """Return a name that cvxpy does not have, because custom solvers need one."""
+        return "CAREFUL_OSQP"
+
+    def solve_via_data(
+        self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
+    ) -> Any:
+        """Solve, after the last sides in the cache became NaN, from which every side differs."""
+        if solver_cache and self.name() in solver_cache:
+            _, last, _ = solver_cache[self.name()]
+            for side in ("l", "u"):
+                last[side] = np.full_like(last[side], np.nan)
+        results = super().solve_via_data(data, warm_start, verbose, solver_opts, solver_cache)
+        if results.info.status_val == osqp.SolverStatus.OSQP_SIGINT:  # pyright: ignore[reportAttributeAccessIssue]
+            raise KeyboardInterrupt
+        return results
+
+
+_OSQP = CarefulOSQP()
+
+
+# --------------------------------------------------------------------- with a bound
+
 FAR = 1e6
-"""How far from the origin infeasibility is proven, in the largest coordinate, relative to the sides of the
-constraints."""
+"""Distance from the origin within which infeasibility is proven, in the largest coordinate and relative to
+the sides of the constraints."""
 
 _DIVERGED = 1e100
-"""A solution with such entries is none: their squares would overflow."""
+"""Entries above this are no solution, because their squares would overflow."""
 
 _LINKS = 10
-"""Auxiliaries of auxiliaries of variables, so often."""
+"""Longest chain of auxiliary variables that are functions of one another, because longer ones are rare."""
 
 _LARGEST_EXPONENT = 700.0
-"""exp(709.8) is the largest number."""
+"""Largest argument of exp, because exp(709.8) overflows."""
 
 
 class Outcome(NamedTuple):
-    """What a backend found for a conic problem."""
+    """The answer of a backend to a conic problem, with cvxpy's name of its status.
+
+    `value` is the objective at `x`, and `bound` a lower bound of the least one, from the dual point.
+    """
 
     status: str
-    """cvxpy's."""
-    x: Array | None
-    """The value of the variable, if there is one."""
-    value: float
-    """The objective there, as the backend computes it; nan if there is none."""
-    bound: float
-    """A lower bound of the optimal value, from the backend's dual point."""
+    x: Array | None = None
+    value: float = math.nan
+    bound: float = -math.inf
 
 
 def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
-    """Solve a cvxpy problem as a cone programme, and bound it from its dual.
+    """Solve a cvxpy problem as a cone programme, and bound it from its dual; see `attempted` for failures.
 
     The programme is min 1/2 u'Pu + c'u + d subject to A u + s = b, s in K, with u = (x, auxiliaries). For any
     u0, and any y in the dual cone of K, with r = c + P u0 + A'y,
 
         d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R.
 
-    The left side is evaluated at the backend's primal point u0 and at its dual point, moved into the dual
-    cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf). So what is proven is that no feasible u in a box ten
-    times larger than the solution, the sides of the constraints, and what is known of its size, has a lower
-    value than the bound; where r = 0 it holds everywhere. Auxiliaries that stand for squares are charged over
-    ten times the squares of those sizes.
+    The left side is evaluated at the backend's primal point u0 and its dual point, mapped into the dual cone,
+    with R = 10 max(extent, ||u0||_inf, ||b||_inf): no feasible u in this box has a value below the bound, and
+    where r = 0 none at all. Auxiliaries that stand for squares are charged over ten times the squares of
+    those sizes.
 
     If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
     has ||u||_inf <= 1e6 max(1, ||b||_inf), else -inf.
     """
-    return ConeProgramme(problem, backend).solve().outcome(x, extent)
+    return attempted(lambda: ConeProgramme(problem, backend).solve().outcome(x, extent))
+
+
+def attempted(solve: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of a solve, or one without x if the backend fails or refuses the problem."""
+    try:
+        return solve()
+    except (cp.SolverError, ValueError, ArithmeticError):
+        return Outcome(cp.SOLVER_ERROR)
 
 
 @dataclass(frozen=True)
@@ -77,19 +164,19 @@ class Solved:
     Attributes
     ----------
     A, b, c, P, constant
-        The data, with auxiliaries in units of their own; P is None if there is no quadratic form.
+        The data, with auxiliaries in units in which they are about 1; P is None without a quadratic form.
     v, y : ndarray
-        The primal point, and the dual point moved into the dual cone.
+        The primal point, and the dual point mapped into the dual cone.
     status : str
-        cvxpy's.
+        cvxpy's name of it.
     n_equations : int
         The first rows are equations.
     cone_of : ndarray of int
-        For each row the first one of its cone; rows of no larger cone are their own.
+        For each row the first row of its cone.
     columns : dict
         The first column of each variable of cvxpy, by its id.
     known : ndarray of bool
-        The columns of the problem's own variables.
+        The columns of variables of the problem; the others are auxiliaries.
     """
 
     A: Any
@@ -107,7 +194,7 @@ class Solved:
 
     @property
     def present(self) -> bool:
-        """Whether there is an answer, with numbers that bound something."""
+        """Whether there is an answer with numbers that do not overflow."""
         sizes = (np.abs(point).max(initial=0.0) for point in (self.v, self.y))
         return self.status in SOLUTION_PRESENT and all(size < _DIVERGED for size in sizes)
 
@@ -128,20 +215,15 @@ class Solved:
             1.0, float(np.abs(self.v).max(initial=0.0)), float(np.abs(self.b).max(initial=0.0))
         )
 
-    def charge(self, residual: Array, extent: float = 0.0) -> float:
-        """Return what a residual of the dual point is worth within the reach, at least ten times `extent`."""
-        return float(self.reaches(extent) @ np.abs(residual))
-
     def reaches(self, extent: float = 0.0) -> Array:
-        """Return the reach of each column, at least ten times `extent`: that of squares is theirs."""
+        """Return the reach of each column, at least ten times `extent`, and that of squares for squares."""
         return np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
 
     def squares(self, extent: float) -> Array:
         """Return the size of auxiliaries that are squares, and 0 for other columns.
 
         A square t >= ||z||^2 is stated as 1 + t >= ||(1 - t, 2 z)||: it is in the first row of a cone and in
-        another one. 2 z is as large as its rows make of columns of the size of the others of v, and of
-        `extent`.
+        another one. The size of 2 z follows from the rows of the cone and the sizes of the other columns.
         """
         sizes = np.zeros(self.v.size)
         several = np.bincount(self.cone_of)[self.cone_of] > 1
@@ -173,7 +255,7 @@ class Solved:
 
     def outcome(self, x: cp.Variable, extent: float = 1.0) -> Outcome:
         """Return the value of x and the bound that the dual point proves; see `solve_conic`."""
-        nothing = Outcome(self.status, None, math.nan, -math.inf)
+        nothing = Outcome(self.status)
         if not np.abs(self.y).max(initial=0.0) < _DIVERGED:
             return nothing
         if self.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
@@ -184,19 +266,20 @@ class Solved:
             return nothing
         residual = self.c + self.Pv + self.A.T @ self.y
         curvature = 0.5 * float(self.v @ self.Pv)
-        bound = self.constant - curvature - float(self.b @ self.y) - self.charge(residual, extent)
+        charge = float(self.reaches(extent) @ np.abs(residual))
+        bound = self.constant - curvature - float(self.b @ self.y) - charge
         return Outcome(self.status, self.values(x), self.value, bound if math.isfinite(bound) else -math.inf)
 
 
 _SETUP = 0.6
-"""Seconds of a solver's set-up, which its limit does not count, per second of cvxpy's compilation, because
-both pass over the same matrix: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
+"""Seconds of a solver's set-up, which its time limit does not include, per second of cvxpy's compilation,
+because Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
 
 
 class ConeProgramme:
-    """A cvxpy problem compiled for a backend, which is solved for other objectives and another side.
+    """A cvxpy problem compiled once for a backend, and solved for several objectives and sides.
 
-    It is compiled once, because cvxpy takes some ten times as long for that as for a small solve.
+    cvxpy takes some ten times as long to compile a small problem as a backend takes to solve it.
 
     Parameters
     ----------
@@ -204,7 +287,7 @@ class ConeProgramme:
     backend : str
         A name of `BACKENDS`.
     side : cvxpy.Parameter, optional
-        A number that is a side of constraints, in which b is affine.
+        A number in which b is affine.
     """
 
     def __init__(self, problem: cp.Problem, backend: str, side: cp.Parameter | None = None):
@@ -232,7 +315,7 @@ class ConeProgramme:
         return self._solve(self.data, self.constant, tolerance)
 
     def solve_with(self, scale: float, x: cp.Variable, v: Array, side: float = 0.0) -> Solved:
-        """Solve with the objective times `scale` plus <v, x>, and with a side."""
+        """Solve with the objective `scale` times that of the problem plus <v, x>, and with a side."""
         c = scale * self.data["c"]
         c[self.columns[x.id] :][: x.size] += v
         data = {**self.data, "c": c, "b": self.data["b"] + side * self._rise}
@@ -243,7 +326,7 @@ class ConeProgramme:
     def _solve(self, data: dict[str, Any], constant: float, tolerance: float) -> Solved:
         settings = ACCURATE.get(self._backend, {}) | tolerances(self._backend, tolerance)
         v, z, status = self._answer(data, settings)
-        if status == cp.SOLVER_ERROR:  # as on the way to last digits that are not there
+        if status == cp.SOLVER_ERROR:  # because the last digits may be out of reach
             v, z, status = self._answer(data, {})
         if status != cp.OPTIMAL:
             check_time()
@@ -289,7 +372,7 @@ def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
 
 
 def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
-    """State auxiliaries in units of what the rows make of variables of the size of 1, if that is more."""
+    """Scale auxiliaries by their size where variables are about 1, if it is larger than 1."""
     units = column_sizes(data["A"], known)
     if (units == 1.0).all():
         return data
@@ -301,7 +384,7 @@ def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
 
 
 def column_sizes(A: Any, known: Array) -> Array:
-    """Return powers of two, at least 1: how large columns may be in rows beside known ones of size 1."""
+    """Return the sizes of columns that follow from the rows if known ones are 1: powers of two, >= 1."""
     entries = sparse.coo_array(A)
     rows, columns, values = entries.row, entries.col, np.abs(entries.data)
     sizes = np.where(known, 1.0, 0.0)
@@ -316,7 +399,7 @@ def column_sizes(A: Any, known: Array) -> Array:
 
 
 def _cones(dims: Any) -> tuple[Array, Array]:
-    """Return the first row and the number of rows of each cone; other rows are cones of their own."""
+    """Return the first row and the number of rows of each cone; an equation or inequality is a cone, too."""
     triangles = [size * (size + 1) // 2 for size in dims.psd]
     powers = [3] * len(dims.p3d) + [len(alphas) + 1 for alphas in dims.pnd]
     sizes = np.array(
@@ -325,39 +408,26 @@ def _cones(dims: Any) -> tuple[Array, Array]:
     return np.cumsum(sizes) - sizes, sizes
 
 
-def try_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float = 1.0) -> Outcome:
-    """Return the outcome of `solve_conic`, or one without x if the backend fails or refuses the problem."""
-    return attempted(lambda: solve_conic(problem, x, backend, extent))
-
-
-def attempted(solve: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of a solve, or one without x if the backend fails or refuses the problem."""
-    try:
-        return solve()
-    except (cp.SolverError, ValueError, ArithmeticError):
-        return Outcome(cp.SOLVER_ERROR, None, math.nan, -math.inf)
-
-
 def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:
     """Return a point of the dual cone close to z, a dual point of ``A x + s = b, s in K``.
 
     K is a product of cones in the order zero, nonnegative, second-order, positive semidefinite (a triangle as
     a vector, off-diagonal entries times sqrt(2)), exponential, power; `dims` are cvxpy's `ConeDims`, and
-    `upper` tells whether the triangles are upper ones (stacked by columns) or lower ones. z is projected on
-    the nonnegative and semidefinite cones; in the others some coordinates are moved.
+    `upper` tells whether triangles are upper ones, stacked by columns. z is projected on the nonnegative and
+    semidefinite cones; for the others some coordinates change.
     """
     y = z.copy()
     start = dims.zero + dims.nonneg
     y[dims.zero : start] = np.maximum(y[dims.zero : start], 0.0)
-    moves: list[tuple[int, Callable[[Array], None]]] = [
+    cones: list[tuple[int, Callable[[Array], None]]] = [
         *((size, _second_order) for size in dims.soc),
         *((size * (size + 1) // 2, partial(_semidefinite, upper=upper)) for size in dims.psd),
         *((3, _exponential) for _ in range(dims.exp)),
         *((3, partial(_power, alphas=np.array([alpha, 1.0 - alpha]))) for alpha in dims.p3d),
         *((len(alphas) + 1, partial(_power, alphas=np.asarray(alphas))) for alphas in dims.pnd),
     ]
-    for size, move in moves:
-        move(y[start : start + size])
+    for size, correct in cones:
+        correct(y[start : start + size])
         start += size
     return y
 

@@ -11,8 +11,15 @@ import numpy as np
 
 from cutplane.exceptions import BackendError, InfeasibleError
 from cutplane.masters.base import HALF_SPACE, MasterStatus, Rows
-from cutplane.masters.conic.call import call
-from cutplane.masters.conic.cone_programme import BACKENDS, FAR, ConeProgramme, Outcome, attempted, try_conic
+from cutplane.masters.cone_programme import (
+    BACKENDS,
+    FAR,
+    ConeProgramme,
+    Outcome,
+    attempted,
+    call,
+    solve_conic,
+)
 from cutplane.masters.rows import scaled
 from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, ask, require
@@ -33,7 +40,7 @@ class InnerMinimum:
 
     The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
     The value is a lower bound computed from the dual point, not the objective the backend printed:
-    `cutplane.masters.conic.cone_programme.solve_conic` states what is proven.
+    `cutplane.masters.cone_programme.solve_conic` states what is proven.
     """
 
     def __init__(self, regularizer: Regularizer, simple_set: FeasibleSet, dim: int):
@@ -182,7 +189,7 @@ def is_nowhere_finite(terms: Sequence[Any], simple_set: Any, dim: int) -> bool:
     """Tell whether it is proven that a sum is inf at every point of a set; all have cvxpy forms."""
     x = cp.Variable(dim)
     whole = cp.Problem(cp.Minimize(sum(term.cvxpy_form(x) for term in terms)), simple_set.cvxpy_form(x))
-    return any(try_conic(whole, x, backend).bound == math.inf for backend in BACKENDS)
+    return any(solve_conic(whole, x, backend).bound == math.inf for backend in BACKENDS)
 
 
 def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
@@ -213,7 +220,7 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     problem = cp.Problem(cp.Minimize(worst), [violation, *constraints] if offsets.size else constraints)
     status, _ = call(problem, "CLARABEL", {})
     if status is MasterStatus.INFEASIBLE:
-        return try_conic(problem, x, "CLARABEL").bound == math.inf
+        return solve_conic(problem, x, "CLARABEL").bound == math.inf
     if status is not MasterStatus.SOLVED or not offsets.size:
         return False
     mu = np.maximum(violation.dual_value, 0.0)

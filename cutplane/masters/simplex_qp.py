@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from cutplane.masters.active_set import EQUATION
 from cutplane.masters.base import (
     HALF_SPACE,
     Kind,
@@ -19,9 +20,8 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.qp.active_set import EQUATION
-from cutplane.masters.qp.dual_qp import DualQP
-from cutplane.masters.qp.prox_problem import Answer, BoundedProblem, ProxProblem, violations
+from cutplane.masters.dual_qp import DualQP
+from cutplane.masters.prox_problem import Answer, BoundedProblem, ProxProblem, violations
 from cutplane.masters.rows import FollowedRows, products, sides_of
 from cutplane.masters.units import piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cutplane.masters import active_set
 from cutplane.masters.base import MasterStatus, Rows
-from cutplane.masters.qp import active_set
-from cutplane.masters.qp.dual_qp import DualQP, combined
+from cutplane.masters.dual_qp import DualQP, combined
 from cutplane.masters.rows import products, sizes_at
 from cutplane.pieces.forms import SeparableForm
 from cutplane.pieces.parameters import read_only

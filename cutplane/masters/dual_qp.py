@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.masters import active_set
 from cutplane.masters.base import Rows
-from cutplane.masters.qp import active_set
 from cutplane.masters.rows import capacity_for, grown, products, survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine

@@ -10,15 +10,20 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from cutplane.masters.backends import LAST_DIGITS, tolerances
 from cutplane.masters.base import Least, ReducedProblem, Whole
-from cutplane.masters.conic.call import call, tolerance_for, tolerances
-from cutplane.masters.conic.cone_programme import BACKENDS, ConeProgramme, Solved, try_conic
+from cutplane.masters.cone_programme import BACKENDS, ConeProgramme, Solved, call, solve_conic
 from cutplane.masters.units import unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import REACH
 
+_OF_GAP = 1e-6
+"""The tolerance of a conic solve for a relative gap of 1, because residuals are charged over ten times the
+size of solutions, and their sums, relative to the objective, are some thousand tolerances."""
+_COARSEST = 1e-10
+"""The loosest tolerance, because interior points gain a digit or two in an iteration."""
 _ENOUGH = 1e-6
 """A gap this small, relative to the value, is not worth a second backend."""
 _SAME = 1e-7
@@ -27,7 +32,7 @@ _SAME = 1e-7
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:
     """Solve the whole problem by a conic solver of cvxpy, for a relative gap; 0 stands for last digits."""
-    tolerance = tolerance_for(gap)
+    tolerance = min(max(_OF_GAP * gap, LAST_DIGITS), _COARSEST)
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
     x = cp.Variable(reduced.dim)
@@ -161,7 +166,7 @@ class Conjugate:
         self._slope.value = slope * (unit / height)
         best = -math.inf
         for backend in BACKENDS:
-            outcome = try_conic(problem, self._u, backend)
+            outcome = solve_conic(problem, self._u, backend)
             if outcome.x is None:
                 continue
             self._u.value = outcome.x  # not the value the backend gives: its auxiliaries may be off

@@ -1,0 +1,328 @@
+"""Reduced problems of any kind: by Clarabel from the numbers of a cone programme, by others through cvxpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import clarabel
+import cvxpy as cp
+import numpy as np
+from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+from scipy import sparse
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.masters.backends import by_clarabel, tolerances
+from cutplane.masters.base import (
+    HALF_SPACE,
+    Kind,
+    Level,
+    MasterSolution,
+    MasterStatus,
+    Prox,
+    ReducedProblem,
+    Rows,
+    Stabilization,
+)
+from cutplane.masters.cone_programme import ConeProgramme, call
+from cutplane.masters.rows import capacity_for, is_finite, objective_scale, row_factors
+from cutplane.masters.units import far_from_unit, piece_in_unit, unit_of
+from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.validation import Array
+from cutplane.runtime.deadline import check_time
+from cutplane.sets.base import is_whole_space
+
+_SLOPES = 64.0
+"""Size to which slopes of cuts are scaled for Clarabel, because its tolerances are relative to 1 and gaps are
+smaller."""
+
+_FEW_VARIABLES = 300
+"""Largest dimension in which a problem that is no quadratic programme is compiled once, because cvxpy maps
+parameters into cones in time and memory proportional to rows times dim^2."""
+
+_FEASIBLE = 1e-4
+"""Violation of a half-space relative to its terms above which the dual form is taken to be unbounded, because
+an inaccurate solution of a feasible problem violates less."""
+
+_solver: Any = clarabel
+
+
+class CvxpyMaster:
+    """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by any backend of cvxpy.
+
+    cvxpy compiles it once for a number of rows that doubles, in a unit of x close to the size of solutions.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+    backend : str
+        A name of ``cvxpy.installed_solvers()``, in any case.
+    options : mapping, optional
+        Passed to the backend, on top of options that make it accurate.
+
+    Raises
+    ------
+    InvalidInputError
+        If the backend is not installed.
+    MissingCapabilityError
+        If a piece has no method ``cvxpy_form``.
+    """
+
+    def __init__(self, reduced: ReducedProblem, backend: str, options: Mapping[str, Any] | None = None):
+        installed = [name for name in cp.installed_solvers() if name.upper() == str(backend).upper()]
+        if not installed:
+            names = sorted(name.lower() for name in cp.installed_solvers())
+            raise InvalidInputError(f"The backend {backend!r} is not installed; choose one of {names}.")
+        for piece in (reduced.regularizer, reduced.simple_set):
+            require(piece, Capability.CVXPY, type(self).__name__, "Give it a method cvxpy_form(x).")
+        self.reduced = reduced
+        self.name = installed[0].lower()
+        self._backend, self._options = installed[0], dict(options or {})
+        self._u = cp.Variable(reduced.dim)
+        self._restate(1.0)
+
+    def _restate(self, unit: float) -> None:
+        """State g and X0 in u = x / unit."""
+        self._unit = unit
+        self._stated: dict[Kind, RoomForRows] = {}
+        self._g, self._inside = (
+            piece_in_unit(piece, unit).cvxpy_form(self._u)
+            for piece in (self.reduced.regularizer, self.reduced.simple_set)
+        )
+
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
+        """Solve, with the tightest tolerances if `accuracy` is 0, which a run requests where others fail.
+
+        The tolerances of backends are relative to 1: where the solution is far from the unit, the problem is
+        stated and solved in another one.
+        """
+        if np.unique(rows.blocks[rows.blocks != HALF_SPACE]).size < self.reduced.n_blocks:
+            return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
+        if not is_finite(rows):
+            return MasterSolution(None, None, MasterStatus.FAILED, f"{self.name}: a row is not finite")
+        settings = {**(tolerances(self._backend) if accuracy == 0.0 else {}), **self._options}
+        solution = self._solve(rows, stabilization, settings)
+        size = 0.0 if solution.x is None else float(np.abs(solution.x).max(initial=0.0))
+        if not far_from_unit(size, self._unit):
+            return solution
+        self._restate(unit_of(size))
+        again = self._solve(rows, stabilization, settings)
+        return solution if again.x is None else again
+
+    def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
+        """Solve in the present unit."""
+        kind = None if stabilization is None else type(stabilization)
+        stated = self._stated.get(kind)
+        if stated is None or rows.ids.size > stated.offsets.size:
+            scale = objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
+            stated = RoomForRows(self._u, self._g, self._inside, self.reduced.n_blocks, kind, scale, rows)
+            if rows.slopes[rows.blocks != HALF_SPACE].any():  # else the scale is no typical one
+                self._stated[kind] = stated
+        factors = self._factors(rows, stated.scale)
+        stated.fill(rows, factors, self._unit, stabilization)
+        status, message = call(stated.problem, self._backend, settings, ignore_dpp=stated.is_large)
+        if status is not MasterStatus.SOLVED:
+            return MasterSolution(None, None, status, message)
+        duals: Any = stated.heights.dual_value
+        duals = None if duals is None else duals[: factors.size]
+        return self._answer(self._u.value, duals, factors / (1.0 if kind is Level else stated.scale), message)
+
+    def _factors(self, rows: Rows, scale: float) -> Array:
+        """Return the factors of the rows if the objective is multiplied by `scale`."""
+        factors = row_factors(rows.slopes, rows.blocks, scale)
+        factors[rows.blocks == HALF_SPACE] /= self._unit
+        return factors
+
+    def _answer(self, u: Any, duals: Any, factors: Array, message: str) -> MasterSolution:
+        if u is None or duals is None or not (np.isfinite(u).all() and np.isfinite(duals).all()):
+            return MasterSolution(None, None, MasterStatus.FAILED, message or "no finite multipliers")
+        return MasterSolution(self._unit * u, duals * factors, MasterStatus.SOLVED, message)
+
+
+class RoomForRows:
+    """The reduced problem in u with a number of parametrised rows, which cvxpy compiles once.
+
+    A row that is not in use is 0 <= 1. Objective and rows are multiplied by `scale`.
+    """
+
+    def __init__(self, u: Any, g: Any, inside: Any, n_blocks: int, kind: Kind, scale: float, rows: Rows):
+        size, self.scale = capacity_for(rows.ids.size), scale
+        model = cp.Variable(n_blocks)
+        self.slopes, self.offsets = cp.Parameter((size, u.size)), cp.Parameter(size)
+        self.blocks = cp.Parameter((size, n_blocks))
+        self.weight, self.linear, self.level = cp.Parameter(nonneg=True), cp.Parameter(u.size), cp.Parameter()
+        self.heights = self.slopes @ u + self.offsets <= self.blocks @ model
+        constraints, objective = [self.heights, *inside], cp.sum(model) + scale * g
+        if kind is Prox:
+            objective += 0.5 * self.weight * cp.sum_squares(u) - self.linear @ u
+        elif kind is Level:
+            constraints.append(objective <= self.level)
+            objective = 0.5 * cp.sum_squares(u) - self.linear @ u
+        self.problem = cp.Problem(cp.Minimize(objective), constraints)
+        self.is_large = u.size > _FEW_VARIABLES and not self.problem.is_qp()
+
+    def fill(self, rows: Rows, factors: Array, unit: float, stabilization: Stabilization) -> None:
+        """Set the parameters."""
+        n_blocks, size = self.blocks.shape[1], self.offsets.size
+        blocks = np.vstack([np.eye(n_blocks), np.zeros(n_blocks)])[rows.blocks]
+        slopes, offsets = rows.slopes * (unit * factors[:, None]), rows.offsets * factors
+        more = size - factors.size
+        self.slopes.value = np.pad(slopes, ((0, more), (0, 0)))
+        self.offsets.value = np.pad(offsets, (0, more), constant_values=-1.0)
+        self.blocks.value = np.pad(blocks, ((0, more), (0, 0)))
+        if isinstance(stabilization, Prox):
+            weight = self.scale * stabilization.weight * unit
+            self.weight.value, self.linear.value = weight * unit, weight * stabilization.centre
+        elif isinstance(stabilization, Level):
+            self.level.value, self.linear.value = (
+                self.scale * stabilization.level,
+                stabilization.centre / unit,
+            )
+
+
+class ConeMaster(CvxpyMaster):
+    """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by Clarabel itself.
+
+    cvxpy states g over X0 once, as the cone programme min 1/2 v'Pv + c'v subject to A v + s = b, s in K, with
+    x among the columns v. A solve adds a column for the model of each block, a row for each cut and
+    half-space, and the prox term to P and c. With a level constraint g is below a column of its own. Where g
+    and the prox term are a diagonal quadratic on the whole space, and rows are fewer than coordinates, the
+    dual over the multipliers is solved instead.
+
+    Parameters
+    ----------
+    reduced : ReducedProblem
+    options : mapping, optional
+        Settings of Clarabel.
+
+    Raises
+    ------
+    MissingCapabilityError
+        If a piece has no method ``cvxpy_form``.
+    InvalidInputError
+        If Clarabel has no setting of a name.
+    """
+
+    name = "clarabel"
+
+    def __init__(self, reduced: ReducedProblem, options: Mapping[str, Any] | None = None):
+        super().__init__(reduced, "CLARABEL", options)
+        for name in self._options:
+            if not hasattr(_solver.DefaultSettings(), name):
+                raise InvalidInputError(f"Clarabel has no setting {name!r}; see clarabel.DefaultSettings.")
+
+    def _restate(self, unit: float) -> None:
+        super()._restate(unit)
+        self._programmes: dict[bool, ConeProgramme] = {}
+
+    def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
+        quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
+        try:
+            if quadratic is not None:
+                solution = _by_multipliers(rows, quadratic, self.reduced.n_blocks, settings)
+                if solution is not None:
+                    return solution
+            return self._with_x(rows, stabilization, settings)
+        except Exception as error:
+            check_time()
+            return MasterSolution(None, None, MasterStatus.FAILED, f"{type(error).__name__}: {error}")
+
+    def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
+        """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""
+        reduced, form = self.reduced, self.reduced.quadratic
+        if form is None or isinstance(stabilization, Level):
+            return None
+        if stabilization is not None:
+            form += DiagonalQuadratic(np.full(reduced.dim, stabilization.weight), stabilization.centre)
+        return form if form.is_strict and is_whole_space(reduced.simple_set, reduced.dim) else None
+
+    def _with_x(
+        self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]
+    ) -> MasterSolution:
+        """Solve with the numbers of g over X0, and those of models, rows and stabilisation added."""
+        with_level = isinstance(stabilization, Level)
+        scale = _SLOPES * objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
+        factors = self._factors(rows, scale)
+        programme = self._programme(with_level)
+        data, dim, first = programme.data, self._u.size, programme.columns[self._u.id]
+        at = np.arange(first, first + dim)
+        n_columns, own = data["c"].size, sparse.coo_array(data["A"])
+        c = np.append(scale * data["c"], np.ones(self.reduced.n_blocks))
+        where, columns = np.nonzero(rows.slopes)
+        cuts = np.flatnonzero(rows.blocks != HALF_SPACE)
+        start = data["b"].size
+        entries = [
+            (own.row, own.col, own.data),
+            (start + where, at[columns], self._unit * rows.slopes[where, columns] * factors[where]),
+            (start + cuts, n_columns + rows.blocks[cuts], np.full(cuts.size, -1.0)),
+        ]
+        b = np.append(data["b"], -factors * rows.offsets)
+        if isinstance(stabilization, Level):
+            entries.append((np.full(c.size, b.size), np.arange(c.size), c))
+            b = np.append(b, scale * (stabilization.level - programme.constant))
+            c = np.zeros(c.size)
+        P = sparse.coo_array((1, 1)) if data.get("P") is None else sparse.coo_array(sparse.triu(data["P"]))
+        curved = [(P.row, P.col, scale * P.data)]
+        if stabilization is not None:
+            weight = scale * stabilization.weight * self._unit**2 if isinstance(stabilization, Prox) else 1.0
+            curved.append((at, at, np.full(dim, weight)))
+            c[at] -= weight * (stabilization.centre / self._unit)
+        cones = [*dims_to_solver_cones(data["dims"]), _solver.NonnegativeConeT(b.size - start)]
+        P, A = _matrix(curved, c.size, c.size), _matrix(entries, b.size, c.size)
+        status, message, v, z = by_clarabel(P, c, A, b, cones, settings)
+        if status is not MasterStatus.SOLVED:
+            return MasterSolution(None, None, status, message)
+        factors = factors if with_level else factors / scale
+        return self._answer(v[at], z[start:][: factors.size], factors, message)
+
+    def _programme(self, with_level: bool) -> ConeProgramme:
+        """Return g over X0, or a column above g over X0, as a cone programme."""
+        if with_level not in self._programmes:
+            g, inside = self._g, self._inside
+            if with_level:
+                above = cp.Variable()
+                g, inside = above, [g <= above, *inside]
+            here = np.zeros(self.reduced.dim) @ self._u  # so that all of x has columns
+            self._programmes[with_level] = ConeProgramme(
+                cp.Problem(cp.Minimize(g + here), inside), "CLARABEL"
+            )
+        return self._programmes[with_level]
+
+
+def _matrix(parts: list[tuple[Array, Array, Array]], n_rows: int, n_columns: int) -> Any:
+    """Return a matrix of rows, columns and values, each in parts."""
+    rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
+    return sparse.csc_array((values, (rows, columns)), shape=(n_rows, n_columns))
+
+
+def _by_multipliers(
+    rows: Rows, quadratic: DiagonalQuadratic, n_blocks: int, settings: Mapping[str, Any]
+) -> MasterSolution | None:
+    """Solve max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows that sum to 1 over each block of cuts.
+
+    With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r
+    = b + A c, and the minimiser is x = c - A'm / w. None if that fails or violates a half-space, because the
+    reduced problem may be infeasible.
+    """
+    slopes, count = rows.slopes, rows.ids.size
+    cuts = np.flatnonzero(rows.blocks != HALF_SPACE)
+    factors = row_factors(slopes, rows.blocks, 1.0)
+    r = (rows.offsets + slopes @ quadratic.centre) * factors
+    r[cuts] -= r[cuts].max()
+    A = slopes * (factors[:, np.newaxis] / np.sqrt(quadratic.weights))
+    H = A @ A.T
+    scale = float(np.abs(r).max(initial=0.0)) or float(H.diagonal().max(initial=0.0)) or 1.0
+    members = sparse.csr_array((np.ones(cuts.size), (rows.blocks[cuts], cuts)), shape=(n_blocks, count))
+    sides = sparse.csc_array(sparse.vstack([members, -sparse.eye_array(count)]))
+    b = np.append(np.ones(n_blocks), np.zeros(count))
+    cones = [_solver.ZeroConeT(n_blocks), _solver.NonnegativeConeT(count)]
+    P = sparse.csc_array(np.triu(H / scale))
+    status, message, m, _ = by_clarabel(P, -r / scale, sides, b, cones, settings)
+    if status is not MasterStatus.SOLVED or not np.isfinite(m).all():
+        return None
+    multipliers = m * factors
+    x = quadratic.centre - (multipliers @ slopes) / quadratic.weights
+    terms = np.abs(slopes) @ np.abs(x) + np.abs(rows.offsets)
+    violated = (slopes @ x + rows.offsets > _FEASIBLE * terms) & (rows.blocks == HALF_SPACE)
+    return None if violated.any() else MasterSolution(x, multipliers, status, message)

@@ -1,1 +1,0 @@
-"""Linear programmes in living HiGHS models."""
