@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 
 import cutplane as cut
+from cutplane.losses.weighted import FEW
 from cutplane.methods.requirements import suits
 from cutplane.pieces.validation import Array
-from cutplane.risks.weighted_loss import FEW
 from cutplane.runtime.clock import compiled_seconds
 from cutplane.runtime.compiling import compiling_at
 

@@ -13,8 +13,8 @@ from scipy import sparse
 from cutplane.boosting.weak_learner import TIE, column
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_signs, as_vector
-from cutplane.risks.chunks import balanced_ranges, count_chunks
 from cutplane.risks.matrix import as_matrix, tiles
+from cutplane.runtime.chunks import balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 LAST = np.uint32(1 << 31)

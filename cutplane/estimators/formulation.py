@@ -9,18 +9,21 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
-from cutplane.losses.multiclass import MulticlassHinge, Softmax
-from cutplane.losses.regression import (
+from cutplane.losses.scalar import (
     Absolute,
     EpsilonInsensitive,
+    Exponential,
+    Hinge,
     Huber,
+    Logistic,
+    ModifiedHuber,
     Poisson,
     Quantile,
     Squared,
     SquaredEpsilonInsensitive,
+    SquaredHinge,
 )
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.elastic_net import ElasticNet

@@ -20,10 +20,8 @@ from cutplane.kernels.base import Kernel
 from cutplane.kernels.graph import deformed, laplacian
 from cutplane.kernels.risk import KernelRisk
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.classification import Logistic
-from cutplane.losses.multiclass import MulticlassHinge, Softmax
-from cutplane.losses.regression import Quantile
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.scalar import Logistic, Quantile
+from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.ordinal import OrdinalRisk

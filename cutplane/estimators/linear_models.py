@@ -30,8 +30,7 @@ from cutplane.estimators.linear import (
 )
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.multiclass import MulticlassHinge
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.vector import MulticlassHinge, VectorLoss
 from cutplane.measures import FBeta, Measure, PrecisionRecallBreakEven, RocArea
 from cutplane.pieces.validation import Array, as_numbers, as_positive
 from cutplane.problem import Problem

@@ -13,7 +13,7 @@ from cutplane.kernels.given import as_kernel
 from cutplane.kernels.gram import Gram
 from cutplane.kernels.norm import SquaredNorm
 from cutplane.kernels.rows import CACHE_BYTES
-from cutplane.losses.classification import Hinge
+from cutplane.losses.scalar import Hinge
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import equal_ranges
 from cutplane.risks.matrix import TILE, read_only
+from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 Ranges = list[tuple[int, int]]

@@ -24,8 +24,8 @@ from cutplane.risks.examples import as_weights, bias_slopes, describe, weighted_
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
+    from cutplane.losses.weighted import WeightedLoss
     from cutplane.methods.base import Method
-    from cutplane.risks.weighted_loss import WeightedLoss
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,6 +236,6 @@ class KernelRisk(ImagedRisk):
     @cached_property
     def losses(self) -> WeightedLoss:
         """The weighted losses as functions of the predictions, compiled."""
-        from cutplane.risks.weighted_loss import weighted_loss
+        from cutplane.losses.weighted import weighted_loss
 
         return weighted_loss(self.loss, self.y, self.weights, np.array([0, self.y.size]))

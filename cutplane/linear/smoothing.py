@@ -13,9 +13,9 @@ import numpy as np
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.passes import Outline, along, as_outline, both_derivatives, envelope, values
 from cutplane.losses.pieces import Pieces
+from cutplane.losses.weighted import WeightedLoss, weighted_loss
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import Ranges, equal_ranges
-from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
+from cutplane.runtime.chunks import Ranges, equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 if TYPE_CHECKING:

@@ -1,19 +1,22 @@
 """Losses l(t, y) of a prediction t, or of a vector of scores, and a target y; convex in the first."""
 
 from cutplane.losses.base import ExamplePieces, MarginLoss, ScalarLoss
-from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
-from cutplane.losses.multiclass import MulticlassHinge, Softmax
 from cutplane.losses.pieces import Pieces
-from cutplane.losses.regression import (
+from cutplane.losses.scalar import (
     Absolute,
     EpsilonInsensitive,
+    Exponential,
+    Hinge,
     Huber,
+    Logistic,
+    ModifiedHuber,
     Poisson,
     Quantile,
     Squared,
     SquaredEpsilonInsensitive,
+    SquaredHinge,
 )
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 
 __all__ = [
     "Absolute",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -38,24 +38,24 @@ class ExamplePieces:
 class ScalarLoss:
     """l(t, y), convex in the prediction t, for a target y.
 
-    A subclass is a frozen dataclass that says what the loss is in one of two ways.
+    A subclass is a frozen dataclass that declares the loss in one of two ways.
 
     * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", and phi is linear or quadratic
-      on pieces. Everything else follows.
-    * `value` and `derivative`, for one example or arrays of them. If it has kinks, `directional` too; then it
-      has no second derivative.
+      on pieces. All other methods follow.
+    * `value` and `derivative`, for one example or arrays of them. A loss with kinks implements `directional`
+      too, and has no second derivative then.
 
-    Either kind is compiled; `value`, `derivative` and `second_derivative` can be if they use numbers of
-    `self`, arithmetic, and functions of numpy or of `cutplane.losses.elementary`, and nothing else. What
-    cannot be compiled runs in numpy, as do small problems.
+    `value`, `derivative` and `second_derivative` are compiled if they use numbers of `self`, arithmetic, and
+    functions of numpy or of `cutplane.losses.elementary`, and nothing else. Other losses, and small problems,
+    run in numpy.
 
-    A class that overrides `value` or `derivative` has no outline but its own.
+    A class that overrides `value` or `derivative` does not inherit the outline of its base class.
 
     Attributes
     ----------
     variable : {"residual", "margin"}, default "residual"
-        What the loss is a function of: the residual t - y of a real target, or the margin y t of a label y in
-        {-1, +1}. "residual" says nothing about a loss without an outline.
+        The argument of an outline: the residual t - y of a real target, or the margin y t of a label y in
+        {-1, +1}.
     smoothness : float
         A Lipschitz constant of the derivative in t, for every y; inf if there is none.
     lipschitz : float
@@ -68,13 +68,13 @@ class ScalarLoss:
     These follow from an outline; a loss without one may implement them.
 
     second_derivative(t, y) -> ndarray
-        That of l in t: line searches take Newton steps, and so do solves if there is a conjugate too.
+        The second derivative in t: line searches take Newton steps, and so do solves if there is a conjugate.
     conjugate(u, y) -> ndarray
         sup over t of u t - l(t, y); inf outside its domain: multipliers of the examples give bounds then.
     cvxpy_form(t, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression t of shape (m,).
     log_probability(t) -> ndarray
-        Not with an outline either: that of the label 1 at the prediction t, for estimators.
+        The log-probability of the label 1 at the prediction t, for estimators; no outline gives it.
 
     Examples
     --------
@@ -98,8 +98,7 @@ class ScalarLoss:
     """
 
     variable: ClassVar[Literal["residual", "margin"]] = "residual"
-
-    # Properties here, plain numbers in a subclass that knows them.
+    # Properties here; a subclass may set plain numbers.
     smoothness: float = property(lambda self: _smoothness(self._phi))  # pyright: ignore[reportAssignmentType]
     lipschitz: float = property(lambda self: _lipschitz(self._phi))  # pyright: ignore[reportAssignmentType]
     curvature: float | None = property(lambda self: _curvature(self._phi))  # pyright: ignore[reportAssignmentType]
@@ -116,10 +115,6 @@ class ScalarLoss:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the outline, which is made again."""
-        return {name: value for name, value in vars(self).items() if name != "_phi"}
-
     def formula(self, t: str = "t", y: str = "y_i") -> str:
         """Return l(t, y) in LaTeX; by default its name."""
         return rf"{word(type(self).__name__)}({t},\, {y})"
@@ -128,56 +123,55 @@ class ScalarLoss:
         """Return phi; None if the loss is not piecewise quadratic."""
         return None
 
+    @cached_property
+    def _phi(self) -> Pieces | None:
+        phi = self.outline()
+        if phi is None or isinstance(phi, Pieces):
+            return phi
+        raise InvalidInputError(f"{type(self).__name__}.outline() must return Pieces or None, got {phi!r}.")
+
     def value(self, t: Any, y: Any) -> Any:
         """Return l(t, y)."""
-        return self._known(self._argument(t, y))
+        return self._declared(self._place(t, y)[0])
 
     def derivative(self, t: Any, y: Any) -> Any:
         """Return the right derivative of l in t, a subgradient.
 
-        Of a loss with an outline, a prediction within rounding of a kink counts as if it were there.
+        For a loss with an outline, a prediction within rounding error of a kink counts as at the kink.
         """
-        phi = self._known
-        return phi.slope(y * t, y, 1.0) * y if self.variable == "margin" else phi.slope(t - y, 1.0, np.abs(y))
+        s, direction, size = self._place(t, y)
+        return self._declared.slope(s, direction, size) * direction
 
     def cancelled(self, t: Any, y: Any) -> Any:
         """Return the size of the terms that cancel where `derivative` crosses a kink of an outline."""
-        phi = self._phi
-        if phi is None:
-            return np.zeros(np.shape(t))
-        return (
-            phi.cancelled(y * t, y, 1.0)
-            if self.variable == "margin"
-            else phi.cancelled(t - y, 1.0, np.abs(y))
-        )
+        return np.zeros(np.shape(t)) if self._phi is None else self._phi.cancelled(*self._place(t, y))
 
     def directional(self, t: Any, y: Any, d: Any) -> Any:
         """Return the right derivative of s -> l(t + s d, y) at s = 0; the default is for smooth losses."""
         if self._phi is None:
             with np.errstate(invalid="ignore"):
                 return self.derivative(t, y) * d
-        if self.variable == "margin":
-            return self._phi.slope(y * t, y * d, 1.0) * (y * d)
-        return self._phi.slope(t - y, d, np.abs(y)) * d
+        s, direction, size = self._place(t, y, d)
+        return self._phi.slope(s, direction, size) * direction
 
     def second_derivative(self, t: Any, y: Any) -> Any:
         """Return the second derivative of l in t."""
-        return self._known.curvature(self._argument(t, y))
+        return self._declared.curvature(self._place(t, y)[0])
 
     def conjugate(self, u: Any, y: Any) -> Any:
         """Return sup over t of u t - l(t, y); inf outside its domain."""
         if self.variable == "margin":
-            return self._known.conjugate(u * y)
-        return self._known.conjugate(u) + u * y
+            return self._declared.conjugate(u * y)
+        return self._declared.conjugate(u) + u * y
 
     def cvxpy_form(self, t: Any, y: Array) -> Any:
         """Return the losses as a cvxpy expression of the shape of t."""
         import cvxpy as cp
 
-        return self._known.cvxpy_form(cp.multiply(y, t) if self.variable == "margin" else t - y)
+        return self._declared.cvxpy_form(cp.multiply(y, t) if self.variable == "margin" else t - y)
 
     def infimum(self, y: Array) -> Array:
-        """Return the infimum of l over t for each example; -inf if it is not known."""
+        """Return the infimum of l over t for each example; -inf if no bound is known."""
         return np.full(np.shape(y), -np.inf if self._phi is None else self._phi.infimum)
 
     def pieces(self, y: Array) -> ExamplePieces | None:
@@ -216,18 +210,8 @@ class ScalarLoss:
             missing.append(Capability.SECOND_DERIVATIVE)
         return tuple(missing)
 
-    @cached_property
-    def _phi(self) -> Pieces | None:
-        try:
-            phi = _outline(_Question((type(self), *vars(self).items()), self))
-        except TypeError:  # a number that has no hash
-            phi = self.outline()
-        if phi is None or isinstance(phi, Pieces):
-            return phi
-        raise InvalidInputError(f"{type(self).__name__}.outline() must return Pieces or None, got {phi!r}.")
-
     @property
-    def _known(self) -> Pieces:
+    def _declared(self) -> Pieces:
         if self._phi is None:
             raise MissingCapabilityError(
                 f"{type(self).__name__} has neither an outline() nor a value(t, y) and a derivative(t, y); "
@@ -235,22 +219,14 @@ class ScalarLoss:
             )
         return self._phi
 
-    def _argument(self, t: Any, y: Any) -> Any:
-        return y * t if self.variable == "margin" else t - y
+    def _place(self, t: Any, y: Any, d: Any = 1.0) -> tuple[Any, Any, Any]:
+        """Return the argument s of phi, its derivative along d, and the size of the terms of s."""
+        return (y * t, y * d, 1.0) if self.variable == "margin" else (t - y, d, np.abs(y))
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a loss is asked; `key` is what the answer depends on."""
-
-    key: tuple[Any, ...]
-    loss: ScalarLoss = field(compare=False)
-
-
-@lru_cache(maxsize=256)
-def _outline(question: _Question) -> Any:
-    """Return the outline of a loss, the same for all losses of a class with the same numbers."""
-    return question.loss.outline()
+def pieces_of(loss: ScalarLoss) -> Pieces | None:
+    """Return `loss.outline()`, computed once."""
+    return loss._phi
 
 
 def _smoothness(phi: Pieces | None) -> float:
@@ -265,11 +241,6 @@ def _lipschitz(phi: Pieces | None) -> float:
 
 def _curvature(phi: Pieces | None) -> float | None:
     return None if phi is None or phi.knots.size else float(phi.curvatures[0]) or None
-
-
-def pieces_of(loss: ScalarLoss) -> Pieces | None:
-    """Return what `loss.outline()` returns, built once."""
-    return loss._phi
 
 
 class MarginLoss(ScalarLoss):

@@ -1,8 +1,14 @@
-"""Losses as compiled code sees them: passes over the examples, and the numbers of a loss that they take."""
+"""Losses as compiled code sees them: passes over the examples, and the numbers of a loss that they take.
+
+A loss without an outline is compiled into copies of the patterns of this file, in which `value`, `derivative`
+and `second_derivative` are the methods of the loss. They count the prediction of an example without weight as
+0, because no loss overflows there.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,42 +21,39 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from cutplane.losses import elementary, passes, smooth_passes
+from cutplane.losses import elementary, passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.inlined import INLINE
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS
 
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 _TRIALS = 8
-"""Examples at which the compiled loss is compared with its methods."""
+"""Examples at which a compiled loss is compared with its methods, because labels have two values in them."""
+_STEPS = 100
+"""Steps of `dual_prox` at most, because as many halvings lead from 1e16 to 1e-14."""
+_CLOSE = 1e-8
+"""The relative size of a last Newton step, because the remaining error is its square."""
 
 
 class Compiled(NamedTuple):
-    """A loss as compiled code sees it.
-
-    Attributes
-    ----------
-    numbers : tuple
-        The first argument of every pass.
-    passes : dict of str to callable
-        Those of `cutplane.losses.passes` for a loss with an outline, else copies of those of `smooth_passes`.
-    tag : str or None
-        What the copies are called by, for this loss in every process; None if there is no such name.
-    """
+    """A loss as compiled code sees it."""
 
     numbers: Any
+    """The first argument of every pass."""
     passes: Mapping[str, Any]
+    """The passes of `cutplane.losses.passes` for a loss with an outline, else copies of the patterns."""
     tag: str | None = ""
+    """The name of the copies, for this loss in every process; None if there is no such name."""
 
     def loop(self, loop: Any) -> Callable[..., Any]:
         """Return a compiled loop that uses `dual_prox` and `is_settled`, with those of this loss."""
-        own = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
-        return loop if self.tag == "" else _loop(loop, self.tag, *own)
+        used = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
+        return loop if self.tag == "" else _loop(loop, self.tag, *used)
 
 
 def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
-    """Return what compiled code needs of a loss; None if it cannot be compiled, as a trial at y tells."""
+    """Return the passes and numbers of a loss; None if it cannot be compiled, as a trial at y shows."""
     phi = pieces_of(loss)
     if phi is not None:
         return Compiled(passes.as_outline(phi, loss.variable == "margin"), vars(passes))
@@ -60,26 +63,27 @@ def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
     if not all(isinstance(method, FunctionType) for method in methods):
         return None
     used = {name for method in methods for name in method.__code__.co_names}
-    own = {name: getattr(loss, name, None) for name in sorted(used)}
-    own = {name: number for name, number in own.items() if isinstance(number, Real | np.ndarray)}
-    candidate = Compiled(tuple(own.values()), *_copies(methods, tuple(own)))
+    numbers = {name: getattr(loss, name, None) for name in sorted(used)}
+    numbers = {name: number for name, number in numbers.items() if isinstance(number, Real | np.ndarray)}
+    candidate = Compiled(tuple(numbers.values()), *_copies(methods, tuple(numbers)))
     y = y[:_TRIALS].copy()
     meant = [item for method in methods for item in _items_of(method)]
-    key = (methods, tuple(own), *map(_bits, (*own.values(), *meant, y)))
+    key = (methods, tuple(numbers), *map(_bits, (*numbers.values(), *meant, y)))
     return candidate if _agree(_Trial(key, candidate, loss, y)) else None
 
 
 @cache
 def _copies(methods: tuple[Any, ...], fields: tuple[str, ...]) -> tuple[dict[str, Any], str | None]:
-    """Return the smooth passes with these methods, which use these numbers of the loss."""
+    """Return the patterns with these methods, which use these numbers of the loss."""
     tag = _tag(methods, fields)
     given = {method.__name__: _scalar(method, fields) for method in methods}
-    names = ["values", "derivatives", "is_settled"]
-    names += ["along", "dual_prox"] if "second_derivative" in given else []
-    copies = {name: _copy(getattr(smooth_passes, name), given, tag) for name in names}
-    if "second_derivative" in given:
+    smooth = "second_derivative" in given
+    patterns = values, derivatives, is_settled, *((along, dual_prox) if smooth else ())
+    copies = {pattern.__name__: _copy(pattern, given, tag) for pattern in patterns}
+    copies["combine"] = passes.combine
+    if smooth:
         bent = {"derivative": given["second_derivative"]}
-        copies["second_derivatives"] = _copy(smooth_passes.derivatives, bent, tag and f"second_{tag}")
+        copies["second_derivatives"] = _copy(derivatives, bent, tag and f"second_{tag}")
     return copies, tag
 
 
@@ -90,24 +94,24 @@ def _loop(loop: Any, tag: str | None, *names: tuple[str, Any]) -> Any:
 
 def _scalar(method: Any, fields: tuple[str, ...]) -> Any:
     """Return a method of a loss as a compiled function of (numbers, t, y)."""
-    public = {field: "x" + field for field in fields}  # as those of a named tuple must be
+    public = {field: "x" + field for field in fields}  # because fields of a named tuple must be public
     code = method.__code__.replace(
         co_names=tuple(public.get(name, name) for name in method.__code__.co_names)
     )
     renamed = FunctionType(code, method.__globals__, method.__name__, closure=method.__closure__)
-    function, own = njit(**INLINE | {"cache": False})(renamed), namedtuple("own", public.values())
-    return njit(**INLINE | {"cache": False})(lambda numbers, t, y: function(own(*numbers), t, y))
+    function, fields_of = njit(**INLINE | {"cache": False})(renamed), namedtuple("own", public.values())
+    return njit(**INLINE | {"cache": False})(lambda numbers, t, y: function(fields_of(*numbers), t, y))
 
 
 def _copy(pattern: Any, names: dict[str, Any], tag: str | None) -> Any:
     """Return a compiled copy of a function in which some names stand for others."""
     copy = FunctionType(pattern.__code__, pattern.__globals__ | names, pattern.__name__)
     copy.__module__, copy.__qualname__ = pattern.__module__, f"{pattern.__qualname__}_{tag}"
-    return njit(cache=tag is not None, **_OPTIONS)(copy)
+    return njit(cache=tag is not None, nogil=True, error_model="numpy", fastmath=set(SUMS))(copy)
 
 
 def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
-    """Return a name for all methods that compile to the same code; None if that cannot be told."""
+    """Return a name for all methods that compile to the same code; None if there may be others."""
     known: list[Any] = [fields]
     for method in methods:
         code = method.__code__
@@ -125,13 +129,13 @@ def _has_a_name(item: Any) -> bool:
 
 
 def _items_of(method: Any) -> list[Any]:
-    """Return what the names of a method stand for outside it."""
+    """Return the objects outside a method that its names refer to."""
     cells = [cell.cell_contents for cell in method.__closure__ or ()]
     return [method.__globals__.get(name) for name in method.__code__.co_names] + cells
 
 
 def _bits(item: Any) -> Any:
-    """Return what tells a number or an array from others, and a function from others."""
+    """Return a key that differs for different numbers and arrays, and for different functions."""
     if isinstance(item, Real | np.ndarray):
         array = np.asarray(item)
         return array.shape, array.tobytes()
@@ -150,7 +154,7 @@ class _Trial:
 
 @lru_cache(maxsize=256)
 def _agree(trial: _Trial) -> bool:
-    """Tell whether the passes can be compiled, and give what the methods give."""
+    """Tell whether the passes can be compiled, and give the same numbers as the methods."""
     (numbers, run, _), loss, y = trial.candidate, trial.loss, trial.y
     t, ones, found = np.linspace(-2.0, 2.0, y.size), np.ones(y.size), np.empty((2, y.size))
     try:
@@ -163,3 +167,84 @@ def _agree(trial: _Trial) -> bool:
     with np.errstate(all="ignore"):
         expected = [loss.value(t, y), loss.derivative(t, y)]
     return np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def value(numbers, t, y):
+    """Stand for the loss; `numbers` are the numbers of `self` that it uses."""
+    return 0.0
+
+
+def derivative(numbers, t, y):
+    """Stand for its derivative in t."""
+    return 0.0
+
+
+def second_derivative(numbers, t, y):
+    """Stand for its second derivative in t."""
+    return 0.0
+
+
+def values(numbers, z, y, weights, edges, out):
+    """Set out[k] to the weighted loss of the predictions z over edges[k] <= i < edges[k + 1]."""
+    for k in range(out.shape[0]):
+        rows = slice(edges[k], edges[k + 1])
+        t, label, c = z[rows], y[rows], weights[rows]
+        total = 0.0
+        for i in range(c.shape[0]):
+            total += c[i] * value(numbers, t[i] if c[i] > 0.0 else 0.0, label[i])
+        out[k] = total
+
+
+def derivatives(numbers, z, y, weights, out):
+    """Set out to the weighted derivatives of the losses in the predictions z."""
+    for i in range(z.shape[0]):
+        out[i] = weights[i] * derivative(numbers, z[i] if weights[i] > 0.0 else 0.0, y[i])
+
+
+def along(numbers, z0, z1, y, weights, t):
+    """Return the derivatives, first and second, of the weighted loss of z0 + t (z1 - z0) in t."""
+    slope = curvature = 0.0
+    for i in range(z0.shape[0]):
+        d = z1[i] - z0[i] if weights[i] > 0.0 else 0.0
+        z = z0[i] + t * d if weights[i] > 0.0 else 0.0
+        slope += weights[i] * d * derivative(numbers, z, y[i])
+        curvature += weights[i] * d * d * second_derivative(numbers, z, y[i])
+    return slope, curvature
+
+
+def dual_prox(numbers, t, y, q, start):
+    """Return the derivative of the loss at the r that minimises l(r, y) + (r - t)^2 / (2 q).
+
+    It is the zero of r - t + q l'(r), which lies between r and r less its value there, because its slope is
+    at least 1. Newton steps, and halvings where they do not halve the step; from `start`, or 0 where the zero
+    may be far from it.
+    """
+    r = start
+    u = derivative(numbers, r, y)
+    excess = r - t + q * u
+    if not abs(excess) <= 1.0 + abs(r):
+        r = 0.0
+        u = derivative(numbers, r, y)
+        excess = r - t + q * u
+    low, high = (r - excess, r) if excess > 0.0 else (r, r - excess)
+    last = math.inf
+    for _ in range(_STEPS):
+        step = -excess / (1.0 + q * second_derivative(numbers, r, y))
+        if not (abs(step) <= 0.5 * last and low <= r + step <= high):
+            step = 0.5 * (low - r + (high - r))
+        last = abs(step)
+        r += step
+        u = derivative(numbers, r, y)
+        if last <= _CLOSE * (1.0 + abs(r)):
+            break
+        excess = r - t + q * u
+        if excess > 0.0:
+            high = r
+        else:
+            low = r
+    return u
+
+
+def is_settled(numbers, t, y, reach):
+    """Tell whether the multiplier stays the same while the prediction changes by less than `reach`."""
+    return False

@@ -1,7 +1,7 @@
-"""Functions for losses that are compiled as fast as arithmetic: numpy's own take a call per example there.
+"""Functions for losses, as fast as arithmetic once compiled; numpy's take a call per example there.
 
-Of arrays they are those of numpy. In compiled code they are those of `cutplane.losses.inlined`, accurate to
-about one unit in the last place.
+Of arrays they are computed by numpy, in compiled code by `cutplane.losses.inlined`, to about one unit in the
+last place.
 """
 
 from __future__ import annotations

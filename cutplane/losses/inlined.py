@@ -1,7 +1,8 @@
-"""exp and log1p for compiled loops: without a branch or a call, so that a loop over them is vectorised.
+"""exp and log1p for compiled loops: without a branch or a call, so that loops are vectorised.
 
-Both are accurate to about one unit in the last place. The library's own take a call per example, unless
-Intel's SVML is installed. Compiled with "reassoc" they would be wrong: it undoes the rounding to integers.
+Both are accurate to about one unit in the last place. The library's functions take a call per example,
+unless Intel's SVML is installed. These must not be compiled with "reassoc", because it undoes the rounding to
+integers.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from cutplane.losses import elementary
 
 INLINE: Any = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
 
-_LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+"""ln 2 in two parts, because the product of the first and an integer of at most 11 bits is exact."""
 _ROUND = 6755399441055744.0
+"""1.5 * 2^52, because a number to which it is added is rounded to an integer, in its last bits."""
 _FAR = 1000.0
-_SQRT2, _HALF_LN2 = 1.4142135623730951, 0.34657359027997264
-_BIAS, _MANTISSA = np.int64(1023), np.int64(52)
+"""Largest argument of exp, because beyond it the result is 0 or inf, and its exponent overflows."""
+_SQRT2 = 1.4142135623730951
+"""The square root of 2, because log1p divides 1 + x by it where the remainder is closer to 1 then."""
 
 
 @njit(**INLINE)
@@ -29,7 +32,7 @@ def exp(x):
     """Return exp(x); inf above 709.78, with gradual underflow below -708."""
     x = _FAR if x > _FAR else x
     x = -_FAR if x < -_FAR else x
-    k = (x * _LOG2_E + _ROUND) - _ROUND
+    k = (x * 1.4426950408889634 + _ROUND) - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     p = 1.0 / 6227020800.0
     p = p * r + 1.0 / 479001600.0
@@ -45,10 +48,10 @@ def exp(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    half = 0.5 * k + _ROUND  # the low bits are those of an integer, half of k
+    half = 0.5 * k + _ROUND  # its low bits are an integer, half of k
     rest = (k - (half - _ROUND)) + _ROUND
-    first = (np.float64(half).view(np.int64) + _BIAS) << _MANTISSA
-    second = (np.float64(rest).view(np.int64) + _BIAS) << _MANTISSA
+    first = (np.float64(half).view(np.int64) + np.int64(1023)) << np.int64(52)
+    second = (np.float64(rest).view(np.int64) + np.int64(1023)) << np.int64(52)
     return p * np.int64(first).view(np.float64) * np.int64(second).view(np.float64)
 
 
@@ -70,7 +73,7 @@ def log1p(x):
     p = p * w + 1.0 / 7.0
     p = p * w + 1.0 / 5.0
     p = p * w + 1.0 / 3.0
-    return 2.0 * (p * w * f + f) + large * _HALF_LN2
+    return 2.0 * (p * w * f + f) + large * 0.34657359027997264
 
 
 @njit(**INLINE)

@@ -1,4 +1,4 @@
-"""The multiclass hinge in compiled loops, and along a line.
+"""Compiled loops over the examples: the multiclass hinge, and both losses of scores along a line.
 
 `scores` is C-contiguous of shape (m, p), `labels` of shape (m,).
 
@@ -9,20 +9,13 @@ the line of the true class is zero. `margins` is empty where all of them are 1.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from cutplane.losses.inlined import exp
-from cutplane.pieces.lines import Derivative, PiecewiseLinear
-from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
-from cutplane.runtime.threads import run_chunks
 
 _TINY = 5e-324
-_SAMPLE = 2048
-_GOLDEN = 0.6180339887498949
+"""The least kink, because kinks must be greater than the start of the line."""
 
 
 @routine
@@ -122,47 +115,6 @@ def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps
                 slope += jump
             last, top = nearest, following
     return slope, squares, count
-
-
-@dataclass(frozen=True, eq=False)
-class HingeDerivative(Derivative):
-    """The derivative of the weighted sum of the hinges on a line; what is not asked for is not computed.
-
-    A thread takes the examples of a chunk at a time.
-    """
-
-    start: Array
-    step: Array
-    labels: Array
-    weights: Array
-    margins: Array
-    chunks: list[slice]
-
-    def between(self, low: float, high: float) -> PiecewiseLinear:
-        """Return it on [low, high], with the kinks strictly inside."""
-        return self._sum(low, high)[0]
-
-    def estimate(self) -> tuple[PiecewiseLinear, float]:
-        """Return the derivative of a sample of the examples, taken at equal distances in a shuffled order."""
-        m = self.labels.size
-        if m <= 2 * _SAMPLE:
-            return self.between(0.0, math.inf), 0.0
-        rows = (m * (np.arange(_SAMPLE) * _GOLDEN % 1.0)).astype(np.int64)
-        start, step, weights = self.start[rows], self.step[rows], (m / _SAMPLE) * self.weights[rows]
-        sample = HingeDerivative(start, step, self.labels[rows], weights, self.margins, [slice(None)])
-        rough, squares = sample._sum(0.0, math.inf)
-        return rough, math.sqrt(max(0.0, squares - rough.slope**2 / _SAMPLE))
-
-    def _sum(self, low: float, high: float) -> tuple[PiecewiseLinear, float]:
-        def between(part: slice) -> tuple[float, float, Array, Array]:
-            rows = self.start[part], self.step[part], self.labels[part], self.weights[part]
-            kinks, jumps = np.empty((2, rows[0].size))
-            slope, squares, count = hinge_between(low, high, *rows, self.margins, kinks, jumps)
-            return slope, squares, kinks[:count], jumps[:count]
-
-        slopes, squares, kinks, jumps = zip(*run_chunks(between, self.chunks), strict=True)
-        whole = PiecewiseLinear(sum(slopes), 0.0, np.concatenate(kinks), np.concatenate(jumps), start=low)
-        return whole, sum(squares)
 
 
 @routine(fastmath=SUMS)

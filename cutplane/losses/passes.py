@@ -1,7 +1,7 @@
 """Compiled loops over the examples: piecewise losses, their derivatives, and both along a line.
 
-The loops over the pieces run within blocks of examples that stay in the fastest cache. Every inner loop is
-written such that it is vectorised: choices are selects, and arrays are cut to its range before it.
+Loops over the pieces run within blocks of examples. Every inner loop is vectorised, because choices are
+selects and arrays are cut to its range before it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,20 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _BLOCK = 512
+"""Examples of a block, because its arrays of 4 KiB each stay in the fastest cache."""
 
 
 class Outline(NamedTuple):
-    """The numbers of `Pieces`, as compiled code sees them.
-
-    Attributes
-    ----------
-    margin : bool
-        Whether s = y t; else s = t - y.
-    base : ndarray of shape (3,)
-        phi(at), the slope of the base, and `at`; see `Pieces.terms`.
-    terms : ndarray of shape (any, 5)
-    pieces : ndarray of shape (k + 1, 4)
-        Where each piece begins, how near to it counts as there, its slope and its curvature.
-    """
+    """The numbers of `Pieces`, as compiled code sees them."""
 
     margin: bool
+    """Whether s = y t; else s = t - y."""
     base: Array
+    """phi(at), the slope of the base, and `at`; see `Pieces.terms`."""
     terms: Array
+    """The terms of `Pieces.terms`, shape (any, 5)."""
     pieces: Array
+    """Start of each piece, relative distance that counts as there, slope, curvature, shape (k + 1, 4)."""
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +45,7 @@ def as_outline(phi: Pieces, margin: bool) -> Outline:
 
 
 def bent(outline: Outline) -> Outline:
-    """Return what has the second derivative where an outline has the first."""
+    """Return the outline whose first derivative is the second derivative of this one."""
     pieces = outline.pieces.copy()
     pieces[:, 1], pieces[:, 2], pieces[:, 3] = 0.0, outline.pieces[:, 3], 0.0
     return outline._replace(pieces=pieces)
@@ -101,10 +95,7 @@ def values(outline, z, y, weights, edges, out):
 
 @routine(fastmath=SUMS)
 def derivatives(outline, z, y, weights, out):
-    """Set out to the weighted right derivatives of the losses in the predictions z.
-
-    A prediction within rounding of a kink counts as if it were there; see `Pieces.piece`.
-    """
+    """Set out to the weighted right derivatives of the losses in the predictions z; see `Pieces.slope`."""
     margin, pieces = outline.margin, outline.pieces
     for start in range(0, z.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
@@ -140,7 +131,7 @@ def cancelled(outline, z, y, weights, edges, out):
 
 
 @routine(fastmath=SUMS)
-def combine(z0, z1, t, out):
+def combine(t, z0, z1, out):
     """Set out to z0 + t (z1 - z0)."""
     for i in range(z0.shape[0]):
         out[i] = z0[i] + t * (z1[i] - z0[i])
@@ -151,8 +142,8 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     """Set the kinks of a loss along the line in (low, high), and the jumps of both derivatives.
 
     Return the right derivatives, first and second, at low and the number of kinks. `bends` is empty if the
-    second derivative does not jump; the other arrays have room for every kink that there could be. Whether
-    an example is before or after a kink is decided by its t, since its prediction might differ by rounding.
+    second derivative does not jump; the other arrays have room for all kinks.
+    Whether an example is past a kink is decided by t, because its prediction might differ by rounding.
     """
     margin, pieces = outline.margin, outline.pieces
     slope = curvature = 0.0
@@ -162,12 +153,8 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     for start in range(0, z0.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
         label, c, first, last = y[rows], weights[rows], z0[rows], z1[rows]
-        pace, found, enter, leave = (
-            speeds[: c.shape[0]],
-            hit[: c.shape[0]],
-            begins[: c.shape[0]],
-            ends[: c.shape[0]],
-        )
+        size = c.shape[0]
+        pace, found, enter, leave = speeds[:size], hit[:size], begins[:size], ends[:size]
         for i in range(c.shape[0]):
             pace[i] = label[i] * (last[i] - first[i]) if margin else last[i] - first[i]
         for j in range(pieces.shape[0]):
@@ -262,7 +249,7 @@ def dual_prox(outline, t, y, q, start):
 
 @routine(fastmath=SUMS)
 def is_settled(outline, t, y, reach):
-    """Tell whether the prediction t is farther than `reach` from every kink, knots of smooth ones too."""
+    """Tell whether the prediction t is farther than `reach` from every knot."""
     s = y * t if outline.margin else t - y
     for j in range(1, outline.pieces.shape[0]):
         if abs(s - outline.pieces[j, 0]) <= reach:

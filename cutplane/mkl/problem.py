@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.precomputed import as_bank
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.classification import Hinge
+from cutplane.losses.scalar import Hinge
 from cutplane.mkl.risk import MKLRisk
 from cutplane.pieces.parameters import as_optional_vector
 from cutplane.pieces.validation import as_nonnegative, as_scalar

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from cutplane.losses.base import MarginLoss, ScalarLoss
-from cutplane.losses.classification import Exponential, Hinge, Logistic, ModifiedHuber, SquaredHinge
 from cutplane.losses.pieces import Pieces
-from cutplane.losses.regression import (
+from cutplane.losses.scalar import (
     Absolute,
     EpsilonInsensitive,
+    Exponential,
+    Hinge,
     Huber,
+    Logistic,
+    ModifiedHuber,
     Quantile,
     Squared,
     SquaredEpsilonInsensitive,
+    SquaredHinge,
 )
 from cutplane.pieces.validation import Array
 from cutplane.recognition.curves import Curve, same

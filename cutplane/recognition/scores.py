@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from cutplane.losses.multiclass import Softmax
+from cutplane.losses.vector import Softmax
 from cutplane.pieces.validation import Array
 from cutplane.recognition.curves import Curve, same
 from cutplane.recognition.images import Whole, equal

@@ -19,7 +19,8 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import (
+from cutplane.risks.matrix import TILE, tiles, unsigned
+from cutplane.runtime.chunks import (
     Segments,
     balanced_ranges,
     count_chunks,
@@ -28,7 +29,6 @@ from cutplane.risks.chunks import (
     panels,
     segments,
 )
-from cutplane.risks.matrix import TILE, tiles, unsigned
 from cutplane.runtime.threads import run_chunks
 
 ALL = np.empty(0, np.int64)

@@ -25,10 +25,10 @@ from cutplane.risks.matrix import as_matrix
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from cutplane.losses.weighted import WeightedLoss
     from cutplane.pieces.capabilities import ExactTerms
     from cutplane.pieces.forms import DiagonalQuadratic
     from cutplane.risks.running_sum import RunningSum
-    from cutplane.risks.weighted_loss import WeightedLoss
 
 
 _ROUNDED = 8
@@ -358,7 +358,7 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def _losses(self) -> WeightedLoss:
-        from cutplane.risks.weighted_loss import weighted_loss
+        from cutplane.losses.weighted import weighted_loss
 
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 

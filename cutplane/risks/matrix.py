@@ -11,7 +11,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_real, as_sparse
-from cutplane.risks.chunks import equal_ranges
+from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 TILE = 1 << 16

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.losses.multiclass import MulticlassHinge
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.vector import MulticlassHinge, VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm
 from cutplane.pieces.lines import Line

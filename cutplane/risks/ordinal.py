@@ -10,7 +10,8 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.classification import Hinge
+from cutplane.losses.scalar import Hinge
+from cutplane.losses.weighted import WeightedLoss
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
@@ -19,7 +20,6 @@ from cutplane.risks.columns import Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_labels, as_weights, describe, split_rows
 from cutplane.risks.matrix import as_matrix
-from cutplane.risks.weighted_loss import WeightedLoss
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +101,7 @@ class OrdinalRisk(ImagedRisk):
             )
         if self.thresholds not in ("all", "immediate"):
             raise InvalidInputError(f'thresholds must be "all" or "immediate", got {self.thresholds!r}.')
-        from cutplane.risks.weighted_loss import weighted_loss
+        from cutplane.losses.weighted import weighted_loss
 
         X = as_matrix(self.X)
         m, n = X.shape

@@ -13,12 +13,12 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.parameters import brief, set_fields
 from cutplane.pieces.validation import Array, as_numbers, as_vector, refuse_masked
-from cutplane.risks.chunks import balanced_ranges, count_chunks
 from cutplane.risks.columns import FAR, Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import describe
 from cutplane.risks.joint import JointRisk
 from cutplane.risks.matrix import as_matrix
+from cutplane.runtime.chunks import balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 _MOST_PAIRS = 100_000

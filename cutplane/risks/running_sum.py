@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.losses.weighted import FEW
 from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data
-from cutplane.risks.weighted_loss import FEW
 from cutplane.runtime.compiling import routine
 
 _SHARE = 0.6

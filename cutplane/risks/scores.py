@@ -12,8 +12,8 @@ from scipy import sparse
 
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import MOST, Ranges, balanced_ranges, count_chunks
 from cutplane.risks.matrix import tiles, unsigned
+from cutplane.runtime.chunks import MOST, Ranges, balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 _COST = 0.3

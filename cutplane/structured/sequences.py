@@ -13,9 +13,9 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_integers, as_real, refuse_masked
-from cutplane.risks.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.risks.examples import as_labels
 from cutplane.risks.matrix import as_matrix, contiguous, unsigned
+from cutplane.runtime.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.runtime.threads import run_chunks
 from cutplane.structured.forest_ascent import CHAINS, Forests
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.risks.chunks import balanced_ranges
+from cutplane.runtime.chunks import balanced_ranges
 
 
 class Shares:

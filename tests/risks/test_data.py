@@ -14,10 +14,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.risks import chunks, matrix
 from cutplane.risks import data as data_module
+from cutplane.risks import matrix
 from cutplane.risks.data import make_data
 from cutplane.risks.matrix import as_matrix, contiguous
+from cutplane.runtime import chunks
 from cutplane.runtime import threads as threads_module
 from cutplane.runtime.threads import get_threads, set_threads
 

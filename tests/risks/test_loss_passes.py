@@ -27,8 +27,7 @@ from cutplane.losses import (
     compiling,
 )
 from cutplane.losses.inlined import exp, log1p
-from cutplane.risks.compiled_loss import CompiledLoss
-from cutplane.risks.weighted_loss import WeightedLoss, weighted_loss
+from cutplane.losses.weighted import CompiledLoss, WeightedLoss, weighted_loss
 
 PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]

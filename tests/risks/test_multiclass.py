@@ -20,13 +20,12 @@ from vector_risks import (
     whole_optimum,
 )
 
-import cutplane.losses.multiclass as losses_module
+import cutplane.losses.vector as losses_module
 import cutplane.risks.matrix as matrix_module
 import cutplane.risks.scores as scores_module
 from cutplane import BMRM, L2, OCAS, Problem, SquaredGroupNorm, Status
 from cutplane.exceptions import InvalidInputError
-from cutplane.losses.multiclass import MulticlassHinge, Softmax
-from cutplane.losses.vector import VectorLoss
+from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.scores import score_sums, scores

@@ -1,4 +1,4 @@
-"""Losses for real targets y; all but the last are functions of the residual t - y."""
+"""Scalar losses: of the margin y t for labels y in {-1, +1}, then of real targets y."""
 
 from __future__ import annotations
 
@@ -9,11 +9,145 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.losses.base import ScalarLoss
-from cutplane.losses.elementary import exp, x_log_x
+from cutplane.losses.base import MarginLoss, ScalarLoss
+from cutplane.losses.elementary import exp, softplus, x_log_x
 from cutplane.losses.pieces import Pieces
 from cutplane.pieces.latex import number
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative, as_positive, as_scalar, as_vector
+
+
+@dataclass(frozen=True)
+class Hinge(MarginLoss):
+    """l(t, y) = max(0, 1 - y t), the loss of the support vector machine (10.1007/BF00994018).
+
+    Examples
+    --------
+    >>> from cutplane.losses import Hinge
+    >>> float(Hinge().value(0.25, 1.0)), float(Hinge().derivative(0.25, 1.0))
+    (0.75, -1.0)
+    """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        return rf"\max(0,\, 1 - {y} {t})"
+
+    def outline(self) -> Pieces:
+        return Pieces(knots=[1.0], slopes=[-1.0, 0.0])
+
+
+@dataclass(frozen=True)
+class SquaredHinge(MarginLoss):
+    """l(t, y) = max(0, 1 - y t)^2, without the factor 1/2: scikit-learn's ``squared_hinge``.
+
+    Examples
+    --------
+    >>> from cutplane.losses import SquaredHinge
+    >>> float(SquaredHinge().value(-1.0, 1.0)), float(SquaredHinge().derivative(-1.0, 1.0))
+    (4.0, -4.0)
+    """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        return rf"\max(0,\, 1 - {y} {t})^2"
+
+    def outline(self) -> Pieces:
+        return Pieces(knots=[1.0], slopes=[-2.0, 0.0], curvatures=[2.0, 0.0])
+
+
+@dataclass(frozen=True)
+class ModifiedHuber(MarginLoss):
+    """l(t, y) = max(0, 1 - y t)^2 if y t >= -1, else -4 y t: scikit-learn's ``modified_huber``.
+
+    Quadratic near the margin and linear beyond: smooth and tolerant of outliers (10.1145/1015330.1015332).
+
+    Examples
+    --------
+    >>> from cutplane.losses import ModifiedHuber
+    >>> float(ModifiedHuber().value(0.0, 1.0)), float(ModifiedHuber().value(-3.0, 1.0))
+    (1.0, 12.0)
+    """
+
+    def outline(self) -> Pieces:
+        return Pieces(knots=[-1.0, 1.0], slopes=[-4.0, -2.0, 0.0], curvatures=[0.0, 2.0, 0.0])
+
+
+@dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """l(t, y) = ln(1 + exp(-y t)), computed without overflow for any margin.
+
+    Examples
+    --------
+    >>> from cutplane.losses import Logistic
+    >>> round(float(Logistic().value(0.0, 1.0)), 6), float(Logistic().value(-1000.0, 1.0))
+    (0.693147, 1000.0)
+    """
+
+    smoothness = 0.25
+    lipschitz = 1.0
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        return rf"\ln(1 + e^{{-{y} {t}}})"
+
+    def value(self, t: Any, y: Any) -> Any:
+        return softplus(-y * t)
+
+    def derivative(self, t: Any, y: Any) -> Any:
+        e = exp(-abs(y * t))
+        return -y * (e + (1.0 - e) * (y * t <= 0.0)) / (1.0 + e)
+
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        e = exp(-abs(y * t))
+        return e / (1.0 + e) / (1.0 + e)
+
+    def log_probability(self, t: Any) -> Any:
+        return -softplus(-t)
+
+    def infimum(self, y: Array) -> Array:
+        return np.zeros(np.shape(y))
+
+    def conjugate(self, u: Any, y: Any) -> Any:
+        v = u * y
+        return np.where((v >= -1.0) & (v <= 0.0), x_log_x(-v) + x_log_x(1.0 + v), np.inf)
+
+    def cvxpy_form(self, t: Any, y: Array) -> Any:
+        import cvxpy as cp
+
+        return cp.logistic(-cp.multiply(y, t))
+
+
+@dataclass(frozen=True)
+class Exponential(MarginLoss):
+    """l(t, y) = exp(-y t), the loss of AdaBoost (10.1006/jcss.1997.1504); inf for margins below -709.
+
+    Examples
+    --------
+    >>> from cutplane.losses import Exponential
+    >>> float(Exponential().value(0.0, -1.0)), float(Exponential().derivative(0.0, -1.0))
+    (1.0, 1.0)
+    """
+
+    def formula(self, t: str = "t", y: str = "y_i") -> str:
+        return rf"e^{{-{y} {t}}}"
+
+    def value(self, t: Any, y: Any) -> Any:
+        return exp(-y * t)
+
+    def derivative(self, t: Any, y: Any) -> Any:
+        return -y * exp(-y * t)
+
+    def second_derivative(self, t: Any, y: Any) -> Any:
+        return exp(-y * t)
+
+    def infimum(self, y: Array) -> Array:
+        return np.zeros(np.shape(y))
+
+    def conjugate(self, u: Any, y: Any) -> Any:
+        v = u * y
+        return np.where(v <= 0.0, x_log_x(-v) + v, np.inf)
+
+    def cvxpy_form(self, t: Any, y: Array) -> Any:
+        import cvxpy as cp
+
+        return cp.exp(-cp.multiply(y, t))
 
 
 @dataclass(frozen=True)
@@ -28,11 +162,9 @@ class Squared(ScalarLoss):
     """
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"\tfrac12 ({t} - {y})^2"
 
     def outline(self) -> Pieces:
-        """Return s^2 / 2."""
         return Pieces(knots=[], slopes=[0.0], curvatures=[1.0])
 
 
@@ -48,11 +180,9 @@ class Absolute(ScalarLoss):
     """
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"|{t} - {y}|"
 
     def outline(self) -> Pieces:
-        """Return |s|."""
         return Pieces(knots=[0.0], slopes=[-1.0, 1.0])
 
 
@@ -80,19 +210,17 @@ class Quantile(ScalarLoss):
     tau: float = 0.5
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"\max({number(self.tau)} ({y} - {t}),\, {number(1.0 - self.tau)} ({t} - {y}))"
 
     def __post_init__(self) -> None:
         tau = as_scalar("Quantile.tau", self.tau, low=0.0, high=1.0, low_open=True, high_open=True)
-        object.__setattr__(self, "tau", tau)
+        set_fields(self, tau=tau)
 
     def outline(self) -> Pieces:
-        """Return max(-tau s, (1 - tau) s)."""
         return Pieces(knots=[0.0], slopes=[-self.tau, 1.0 - self.tau])
 
     def exact_slopes(self) -> list[Fraction]:
-        """Return the slopes of the outline, of which the second is rounded there."""
+        """Return the exact slopes of the outline, in which the second one is rounded."""
         return [-Fraction(self.tau), 1 - Fraction(self.tau)]
 
 
@@ -122,15 +250,12 @@ class EpsilonInsensitive(ScalarLoss):
     epsilon: float = 0.1
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"\max(0,\, |{t} - {y}| - {number(self.epsilon)})"
 
     def __post_init__(self) -> None:
-        epsilon = as_nonnegative("EpsilonInsensitive.epsilon", self.epsilon)
-        object.__setattr__(self, "epsilon", epsilon)
+        set_fields(self, epsilon=as_nonnegative("EpsilonInsensitive.epsilon", self.epsilon))
 
     def outline(self) -> Pieces:
-        """Return max(0, |s| - epsilon)."""
         return Pieces(knots=[-self.epsilon, self.epsilon], slopes=[-1.0, 0.0, 1.0])
 
 
@@ -161,16 +286,12 @@ class SquaredEpsilonInsensitive(ScalarLoss):
     epsilon: float = 0.1
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"\max(0,\, |{t} - {y}| - {number(self.epsilon)})^2"
 
     def __post_init__(self) -> None:
-        name = "SquaredEpsilonInsensitive.epsilon"
-        epsilon = as_nonnegative(name, self.epsilon)
-        object.__setattr__(self, "epsilon", epsilon)
+        set_fields(self, epsilon=as_nonnegative("SquaredEpsilonInsensitive.epsilon", self.epsilon))
 
     def outline(self) -> Pieces:
-        """Return max(0, |s| - epsilon)^2."""
         knots, slopes = [-self.epsilon, self.epsilon], [2.0 * self.epsilon, 0.0, -2.0 * self.epsilon]
         return Pieces(knots, slopes, curvatures=[2.0, 0.0, 2.0])
 
@@ -201,18 +322,16 @@ class Huber(ScalarLoss):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        delta = as_positive("Huber.delta", self.delta)
-        object.__setattr__(self, "delta", delta)
+        set_fields(self, delta=as_positive("Huber.delta", self.delta))
 
     def outline(self) -> Pieces:
-        """Return s^2 / 2 for |s| <= delta, and delta (|s| - delta / 2) beyond."""
         knots, slopes = [-self.delta, self.delta], [-self.delta, 0.0, self.delta]
         return Pieces(knots, slopes, curvatures=[0.0, 1.0, 0.0])
 
 
 @dataclass(frozen=True)
 class Poisson(ScalarLoss):
-    """l(t, y) = exp(t) - y t: counts y >= 0 with mean exp(t); the constant ln(y!) is left out.
+    """l(t, y) = exp(t) - y t: counts y >= 0 with mean exp(t); without the constant ln(y!).
 
     Examples
     --------
@@ -222,46 +341,36 @@ class Poisson(ScalarLoss):
     """
 
     def formula(self, t: str = "t", y: str = "y_i") -> str:
-        """Return l(t, y) in LaTeX."""
         return rf"\left(e^{{{t}}} - {y} {t}\right)"
 
     def value(self, t: Any, y: Any) -> Any:
-        """Return l(t, y); inf for t above 709."""
         return exp(t) - y * t
 
     def derivative(self, t: Any, y: Any) -> Any:
-        """Return the derivative of l in t."""
         return exp(t) - y
 
     def second_derivative(self, t: Any, y: Any) -> Any:
-        """Return the second derivative of l in t."""
         return exp(t)
 
     def mean(self, t: Any) -> Any:
-        """Return exp(t)."""
         return exp(t)
 
     def link(self, mean: Any) -> Any:
-        """Return the logarithm."""
         return np.log(mean)
 
     def conjugate(self, u: Any, y: Any) -> Any:
-        """Return sup over t of u t - l(t, y); inf outside its domain."""
         s = u + y
         return np.where(s >= 0.0, x_log_x(s) - s, np.inf)
 
     def infimum(self, y: Array) -> Array:
-        """Return y - y ln y for each example."""
         return y - x_log_x(y)
 
     def cvxpy_form(self, t: Any, y: Array) -> Any:
-        """Return the losses as a cvxpy expression of the shape of t."""
         import cvxpy as cp
 
         return cp.exp(t) - cp.multiply(y, t)
 
     def check_targets(self, y: Any) -> Array:
-        """Return `y` as a nonnegative float64 vector, or raise `InvalidInputError`."""
         counts = as_vector("y", y)
         wrong = np.flatnonzero(counts < 0.0)
         if wrong.size:
