@@ -1,31 +1,36 @@
-"""The bundle: cuts of the risk and half-spaces of the feasible set, their ages, and what is dropped."""
+"""The bundle: cuts of the risk and half-spaces of the feasible set, their ages, and the rows to drop."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.slopes import (
-    DenseSlopes,
-    Points,
-    Slopes,
-    SparseSlopes,
-    deepest,
-    largest_entry,
-    rows_of,
-    rows_to_matrix,
-    stacked,
-)
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import products
 from cutplane.pieces.validation import Array
-from cutplane.proof.evidence import TRIVIAL, Rows, memory_of, row_sizes
+from cutplane.proof.evidence import TRIVIAL, Rows, row_sizes
 
 AGGREGATE = -1
 """The query number of a row that is a convex combination of dropped rows."""
+_NOT_WEIGHED = -1.0
+_NEGLIGIBLE = 1e-10
+"""Share of the largest multiplier below which a row is idle, because interior points give no exact zeros."""
+_SAME = 1e-14
+"""Relative difference of offsets up to which rows with one slope are the same, because it is rounding."""
+_FADED = 1e-15
+"""Share of an aggregate below which a row of it is dropped, because it is a rounding error."""
+_SAMPLED = 1024
+"""Entries of a slope that its key is made of, because a sample tells nearly all long slopes apart."""
+_LONG, _SPARSE = 1000, 3
+"""A point of so many entries, at most one in three of them nonzero, is stored sparse, because that takes half
+the memory, or less."""
+_RESERVED = 2**29
+"""Bytes of rows that are reserved at first, between 16 and 512 rows, because unwritten memory costs nothing
+and copies of large arrays do."""
 
 
 class Proof(NamedTuple):
@@ -36,32 +41,88 @@ class Proof(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """Where rows come from, by query: a point, multipliers of examples; and the solution found there."""
+    """Origins of rows by query: a point or multipliers of examples, and the solution found there."""
 
     points: Mapping[int, Array]
     duals: dict[int, Array]
     solutions: dict[int, tuple[Any, ...]]
 
 
-class Retired(NamedTuple):
-    """A row that is not in the bundle, but in use by an aggregate or the best bound."""
+class SparseRow(NamedTuple):
+    """One row of a csr_array in canonical form."""
 
-    slope: Any
+    indices: Array
+    values: Array
+
+
+class Retired(NamedTuple):
+    """A dropped row that an aggregate or the best bound uses."""
+
+    slope: Array | SparseRow
     offset: float
     block: int
     query: int
 
 
-_NOT_WEIGHED = -1.0
-_NEGLIGIBLE = 1e-10
-_SAME = 1e-14
-"""Offsets of one slope that differ by less, relative to them, differ by rounding."""
-_FADED = 1e-15
-"""The share of an aggregate below which a row in it is rounding."""
+class Points(MutableMapping[int, Array]):
+    """Vectors by query: copied when they are written, ndarrays when they are read.
+
+    Parameters
+    ----------
+    points : mapping of int to ndarray, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.engine.bundle import Points
+    >>> points = Points({0: np.eye(1, 3000)[0]})
+    >>> points[0].shape, points.nbytes
+    ((3000,), 12)
+    """
+
+    def __init__(self, points: Mapping[int, Array] | None = None):
+        self._stored: dict[int, Array | tuple[int, Array, Array]] = {}
+        self.update(points or {})
+
+    def __getitem__(self, query: int) -> Array:
+        stored = self._stored[query]
+        if isinstance(stored, np.ndarray):
+            return stored
+        dim, where, values = stored
+        point = np.zeros(dim)
+        point[where] = values
+        return point
+
+    def __setitem__(self, query: int, point: Array) -> None:
+        if point.size >= _LONG and _SPARSE * np.count_nonzero(point) <= point.size:
+            self._stored[query] = point.size, *_entries(point)
+        else:
+            self._stored[query] = np.array(point)
+
+    def __delitem__(self, query: int) -> None:
+        del self._stored[query]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def only(self, queries: Iterable[int]) -> Points:
+        """Return the points of these queries, in their order."""
+        chosen = Points()
+        chosen._stored = {query: self._stored[query] for query in queries if query in self._stored}
+        return chosen
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        stored = self._stored.values()
+        return sum(it.nbytes if isinstance(it, np.ndarray) else it[1].nbytes + it[2].nbytes for it in stored)
 
 
 class Bundle:
-    """Rows <slope, x> + offset in preallocated arrays that double; the rows the masters read.
+    """Rows <slope, x> + offset in preallocated arrays that double; masters read them.
 
     The slopes are sparse from the first sparse half-space on.
 
@@ -71,33 +132,37 @@ class Bundle:
     n_blocks : int
         Number of blocks of the risk.
     max_cuts : int or None
-        The most rows there ever are, at least 3 * n_blocks + 1, and one more with half-spaces; None: no
-        limit.
+        Maximal number of rows, at least 3 * n_blocks + 1, and one more with half-spaces; None: no limit.
+
+    Attributes
+    ----------
+    offsets, sizes : ndarray of shape (K,)
+        The offset, and the largest absolute entry of the slope, of each row.
+    blocks, ids, queries : ndarray of shape (K,)
+        The block of each cut, or `HALF_SPACE`; strictly increasing ids; the query that gave the row (a key of
+        `points` or `duals`), `AGGREGATE` or `TRIVIAL`.
+    points, duals, solutions : mapping of int
+        By query: the point, the multipliers of the examples of a dual cut, the oracle's solutions per block.
+    steepest : float
+        The largest entry of a slope that ever was here.
+    has_half_spaces : bool
+        Whether there ever was one.
     """
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):
-        self.dim = dim
-        self.n_blocks = n_blocks
-        self.max_cuts = max_cuts
-        self._next_id = 0
-        self._slopes: Slopes = DenseSlopes(dim)
+        self.dim, self.n_blocks, self.max_cuts = dim, n_blocks, max_cuts
+        self._slopes: DenseSlopes | SparseSlopes = DenseSlopes(dim)
         self._floats, self._integers = np.empty((3, 16)), np.empty((5, 16), dtype=np.int64)
         self._set_count(0)
+        self._next_id = 0
         self.points = Points()
-        """The query point of each query that has one."""
         self.duals: dict[int, Array] = {}
-        """The multipliers of the examples of each query that is a dual cut."""
         self.solutions: dict[int, tuple[Any, ...]] = {}
-        """The solutions, one per block, of each query whose oracle returned them."""
         self.retired: dict[int, Retired] = {}
-        """The rows, by id, that aggregates were made of, or that were in use by the best bound."""
-        self._members: dict[int, dict[int, float]] = {}
+        self._members: dict[int, dict[int, float]] = {}  # shares of rows from queries, by id of an aggregate
         self._pinned: set[int] = set()
-        self.has_half_spaces = False
-        """Whether there ever was one."""
+        self.has_half_spaces = self._covered = False
         self.steepest = 0.0
-        """The largest entry of a slope that ever was here."""
-        self._covered = False
         self._seen: set[int] = set()  # keys of all rows that ever were here
 
     @property
@@ -107,27 +172,13 @@ class Bundle:
             self._matrix = self._slopes.matrix
         return self._matrix
 
-    @property
-    def highest(self) -> float:
-        """The largest absolute offset; 0 if there is no cut."""
-        return float(np.abs(self.offsets).max(initial=0.0))
-
     def _set_count(self, count: int) -> None:
-        """Show the first `count` rows."""
         self._count, self._matrix = count, None
         self.offsets, self.sizes, self._weights = self._floats[:, :count]
-        """Shape (K,); the largest absolute entry of each slope; the multipliers last recorded."""
         self.blocks, self.ids, self.queries, self._keys, self._ages = self._integers[:, :count]
-        """Shape (K,): the block of each cut, or `HALF_SPACE`; strictly increasing ids; the query that gave
-        each row (a key of `points`), `AGGREGATE` or `TRIVIAL`; hashes of the slopes; idle solves."""
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the rows and by the query points."""
-        return self._slopes.nbytes + memory_of(self.points) + memory_of(self.duals)
 
     def has_cuts(self) -> bool:
         """Tell whether every block has at least one cut, so that the model is finite."""
@@ -144,113 +195,102 @@ class Bundle:
         offsets: Array,
         blocks: Sequence[int],
         solutions: tuple[Any, ...] | None = None,
-    ) -> int:
-        """Append rows that came from the query at `point`; a row that is already there is skipped.
+    ) -> list[int]:
+        """Append rows that a query at `point` gave; return the row of each, also where it was there before.
 
-        Of a batch for which `make_room` has not found room enough, those that lie deepest at the point are
-        taken. Returns the number of rows that were new.
+        If `make_room` has not found enough room for a batch, the half-spaces that lie deepest at the point
+        are taken.
         """
         if self.is_full(len(offsets)) and point is not None:
             assert self.max_cuts is not None
-            slopes, offsets, blocks = deepest(point, slopes, offsets, blocks, self.max_cuts - self._count)
+            lengths = np.sqrt((slopes * slopes).sum(axis=1))
+            depths = (slopes @ point + offsets) / np.where(lengths > 0.0, lengths, 1.0)
+            chosen = np.argsort(-depths, kind="stable")[: max(self.max_cuts - self._count, 0)]
+            slopes, offsets, blocks = slopes[chosen], offsets[chosen], [blocks[row] for row in chosen]
+        self._admit(slopes)
+        before = self._count
+        rows = [
+            self._append(query, *row) for row in zip(rows_of(slopes), offsets.tolist(), blocks, strict=True)
+        ]
+        if self._count > before and point is not None:
+            self.points[query] = point
+        if self._count > before and solutions is not None:
+            self.solutions[query] = solutions
+        return rows
+
+    def fill(self, slopes: Any, offsets: Array, blocks: Array, queries: Array) -> None:
+        """Append rows without a search for equal ones."""
+        self._admit(slopes)
+        rows, sizes = rows_of(slopes), row_sizes(slopes)
+        keys = [self._slopes.key(slope) for slope in rows]
+        self._write(len(keys), offsets, sizes, blocks, queries, keys)
+        for slope in rows:
+            self._slopes.append(slope)
+        self._seen.update(keys)
+        self.steepest = max(self.steepest, float(sizes.max(initial=0.0)))
+        self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
+
+    def _admit(self, slopes: Any) -> None:
+        """Store all slopes sparse from the first sparse ones on."""
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None
             self._keys[:] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
             self._seen = set(self._keys.tolist())
-        added = 0
-        for slope, offset, block in zip(rows_of(slopes), offsets.tolist(), blocks, strict=True):
-            added += self._append(query, slope, offset, block)
-        if added and point is not None:
-            self.points[query] = point
-        if added and solutions is not None:
-            self.solutions[query] = solutions
-        return added
 
-    def fill(self, slopes: Array, offsets: Array, blocks: Array, queries: Array) -> None:
-        """Append rows of which no two are the same, and none is here."""
-        before = self._count
-        self._reserve(len(offsets))
-        self._set_count(before + len(offsets))
-        new = slice(before, self._count)
-        self.offsets[new], self.sizes[new], self._weights[new] = offsets, row_sizes(slopes), _NOT_WEIGHED
-        self.blocks[new], self.queries[new], self._ages[new] = blocks, queries, 0
-        self.ids[new] = self._next_id + np.arange(len(offsets))
-        self._keys[new] = [self._slopes.key(slope) for slope in slopes]
-        for slope in slopes:
-            self._slopes.append(slope)
-        self._next_id += len(offsets)
-        self._seen.update(self._keys[new].tolist())
-        self.steepest = max(self.steepest, float(self.sizes[new].max(initial=0.0)))
-        self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
+    def _append(self, query: int, slope: Array | SparseRow, offset: float, block: int) -> int:
+        key = self._slopes.key(slope)
+        if (row := self._find(key, slope, offset, block)) is not None:
+            return row
+        entries = slope.values if isinstance(slope, SparseRow) else slope
+        size = float(np.abs(entries).max(initial=0.0))
+        self._write(1, offset, size, block, query, key)
+        self._slopes.append(slope)
+        self._seen.add(key)
+        self.steepest = max(self.steepest, size)
+        self.has_half_spaces |= block == HALF_SPACE
+        return self._count - 1
 
-    def lower(self, noise: float) -> None:
-        """Lower every cut by an error of the values that nothing told of when it was made."""
-        self.offsets[(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
-
-    def origin(self, row: int) -> Array | None:
-        """Return the query point of a row, None if it has none."""
-        return self.points.get(int(self.queries[row]))
-
-    def rows(self, slopes: Array, offsets: Array, x: Array | None = None) -> list[int] | None:
-        """Return the rows that hold cuts, one per block; for a missing one the highest at x, or else None.
-
-        A row of a risk with several pieces may have other last bits than the cut.
-        """
-        rows = []
-        for block, (slope, offset) in enumerate(zip(slopes, offsets.tolist(), strict=True)):
-            row = self.find(slope, offset, block)
-            if row is None:
-                if x is None:
-                    return None
-                row = int(np.where(self.blocks == block, self.slopes @ x + self.offsets, -np.inf).argmax())
-            rows.append(row)
-        return rows
+    def _write(self, count: int, offsets: Any, sizes: Any, blocks: Any, queries: Any, keys: Any) -> None:
+        """Append all columns of rows except their slopes."""
+        new = slice(self._count, self._count + count)
+        while new.stop > self._floats.shape[1]:
+            self._floats = np.concatenate([self._floats, np.empty_like(self._floats)], axis=1)
+            self._integers = np.concatenate([self._integers, np.empty_like(self._integers)], axis=1)
+        self._set_count(new.stop)
+        self.offsets[new], self.sizes[new], self._weights[new] = offsets, sizes, _NOT_WEIGHED
+        self.blocks[new], self.queries[new], self._ages[new], self._keys[new] = blocks, queries, 0, keys
+        self.ids[new] = np.arange(self._next_id, self._next_id + count)
+        self._next_id += count
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
         """Return the row that holds this cut or half-space; None if there is none."""
         return self._find(self._slopes.key(slope), slope, offset, block)
 
     def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
-        rows = np.flatnonzero(self._keys == key).tolist() if key in self._seen else ()
-        for row in rows:
+        for row in np.flatnonzero(self._keys == key).tolist() if key in self._seen else ():
             mine = float(self.offsets[row])
             close = abs(mine - offset) <= _SAME * max(abs(mine), abs(offset))
             if close and self.blocks[row] == block and self._slopes.holds(row, slope):
                 return row
         return None
 
-    def _append(self, query: int, slope: Any, offset: float, block: int) -> int:
-        key = self._slopes.key(slope)
-        if self._find(key, slope, offset, block) is not None:
-            return 0
-        self._reserve(1)
-        row, size = self._count, largest_entry(slope)
-        self._set_count(row + 1)
-        self.offsets[row], self.sizes[row], self._weights[row] = offset, size, _NOT_WEIGHED
-        self.blocks[row], self.queries[row], self._ages[row] = block, query, 0
-        self.ids[row], self._keys[row] = self._next_id, key
-        self._slopes.append(slope)
-        self._seen.add(key)
-        self.steepest = max(self.steepest, size)
-        self.has_half_spaces |= block == HALF_SPACE
-        self._next_id += 1
-        return 1
-
-    def _reserve(self, count: int) -> None:
-        """Double the arrays until so many rows more fit."""
-        while self._count + count > self._floats.shape[1]:
-            self._floats = np.concatenate([self._floats, np.empty_like(self._floats)], axis=1)
-            self._integers = np.concatenate([self._integers, np.empty_like(self._integers)], axis=1)
+    def origin(self, row: int) -> Array | None:
+        """Return the query point of a row, None if it has none."""
+        return self.points.get(int(self.queries[row]))
 
     def block_models(self, x: Array) -> Array:
         """Return the largest cut of each block at x, -inf if it has none, shape (n_blocks,)."""
         values = products(self.slopes, x) + self.offsets
         if self.n_blocks == 1 and not self.has_half_spaces:
-            return np.array([values.max()]) if values.size else np.array([-np.inf])
+            return np.array([values.max(initial=-np.inf)])
         models = np.full(self.n_blocks, -np.inf)
         cuts = self.blocks >= 0
         np.maximum.at(models, self.blocks[cuts], values[cuts])
         return models
+
+    def lower(self, noise: float) -> None:
+        """Lower every cut by an error of the values that was unknown when the cut was made."""
+        self.offsets[(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
     def weigh(self, multipliers: Array) -> None:
         """Record the multipliers of all rows, which decide what `make_room` drops."""
@@ -262,17 +302,18 @@ class Bundle:
 
     @property
     def weights(self) -> Array:
-        """Shape (K,): the multipliers last recorded, 0 for rows added since."""
+        """The multipliers last recorded, 0 for rows added since, shape (K,)."""
         return np.maximum(self._weights, 0.0)
 
-    def stale(self, age: int) -> Array:
-        """Return a mask: the half-spaces whose multipliers have been zero for more than `age` iterations."""
-        return (self.blocks == HALF_SPACE) & (self._ages > age)
+    def drop_idle(self, age: int) -> None:
+        """Drop half-spaces whose multipliers have been zero for more than `age` solves."""
+        stale = (self.blocks == HALF_SPACE) & (self._ages > age)
+        if stale.any():
+            self.drop(stale)
 
     def drop(self, rows: Array) -> None:
         """Drop the rows of a mask."""
-        self._retire(~rows)
-        self._compact(~rows)
+        self._keep(~rows)
         self._forget()
 
     def is_full(self, new_rows: int) -> bool:
@@ -284,8 +325,8 @@ class Bundle:
 
         The rows whose multiplier has been zero for the longest go first. When active rows must go, the
         aggregate of their block (the combination of all its rows by their multipliers) is added, so that the
-        reduced problem keeps its optimal value; it then carries the whole weight of its block. Rows that no
-        reduced problem has weighed yet go last.
+        reduced problem keeps its optimal value; it then carries the whole weight of its block. Last are rows
+        without a recorded multiplier: the oldest cuts first, then the half-spaces added last.
         """
         if not self.is_full(new_rows):
             return
@@ -302,44 +343,59 @@ class Bundle:
         keep = np.ones(self._count, dtype=bool)
         keep[oldest[:excess]] = False
         if passive.size >= excess:
-            self._retire(keep)
-            self._compact(keep)
+            self._keep(keep)
         else:
             self._aggregate(keep, candidates[weights[candidates] > 0.0], excess - passive.size)
         if self._count > allowed:
-            self._drop_new(self._count - allowed)
+            new, cuts = self._weights < 0.0, self.blocks != HALF_SPACE
+            order = np.concatenate([np.flatnonzero(new & cuts), np.flatnonzero(new & ~cuts)[::-1]])
+            keep = np.ones(self._count, dtype=bool)
+            keep[order[: self._count - allowed]] = False
+            self._keep(keep)
         self._forget()
-
-    def _drop_new(self, excess: int) -> None:
-        """Drop rows that have not been weighed: the oldest cuts first, then the half-spaces added last."""
-        new = self._weights < 0.0
-        cuts = np.flatnonzero(new & (self.blocks != HALF_SPACE))
-        half_spaces = np.flatnonzero(new & (self.blocks == HALF_SPACE))[::-1]
-        keep = np.ones(self._count, dtype=bool)
-        keep[np.concatenate([cuts, half_spaces])[:excess]] = False
-        self._compact(keep)
 
     def _aggregate(self, keep: Array, active: Array, excess: int) -> None:
         """Replace `excess` active rows, and as many as there are blocks among them, by aggregates."""
-        weights = np.maximum(self._weights, 0.0)
-        blocks = np.unique(self.blocks[active])
-        members = [np.where(self.blocks == block, weights, 0.0) for block in blocks]
-        totals = np.array([member.sum() for member in members])
-        totals[blocks == HALF_SPACE] = 1.0
-        shares = [member / total for member, total in zip(members, totals, strict=True)]
-        slopes = [share @ self.slopes for share in shares]
-        offsets = [share @ self.offsets for share in shares]
-        bases = [_heavy(self.bases(Proof(self.ids, share))) for share in shares]
-        lightest = active[np.argsort(weights[active], kind="stable")]
-        keep[lightest[: excess + len(blocks)]] = False
-        self._retire(keep)
-        self._weights[np.isin(self.blocks, blocks) & (weights > 0.0)] = 0.0
-        self._compact(keep)
-        aggregates = zip(blocks, slopes, offsets, totals, bases, strict=True)
-        for block, slope, offset, total, base in aggregates:
-            if self._append(AGGREGATE, slope, float(offset), int(block)):
-                self._weights[self._count - 1] = total
-                self._members[self._next_id - 1] = base
+        weights = self.weights
+        found = []
+        for block in np.unique(self.blocks[active]).tolist():
+            members = np.where(self.blocks == block, weights, 0.0)
+            total = 1.0 if block == HALF_SPACE else members.sum()
+            share = members / total
+            bases = self.bases(Proof(self.ids, share))
+            least = _FADED * max(bases.values())
+            bases = {row: part for row, part in bases.items() if part >= least}
+            found.append((block, share @ self.slopes, float(share @ self.offsets), total, bases))
+        keep[active[np.argsort(weights[active], kind="stable")][: excess + len(found)]] = False
+        self._weights[np.isin(self.blocks, [row[0] for row in found]) & (weights > 0.0)] = 0.0
+        self._keep(keep)
+        for block, slope, offset, total, bases in found:
+            before = self._count
+            if self._append(AGGREGATE, slope, offset, block) == before:
+                self._weights[before] = total
+                self._members[self._next_id - 1] = bases
+
+    def _keep(self, keep: Array) -> None:
+        """Drop the other rows; rows from queries are retired, because aggregates may be made of them."""
+        dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
+        for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
+            numbers = self.offsets[row], self.blocks[row], self.queries[row]
+            self.retired[int(self.ids[row])] = Retired(slope, *(number.item() for number in numbers))
+        count = int(keep.sum())
+        self._slopes.keep(keep)
+        for table in (self._floats, self._integers):
+            table[:, :count] = table[:, : self._count][:, keep]
+        self._set_count(count)
+
+    def _forget(self) -> None:
+        """Forget retired rows and origins that neither the proof nor a row here uses."""
+        self._members = {row: self._members[row] for row in self.ids.tolist() if row in self._members}
+        held = self._pinned.union(*self._members.values())
+        self.retired = {row: entry for row, entry in self.retired.items() if row in held or row < 0}
+        alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
+        self.points = self.points.only([query for query in self.points if query in alive])
+        self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
+        self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
 
     def infima(self, values: Array) -> Proof:
         """Return the proof by known infima, one per block, which need not be rows of the model."""
@@ -349,7 +405,7 @@ class Bundle:
         return Proof(ids, np.ones(values.size))
 
     def bases(self, proof: Proof) -> dict[int, float]:
-        """Return the ids of the rows that came from queries, and their multipliers, of rows in use."""
+        """Return the multipliers, by id, of the rows from queries that the rows of a proof are made of."""
         found: dict[int, float] = {}
         used = proof.multipliers > 0.0
         for row, weight in zip(proof.ids[used].tolist(), proof.multipliers[used].tolist(), strict=True):
@@ -358,59 +414,135 @@ class Bundle:
         return found
 
     def pinned(self, proof: Proof) -> Proof:
-        """Return a proof by rows that came from queries; they are kept when they leave the bundle."""
+        """Return a proof by rows from queries; they are retired, not forgotten, when they are dropped."""
         weights = self.bases(proof)
         self._pinned = set(weights)
         return Proof(np.array(list(weights), dtype=np.int64), np.array(list(weights.values())))
 
     def evidence(self, proof: Proof) -> tuple[Rows, Origins]:
-        """Return the rows that came from queries, with their multipliers, and where they came from.
+        """Return the rows from queries, with their multipliers in a proof, and their origins.
 
-        They include rows in use that the bundle has dropped, for example the rows that an aggregate combines.
+        They include dropped rows in use, for example the rows that an aggregate combines.
         """
         ids, shares = self.pinned(proof)
         own = np.flatnonzero(self.queries != AGGREGATE)
         places = np.searchsorted(self.ids[own], ids)
-        inside = np.append(self.ids[own], -1)[places] == ids
-        inside &= ids >= 0
+        inside = (np.append(self.ids[own], -1)[places] == ids) & (ids >= 0)
         multipliers = np.zeros(own.size)
         multipliers[places[inside]] = shares[inside]
-        slopes = self._slopes.lend() if own.size == self._count else self.slopes[own]
+        slopes = self.slopes if own.size == self._count else self.slopes[own]
         rows = Rows(slopes, self.offsets[own], self.blocks[own], self.queries[own], multipliers)
         if not inside.all():
             gone = [self.retired[row] for row in ids[~inside].tolist()]
-            matrix = stacked(rows.slopes, rows_to_matrix([row.slope for row in gone], self.dim))
+            matrix = _stacked(rows.slopes, rows_to_matrix([row.slope for row in gone], self.dim))
             columns: Any = *zip(*(row[1:] for row in gone), strict=True), shares[~inside]
             pairs = zip(rows[1:], columns, strict=True)
             rows = Rows(matrix, *(np.append(mine, other).astype(mine.dtype) for mine, other in pairs))
-        return rows, Origins(self.points.copy(), self.duals.copy(), self.solutions.copy())
-
-    def _retire(self, keep: Array) -> None:
-        """Keep a copy of the rows that are dropped, since aggregates may hold them."""
-        dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
-        for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
-            numbers = self.offsets[row], self.blocks[row], self.queries[row]
-            self.retired[int(self.ids[row])] = Retired(slope, *(number.item() for number in numbers))
-
-    def _compact(self, keep: Array) -> None:
-        left = int(keep.sum())
-        self._slopes.keep(keep)
-        for table in (self._floats, self._integers):
-            table[:, :left] = table[:, : self._count][:, keep]
-        self._set_count(left)
-
-    def _forget(self) -> None:
-        """Forget the origins of rows that are in no use any more."""
-        self._members = {row: self._members[row] for row in self.ids.tolist() if row in self._members}
-        held = self._pinned.union(*self._members.values())
-        self.retired = {row: entry for row, entry in self.retired.items() if row in held or row < 0}
-        alive = {*self.queries.tolist(), *(entry.query for entry in self.retired.values())}
-        self.points = self.points.only([query for query in self.points if query in alive])
-        self.duals = {query: dual for query, dual in self.duals.items() if query in alive}
-        self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
+        return rows, Origins(self.points.only(self.points), self.duals.copy(), self.solutions.copy())
 
 
-def _heavy(weights: dict[int, float]) -> dict[int, float]:
-    """Return the weights that are no rounding errors of the largest one."""
-    least = _FADED * max(weights.values())
-    return {base: weight for base, weight in weights.items() if weight >= least}
+class DenseSlopes:
+    """Rows in an array that doubles; a row is never written over, so that views stay valid."""
+
+    def __init__(self, dim: int):
+        self.count = 0
+        self._rows = np.empty((min(max(_RESERVED // (8 * max(dim, 1)), 16), 512), dim))
+
+    @property
+    def matrix(self) -> Array:
+        """Shape (count, dim)."""
+        return self._rows[: self.count]
+
+    def key(self, slope: Array) -> int:
+        """Return a number that equal slopes have in common."""
+        sample = slope[:: -(-slope.size // _SAMPLED) or 1]
+        return hash((sample + 0.0).tobytes())  # 0.0 and -0.0 are equal
+
+    def holds(self, row: int, slope: Array) -> bool:
+        """Tell whether this row has this slope."""
+        return np.array_equal(self._rows[row], slope)
+
+    def append(self, slope: Array) -> None:
+        """Add a row."""
+        if self.count == len(self._rows):
+            self._copy(self.matrix, 2 * self.count)
+        self._rows[self.count] = slope
+        self.count += 1
+
+    def keep(self, mask: Array) -> None:
+        """Drop the other rows."""
+        self._copy(self.matrix[mask], len(self._rows))
+
+    def _copy(self, rows: Array, capacity: int) -> None:
+        self.count, self._rows = len(rows), np.empty((capacity, rows.shape[1]))
+        self._rows[: self.count] = rows
+
+
+class SparseSlopes:
+    """Compressed sparse rows; new ones are joined to the others when they are read."""
+
+    def __init__(self, matrix: Array):
+        self._matrix: Any = sparse.csr_array(matrix)
+        self._new: list[Any] = []
+
+    @property
+    def matrix(self) -> Any:
+        """A csr_array of shape (count, dim)."""
+        if self._new:
+            self._matrix = _stacked(self._matrix, rows_to_matrix(self._new, self._matrix.shape[1]))
+            self._new = []
+        return self._matrix
+
+    def key(self, slope: Any) -> int:
+        """Return a number that equal slopes have in common."""
+        indices, values = _entries(slope)
+        return hash((indices.tobytes(), values.tobytes()))
+
+    def holds(self, row: int, slope: Any) -> bool:
+        """Tell whether this row has this slope."""
+        indices, values = _entries(slope)
+        mine = slice(*self.matrix.indptr[row : row + 2])
+        same = np.array_equal(self.matrix.indices[mine], indices)
+        return same and np.array_equal(self.matrix.data[mine], values)
+
+    def append(self, slope: Any) -> None:
+        """Add a row."""
+        self._new.append(_entries(slope))
+
+    def keep(self, mask: Array) -> None:
+        """Drop the other rows."""
+        self._matrix = self.matrix[mask]
+
+
+def rows_of(slopes: Any) -> list[Any]:
+    """Return the rows of a matrix, arrays or `SparseRow`."""
+    if not sparse.issparse(slopes):
+        return list(slopes)
+    canonical = sparse.csr_array(slopes, copy=not slopes.has_canonical_format)
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    starts, indices, values = canonical.indptr, canonical.indices.astype(np.int32), canonical.data
+    return [SparseRow(indices[a:b], values[a:b]) for a, b in pairwise(starts)]
+
+
+def rows_to_matrix(rows: list[Any], dim: int) -> Any:
+    """Return rows, as `rows_of` gives them, as one matrix: sparse if one of them is."""
+    if not any(isinstance(row, SparseRow) for row in rows):
+        return np.array(rows).reshape(-1, dim)
+    entries = [_entries(row) for row in rows]
+    starts = np.cumsum([0, *(row.indices.size for row in entries)])
+    indices, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return sparse.csr_array((values, indices, starts), shape=(len(rows), dim))
+
+
+def _entries(slope: Array | SparseRow) -> SparseRow:
+    if isinstance(slope, SparseRow):
+        return slope
+    indices = np.flatnonzero(slope).astype(np.int32)
+    return SparseRow(indices, slope[indices])
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    if sparse.issparse(above) or sparse.issparse(below):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(above), sparse.csr_array(below)]))
+    return np.concatenate([above, below])

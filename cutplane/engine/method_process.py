@@ -76,6 +76,7 @@ class MethodProcess:
         self._begun = False
         self._idle = self._unproven = 0
         self._last_note = ""
+        self._unconfirmed: dict[int, int] = {}
         self._users_best: tuple[Array, Point] | None = None
 
     @property
@@ -132,7 +133,8 @@ class MethodProcess:
 
     def confirm(self, stop: Stop) -> Stop | None:
         """Confirm the proof by questions to the oracle, and say how many; None if the gap is open again."""
-        confirm_origin(self.run)
+        if self.warm_start is not None and self._unconfirmed:
+            confirm_origin(self.run, self.warm_start.certificate, self._unconfirmed)
         upper = self.run.upper
         self.run.evaluate_best_again()
         if stop.status is Status.OPTIMAL and self.run.upper > upper and not self.run.closed:
@@ -267,7 +269,7 @@ class MethodProcess:
     def _begin(self) -> Turn:
         run = self.run
         if self.warm_start is not None:
-            resume(run, self.warm_start)
+            self._unconfirmed = resume(run, self.warm_start.certificate)
         else:
             run.first = self._first()
         self.method_state = run.method.start(run)

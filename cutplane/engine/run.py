@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import norm
@@ -19,14 +19,13 @@ from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_
 from cutplane.engine.history import Mark
 from cutplane.engine.line_search import minimise_on_line
 from cutplane.engine.solver import ReducedSolver
-from cutplane.exceptions import OracleError
+from cutplane.exceptions import CutplaneError, OracleError
 from cutplane.masters.base import HALF_SPACE, Least, MasterSolution, MasterStatus, Prox, Stabilization
 from cutplane.masters.select import Backend
-from cutplane.pieces.answers import show
+from cutplane.pieces.answers import name_of, show
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
-from cutplane.proof.certificate import Certificate
 from cutplane.proof.dual import DualValue
 from cutplane.proof.evidence import TRIVIAL
 from cutplane.proof.rounding import CANCELLED, EPS, FLAT, INSIDE, REACH, ROUNDING
@@ -41,18 +40,17 @@ if TYPE_CHECKING:
 
 _RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
 _CALLS, _FLAT = 3, 0.2
-"""Calls of the oracle on a ray, and the share of the first slope at which they end, because each call is an
-iteration that is not made, and a cut there says more of the ray than the last digits of its minimiser."""
+"""Calls of the oracle on a ray, and the share of the first slope at which they end, because each call costs
+an iteration, and a cut there says more of the ray than the last digits of its minimiser."""
 _NOISE = 1e-13
-"""Rise of the objective, or of a row at a point, relative to it or to its terms, that is rounding."""
+"""Relative rise of the objective, or of a row at a point, that counts as rounding."""
 _NEARLY = 0.9
 """Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
 _JUMP = 1e-3
-"""The largest jump, as a share of the terms that are known, that may be rounding, because a function that is
-not convex jumps by more."""
+"""Largest jump, as a share of the known terms, that may be rounding, because a function that is not convex
+jumps by more."""
 _DIVERGED = 1e15
-"""An objective this many times the size of the first one below zero has no lower bound, unless one is known:
-its digits are used up."""
+"""Multiple of the first objective below which an objective counts as unbounded, for lack of digits."""
 
 
 @dataclass(eq=False)
@@ -74,11 +72,34 @@ class Reduced:
     models: Array
 
 
+class Tangent(NamedTuple):
+    """The cut at a point: its slope, summed over blocks, its minimiser over X0, and the ids of its rows."""
+
+    slope: Array
+    minimiser: Array
+    ids: Array
+
+
 class Run(Bounds):
     """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
-    `tol` and `tol_abs` are the gap asked for, relative and absolute.
+    Attributes
+    ----------
+    tol, tol_abs : float
+        The relative and the absolute gap to reach.
+    first, best, anchor : Point
+        The first point, the best feasible one, and the best one or else the first.
+    last : Reduced or None
+        The solution of the last reduced problem.
+    set_multipliers : ndarray or None
+        The multipliers of the simple set's rows in it, if the master has them.
+    exact : bool
+        Whether to solve reduced problems as exactly as possible, because iterations changed nothing.
+    moved : bool
+        Whether the iteration changed a bound, or the model at its minimiser.
     """
+
+    first: Point
 
     def __init__(
         self,
@@ -98,34 +119,22 @@ class Run(Bounds):
         self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
         self.solver = ReducedSolver(problem.reduced, backend, method.stabilizations)
         self.dual = DualSearch(problem)
-        self.first: Point
         self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
         self._farthest = problem.reduced.scale
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
-        self.extent = 0.0  # the largest coordinate of the points that were cut off
-        self.carried: Certificate | None = None  # where the run was warm-started from
-        self.unconfirmed: dict[int, int] = {}  # rows of `carried`, by id, that this risk was not asked for
+        self._extent = 0.0  # the largest coordinate of the points that were cut off
         self.queries = 0
-        self.moved = False
-        """Whether anything changed since the loop last looked: a bound, or the model at its minimiser."""
-        self.exact = False  # whether to solve reduced problems as exactly as can be
+        self.moved = self.exact = False
         self.marks: list[Mark] = []  # of the present iteration
         self.last: Reduced | None = None
-        """The solution of the last reduced problem."""
         self.set_multipliers: Array | None = None
-        """The multipliers of the simple set's rows in the last solution, if the master has them."""
         self._guard, self._pinned = 0.0, not self.dual.free.size
-        self._take_infima()
-
-    def _take_infima(self) -> None:
-        """Start from the bound that known infima give; make them cuts if the method needs them."""
-        problem, infima = self.problem, self.problem.risk.infima
-        if not np.isfinite(infima).all():
-            return
-        if self.method.needs_infima(problem):
-            slopes = np.zeros((infima.size, problem.dim))
-            self.bundle.add(TRIVIAL, None, slopes, infima, range(infima.size))
-        self.offer_known(self.dual.at_infima(), self.bundle.infima(infima))
+        infima = problem.risk.infima
+        if np.isfinite(infima).all():
+            if method.needs_infima(problem):
+                slopes = np.zeros((infima.size, problem.dim))
+                self.bundle.add(TRIVIAL, None, slopes, infima, range(infima.size))
+            self.offer_known(self.dual.at_infima(), self.bundle.infima(infima))
 
     @property
     def _accuracy(self) -> float:
@@ -396,8 +405,11 @@ class Run(Bounds):
         """Say what is to be drawn of this iteration; see `Mark`. What the run does itself, it says itself."""
         self.marks.append(Mark(kind, points, value))
 
-    def add_cut(self, point: Point) -> None:
-        """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece."""
+    def add_cut(self, point: Point) -> list[int]:
+        """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece.
+
+        Return the row of the bundle, per block, with the highest of them at the point.
+        """
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
         best = self.best
@@ -409,7 +421,41 @@ class Run(Bounds):
             self.raise_best(slopes, offsets)
             self.offer(point)
         origin = point.x if point.multipliers is None else None
-        self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
+        rows = self._extend(origin, slopes, offsets, blocks, point.multipliers, point.solutions)
+        if len(rows) == self.problem.risk.n_blocks:
+            return rows
+        heights = slopes @ point.x + offsets
+        order = np.lexsort((-heights, blocks))
+        firsts = np.unique(np.asarray(blocks)[order], return_index=True)[1]
+        return [rows[place] for place in order[firsts].tolist()]
+
+    def minimise_cut(self, point: Point, share: float = 1.0) -> Tangent:
+        """Add the cut at an evaluated point, and its lower bound; return its slope and its minimiser over X0.
+
+        With a `share` below 1, the bound combines this share of the cut with the known infimum. The set is
+        called once, for the bound and the minimiser; its time counts as an oracle's.
+
+        Raises
+        ------
+        OracleError
+            If the set raises an exception or does not return a point.
+        """
+        rows = self.add_cut(point)
+        known = self.bundle.queries == TRIVIAL
+        share = share if known.any() else 1.0
+        weights = np.where(known, 1.0 - share, 0.0)
+        weights[rows] = share
+        simple_set = self.problem.simple_set
+        try:
+            minimiser = self.timed(self.certify, weights).minimiser
+        except CutplaneError:
+            raise
+        except Exception as error:
+            raise OracleError(f"{name_of(simple_set)} raised {type(error).__name__}: {error}") from error
+        if minimiser is None:
+            raise OracleError(f"minimise_linear of {simple_set!r} returned infs or nans.")
+        self.mark("vertex", point.x, minimiser)
+        return Tangent(self.slopes(point).sum(axis=0), minimiser, self.bundle.ids[rows])
 
     def known_multipliers(self) -> Array | None:
         """Return the multipliers of the examples, shape (m,), that the last dual cut came from."""
@@ -447,19 +493,18 @@ class Run(Bounds):
         """
         multipliers = np.array(multipliers)
         extent = 0.0 if self.best is None else self.best.extent
-        sizes = extent, self.bundle.steepest, self.bundle.highest
+        highest = float(np.abs(self.bundle.offsets).max(initial=0.0))
+        sizes = extent, self.bundle.steepest, highest
         slopes, offsets = cut or self.evaluator.dual_cut(multipliers, *sizes)
         blocks = range(self.problem.risk.n_blocks)
         best = self.best
         if best is not None and not (slopes @ best.x + offsets <= best.values).all():
             cuts = slopes, offsets, blocks
             check_cuts(self.problem, cuts, lambda _: best.x, best.x, best.values, self.terms())
-        self._extend(None, slopes, offsets, blocks, multipliers)
+        rows = self._extend(None, slopes, offsets, blocks, multipliers)
         free = self.dual.free
         if free.size and np.abs(slopes[:, free]).max() > FLAT * np.abs(slopes).max():
             self.reduced()
-            return self.lower
-        if (rows := self.bundle.rows(slopes, offsets)) is None:
             return self.lower
         mine = np.zeros(len(self.bundle))
         mine[rows] = 1.0
@@ -468,17 +513,16 @@ class Run(Bounds):
 
     def add_half_spaces(self, x: Array, half_spaces: HalfSpaces) -> None:
         """Add half-spaces that a separation oracle returned at x."""
-        self.extent = max(self.extent, float(np.abs(x).max()))
+        self._extent = max(self._extent, float(np.abs(x).max()))
         if self.best is not None:
-            check_separation(half_spaces, x, self.best.x, self.extent, self.problem.reduced.scale)
+            check_separation(half_spaces, x, self.best.x, self._extent, self.problem.reduced.scale)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def _forget(self, age: int) -> None:
         """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
-        stale = self.bundle.stale(age)
-        if self.moved and stale.any():
+        if self.moved:
             self.proof = self.bundle.pinned(self.proof)
-            self.bundle.drop(stale)
+            self.bundle.drop_idle(age)
 
     def terms(self) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
@@ -534,17 +578,18 @@ class Run(Bounds):
         blocks: Sequence[int],
         multipliers: Array | None = None,
         solutions: tuple[Any, ...] | None = None,
-    ) -> None:
+    ) -> list[int]:
         if self.bundle.is_full(len(offsets)):
             self.proof = self.bundle.pinned(self.proof)
             self.bundle.make_room(len(offsets))
         before = len(self.bundle)
-        self.bundle.add(self.queries, x, slopes, offsets, blocks, solutions)
+        rows = self.bundle.add(self.queries, x, slopes, offsets, blocks, solutions)
         if multipliers is not None and len(self.bundle) > before:
             self.bundle.duals[self.queries] = multipliers
         self.queries += 1
         if not self.moved and len(self.bundle) > before:
             self.moved = self._raises_model(slice(before, len(self.bundle)))
+        return rows
 
     def _raises_model(self, new: slice) -> bool:
         """Tell whether new rows of the bundle lie above the last model at its minimiser, if there was one."""

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy import sparse
 
+from cutplane.engine.bundle import Points
 from cutplane.engine.declaration import Declaration, remembered
-from cutplane.engine.slopes import Points
 from cutplane.masters.base import HALF_SPACE, ReducedProblem
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.forms import GroupedForm, Programme

@@ -31,7 +31,8 @@ _STANDARD = "standard_"
 _SPARSE = ("slope_values", "slope_columns", "slope_starts")
 _MOVED = {
     "cutplane.engine.certificate": "cutplane.proof.certificate",
-    "cutplane.engine.points": "cutplane.engine.slopes",
+    "cutplane.engine.points": "cutplane.engine.bundle",
+    "cutplane.engine.slopes": "cutplane.engine.bundle",
 }
 """Where classes of saved results are now, by the module that they were in."""
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
@@ -17,7 +16,7 @@ from cutplane.pieces.validation import Array, as_positive
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
-    from cutplane.engine.run import Run
+    from cutplane.engine.run import Run, Tangent
 
 _DOUBLINGS = 60
 """Doublings of L in a step: a risk that needs more is not differentiable there."""
@@ -46,17 +45,12 @@ class Estimate:
         """Return the a > 0 with ``lipschitz a^2 = total + a``."""
         return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.total)) / (2.0 * lipschitz)
 
-    def add(self, run: Run, point: Point, weight: float) -> None:
-        """Add the cut at a point, which the bundle holds; from time to time, take the bound of the mean."""
-        cut = run.evaluator.cut(point)
-        slope, rows = cut[0].sum(axis=0), run.bundle.rows(*cut, point.x) or []
-        self._ids += run.bundle.ids[rows].tolist()
-        self._weights += [weight] * len(rows)
-        self.slope, self.total, self._count = (
-            self.slope + weight * slope,
-            self.total + weight,
-            self._count + 1,
-        )
+    def add(self, run: Run, cut: Tangent, weight: float) -> None:
+        """Add a cut of the bundle; from time to time, take the bound of the mean."""
+        self._ids += cut.ids.tolist()
+        self._weights += [weight] * cut.ids.size
+        self.slope, self.total = self.slope + weight * cut.slope, self.total + weight
+        self._count += 1
         if self._count < self._next:
             return
         self._next = self._count + max(1, self._count // _SPACING)
@@ -167,12 +161,12 @@ class AcceleratedGradient(Method):
             if begun:
                 x = run.between(last, end, t) if end else run.visit(last.x + t * (z - last.x))
             if math.isfinite(x.objective):
-                gradient, _ = minimise_cut(run, x)
+                cut = run.minimise_cut(x)
                 if run.closed:
                     return Step("bound", state)
-                y = run.visit(simple_set.project(x.x - gradient / L))
+                y = run.visit(simple_set.project(x.x - cut.slope / L))
                 change = y.x - x.x
-                rise = y.objective - x.objective - float(gradient @ change)
+                rise = y.objective - x.objective - float(cut.slope @ change)
                 allowed, noise = 0.5 * L * float(change @ change), _NOISE * abs(x.objective)
                 if self.lipschitz is not None or rise <= allowed + noise:
                     break
@@ -181,7 +175,7 @@ class AcceleratedGradient(Method):
             return Step("search", state, "no constant of the gradient was found that holds along a step")
         if self.lipschitz is None and max(rise, allowed) > noise:
             L *= shrink
-        estimate.add(run, x, weight)
-        if self.restart and float(gradient @ (y.x - last.x)) > 0.0:
+        estimate.add(run, cut, weight)
+        if self.restart and float(cut.slope @ (y.x - last.x)) > 0.0:
             return Step("restart", AcceleratedState(y, Estimate(y.x), L, shrink))
         return Step("accelerated", AcceleratedState(y, estimate, L, shrink))

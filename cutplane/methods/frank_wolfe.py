@@ -13,7 +13,6 @@ import numpy as np
 
 from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.methods.base import Estimate, Method, Refusal, Step
 from cutplane.methods.estimates import sizes
@@ -303,7 +302,7 @@ class FrankWolfe(Method):
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
         """Minimise the cut over the set, which gives the bound; take a step to the minimiser; correct it."""
-        gradient, vertex = minimise_cut(run, state.point)
+        gradient, vertex, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("bound", state)
         gap = float(gradient @ (state.point.x - vertex))

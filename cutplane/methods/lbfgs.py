@@ -10,7 +10,6 @@ import numpy as np
 
 from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Estimate, Method, Refusal, Step
 from cutplane.methods.estimates import sizes, stable_rounds
@@ -164,7 +163,7 @@ class LBFGS(Method):
     def finish(self, run: Run, state: LBFGSState) -> None:
         """Take the best bound of all points, each with the best share of the known infimum."""
         if state.bound > run.lower:
-            minimise_cut(run, state.proof, state.share)
+            run.minimise_cut(state.proof, state.share)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
         """Search the quasi-Newton direction, and add the cut where it pays.
@@ -185,9 +184,9 @@ class LBFGS(Method):
             state.point, state.gradient = point, gradient
             state.keep(run)
             if state.gap <= max(_FALL * (run.upper - run.lower), run.tolerance(run.upper)):
-                minimise_cut(run, point)
+                run.minimise_cut(point)
             return Step("quasi-Newton", state)
-        _, minimiser = minimise_cut(run, state.point)
+        _, minimiser, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("model", state)
         point = run.visit(minimiser)

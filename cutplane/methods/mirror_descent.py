@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import OracleError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
@@ -170,7 +169,7 @@ class MirrorDescent(Method):
     def start(self, run: Run) -> MirrorDescentState:
         """Start from the best evaluated point; the minimiser of its cut is a first far vertex."""
         x = run.anchor.x
-        _, vertex = minimise_cut(run, run.anchor)
+        _, vertex, _ = run.minimise_cut(run.anchor)
         spread = _POTENTIALS[self.potential].spread(vertex, x)
         return MirrorDescentState(x, x, x, spread, np.random.default_rng(self.seed))
 
@@ -195,7 +194,7 @@ class MirrorDescent(Method):
             )
             if count < state.next_evaluation:
                 return Step("step", state)
-        _, vertex = minimise_cut(run, run.evaluate(state.average))
+        _, vertex, _ = run.minimise_cut(run.evaluate(state.average))
         spread = max(state.spread, potential.spread(vertex, state.start))
         pause = self.evaluate_every or math.ceil(_PAUSE * count)
         return Step(kind, replace(state, spread=spread, next_evaluation=count + pause))

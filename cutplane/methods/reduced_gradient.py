@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
@@ -95,7 +94,7 @@ class ReducedGradient(Method):
         point, count = state
         if run.exact:
             point = run.visit(point.x, accuracy)
-        gradient, _ = minimise_cut(run, point)
+        gradient, _, _ = run.minimise_cut(point)
         due = count % (1 + count // _SELDOM) == 0
         if not run.closed and (due or not run.evaluator.imaged):
             run.reduced()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.engine.tangent import minimise_cut
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step
 from cutplane.methods.requirements import require_linear_minimisation
@@ -108,7 +107,7 @@ class ClosedFormWeights(Method):
     def step(self, run: Run, state: ClosedFormState) -> Step:
         """Take the bound from the cut at the weights; extrapolate, or update."""
         point = run.visit(state.point.x) if run.exact else state.point
-        slopes, vertex = minimise_cut(run, point)
+        slopes, vertex, _ = run.minimise_cut(point)
         if run.closed:
             return Step("bound", ClosedFormState(point))
         radius, p = _norm_of(run)
@@ -219,5 +218,5 @@ class UniformWeights(Method):
     def step(self, run: Run, state: Any) -> Step:
         """Evaluate as accurately as the tolerance needs."""
         point = run.visit(run.anchor.x, 0.1 * run.tolerance(run.upper))
-        minimise_cut(run, point)
+        run.minimise_cut(point)
         return Step("uniform", finished="equal weights were asked for: only their gap is certified")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Proof, Retired, _heavy
+from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Points, Proof, Retired
 from cutplane.masters.base import HALF_SPACE
+from cutplane.proof.evidence import memory_of
 
 
 def bundle_of(offsets, blocks=None, n_blocks=1, max_cuts=None):
@@ -17,8 +18,11 @@ def bundle_of(offsets, blocks=None, n_blocks=1, max_cuts=None):
     return bundle
 
 
-def test_rows_without_a_query_have_the_numbers_that_files_have():
-    assert (AGGREGATE, TRIVIAL, HALF_SPACE) == (-1, -2, -1)
+def added(bundle, *batch):
+    """Add rows; return how many were new."""
+    before, rows = len(bundle), bundle.add(*batch)
+    assert all(bundle.blocks[row] == block for row, block in zip(rows, batch[4], strict=False))
+    return len(bundle) - before
 
 
 def test_a_new_bundle_is_empty():
@@ -55,22 +59,22 @@ def test_slopes_that_were_lent_stay_what_they_are():
 def test_long_slopes_that_differ_in_one_entry_are_different_rows():
     bundle, slopes = Bundle(5000, 1), np.ones((3, 5000))
     slopes[1, 4321] = 2.0
-    assert bundle.add(0, None, slopes, np.zeros(3), [0] * 3) == 2
+    assert added(bundle, 0, None, slopes, np.zeros(3), [0] * 3) == 2
     assert [bundle.find(slope, 0.0, 0) for slope in slopes] == [0, 1, 0]
 
 
 def test_add_counts_the_new_rows_and_keeps_a_copy_of_the_point():
     bundle, point = Bundle(2, 2), np.array([1.0, 2.0])
     slopes = np.array([[1.0, 0.0], [0.0, -3.0]])
-    assert bundle.add(7, point, slopes, np.array([1.0, 2.0]), [0, 1]) == 2
+    assert added(bundle, 7, point, slopes, np.array([1.0, 2.0]), [0, 1]) == 2
     point[:] = 9.0
     assert bundle.points[7].tolist() == [1.0, 2.0]
     assert bundle.queries.tolist() == [7, 7]
     assert bundle.steepest == 3.0
-    assert bundle.add(8, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 1
-    assert bundle.add(9, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 0
+    assert added(bundle, 8, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 1
+    assert added(bundle, 9, point, slopes, np.array([1.0, 3.0]), [0, 1]) == 0
     assert set(bundle.points) == {7, 8}
-    assert bundle.add(10, None, slopes, np.array([5.0, 6.0]), [0, 1]) == 2
+    assert added(bundle, 10, None, slopes, np.array([5.0, 6.0]), [0, 1]) == 2
     assert set(bundle.points) == {7, 8}
 
 
@@ -119,50 +123,11 @@ def test_block_models_take_the_largest_cut_of_each_block():
     assert only.block_models(np.array([0.0, 5.0])).tolist() == [6.0]
 
 
-def test_a_model_of_several_blocks_is_their_sum():
-    bundle = bundle_of([1.0, 2.0, 5.0], [0, 1, 0], n_blocks=2)
-    assert bundle.block_models(np.array([0.0, 1.0])).tolist() == [6.0, 3.0]
-    assert bundle.block_models(np.array([0.0, 1.0])).sum() == 9.0
-
-
-def test_one_cut_is_enough_for_one_block():
-    assert Bundle(2, 1).block_models(np.ones(2)) == -np.inf
-    assert not Bundle(2, 1).has_cuts()
-    assert bundle_of([1.0]).has_cuts()
-
-
-def test_small_multipliers_are_compared_with_the_largest():
-    bundle = bundle_of([1.0, 2.0], [HALF_SPACE, HALF_SPACE])
-    bundle.weigh(np.array([1e-20, 0.9e-30]))
-    assert bundle.stale(0).tolist() == [False, True]
-
-
-def test_memory_counts_rows_and_origins():
-    bundle = bundle_of([1.0, 2.0])
-    rows = bundle.nbytes - 2 * 16
-    assert rows >= 2 * 16
-    bundle.duals[0] = np.zeros(5)
-    assert bundle.nbytes == rows + 2 * 16 + 40
-
-
 def test_rows_that_are_not_weighed_have_weight_zero():
     bundle = bundle_of([0.0, 0.0])
     bundle.weigh(np.array([0.25, 0.75]))
     bundle.add(2, None, np.array([[9.0, 1.0]]), np.array([0.0]), [0])
     assert bundle.weights.tolist() == [0.25, 0.75, 0.0]
-
-
-def test_stale_half_spaces_are_those_whose_multipliers_vanish_for_long():
-    bundle = bundle_of(np.zeros(5), [HALF_SPACE, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE])
-    bundle.weigh(np.array([2.0, 0.0, 0.0, 1.9e-10, 2.1e-10]))
-    assert bundle.stale(0).tolist() == [False, True, False, True, False]
-    assert not bundle.stale(1).any()
-    bundle.weigh(np.array([0.0, 0.0, 0.0, 1.0, 0.0]))
-    assert bundle.stale(0).tolist() == [True, True, False, False, True]
-    assert bundle.stale(1).tolist() == [False, True, False, False, False]
-    bundle.weigh(np.zeros(5))
-    assert bundle.stale(0).tolist() == [True, True, False, True, True]
-    assert bundle.stale(2).tolist() == [False, True, False, False, False]
 
 
 def test_drop_forgets_rows_points_and_duals():
@@ -362,24 +327,6 @@ def test_origins_of_an_aggregate_are_forgotten_with_it():
     assert bundle.duals == {}
 
 
-@pytest.mark.parametrize("share, ids", [(2e-15, {0, 1}), (1e-15, {0, 1}), (0.5e-15, {0})])
-def test_members_whose_share_is_rounding_do_not_count(share, ids):
-    assert set(_heavy({0: 1.0, 1: share})) == ids
-
-
-def test_there_are_no_bases_without_rows():
-    assert bundle_of([1.0]).bases(Proof()) == {}
-
-
-def test_rows_never_weighed_go_last_cuts_from_the_oldest_and_half_spaces_from_the_newest():
-    blocks = [0, 0, HALF_SPACE, 0, HALF_SPACE]
-    for dropped, ids in ((1, [0, 2, 3, 4]), (2, [0, 2, 4]), (3, [0, 2])):
-        bundle = bundle_of(np.arange(5.0), blocks, max_cuts=5)
-        bundle._weights[0] = 1.0
-        bundle._drop_new(dropped)
-        assert bundle.ids.tolist() == ids
-
-
 def test_new_rows_stay_as_long_as_weighed_ones_can_go():
     bundle = bundle_of(np.zeros(4), max_cuts=6)
     bundle.weigh(np.array([0.0, 0.0, 0.0, 1.0]))
@@ -417,7 +364,7 @@ def test_the_deepest_rows_of_a_batch_that_does_not_fit_are_taken():
     bundle = bundle_of([0.0, 0.0], max_cuts=4)
     slopes = np.array([[3.0, 4.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
     offsets = np.array([-1.5, 0.0, -0.5, 0.25])  # depths 1.1, 1, 0.5 and 0.25 at (1, 1)
-    assert bundle.add(5, np.ones(2), slopes, offsets, [0, HALF_SPACE, 0, 0]) == 2
+    assert added(bundle, 5, np.ones(2), slopes, offsets, [0, HALF_SPACE, 0, 0]) == 2
     assert bundle.slopes[2:].tolist() == [[3.0, 4.0], [0.0, 1.0]]
     assert bundle.offsets[2:].tolist() == [-1.5, 0.0]
     assert bundle.blocks[2:].tolist() == [0, HALF_SPACE]
@@ -428,27 +375,69 @@ def test_depth_is_measured_in_lengths_of_normals(order):
     slopes = np.array([[100.0, 0.0], [0.0, 0.01], [0.0, 0.0]])[order]
     offsets = np.array([-50.0, 0.0, 0.75])[order]  # depths 0.5, 1 and 0.75 at (1, 1)
     bundle = Bundle(2, 1, max_cuts=2)
-    assert bundle.add(0, np.ones(2), slopes, offsets, [HALF_SPACE] * 3) == 2
+    assert added(bundle, 0, np.ones(2), slopes, offsets, [HALF_SPACE] * 3) == 2
     assert sorted(bundle.offsets.tolist()) == [0.0, 0.75]
 
 
 def test_a_full_bundle_takes_nothing_of_a_batch_with_a_point():
     bundle = bundle_of([0.0, 0.0], max_cuts=2)
-    assert bundle.add(5, np.ones(2), np.array([[7.0, 1.0]]), np.array([1.0]), [0]) == 0
+    assert added(bundle, 5, np.ones(2), np.array([[7.0, 1.0]]), np.array([1.0]), [0]) == 0
     assert len(bundle) == 2
-
-
-def test_a_batch_that_fits_exactly_is_added_in_its_order():
-    bundle = bundle_of([0.0], max_cuts=3)
-    assert bundle.add(5, np.ones(2), np.array([[0.0, 1.0], [7.0, 1.0]]), np.ones(2), [0, 0]) == 2
-    assert bundle.slopes[1:].tolist() == [[0.0, 1.0], [7.0, 1.0]]
 
 
 def test_slopes_become_sparse_and_stay_known():
     bundle = bundle_of([5.0, 6.0])
     row = sparse.csr_array([[0.0, 2.0], [1.0, 1.0]])
-    assert bundle.add(2, np.ones(2), row, np.array([1.0, 6.0]), [HALF_SPACE, 0]) == 1
+    assert added(bundle, 2, np.ones(2), row, np.array([1.0, 6.0]), [HALF_SPACE, 0]) == 1
     assert sparse.issparse(bundle.slopes)
     assert bundle.slopes.toarray().tolist() == [[0.0, 1.0], [1.0, 1.0], [0.0, 2.0]]
     assert bundle.block_models(np.ones(2)).tolist() == [8.0]
     assert bundle.steepest == 2.0
+
+
+def test_idle_half_spaces_are_dropped_after_their_age():
+    """Multipliers below 1e-10 of the largest are zero; rows without half-spaces have no age."""
+    for age, weights, ids in (
+        (0, [[2.0, 0.0, 0.0, 1.9e-10, 2.1e-10]], [0, 2, 4]),
+        (1, [[2.0, 0.0, 0.0, 1.9e-10, 2.1e-10]], [0, 1, 2, 3, 4]),
+        (1, [[2.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0, 0.0]], [0, 2, 3, 4]),
+        (0, [[1e-20, 0.9e-30, 0.0, 0.0, 0.0]], [0, 2]),
+    ):
+        bundle = bundle_of(np.zeros(5), [HALF_SPACE, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE])
+        for each in weights:
+            bundle.weigh(np.array(each))
+        bundle.drop_idle(age)
+        assert bundle.ids.tolist() == ids
+
+
+@pytest.mark.parametrize("share, ids", [(2e-15, {0, 1}), (0.5e-15, {0})])
+def test_members_whose_share_is_rounding_do_not_count(share, ids):
+    bundle = bundle_of([1.0, 1.0, 1.0, 1.0], max_cuts=4)
+    bundle.weigh(np.array([1.0, share, 0.0, 0.0]))
+    bundle.make_room(3)
+    assert set(bundle.bases(Proof(bundle.ids, bundle.weights))) == ids
+
+
+def test_rows_never_weighed_go_last_cuts_from_the_oldest_and_half_spaces_from_the_newest():
+    for room, ids in ((1, [2, 3, 4, 5, 6]), (2, [2, 4, 5, 6]), (3, [2, 4, 6]), (4, [2, 6])):
+        bundle = bundle_of([0.0], max_cuts=6)
+        bundle.weigh(np.ones(1))
+        for k, block in enumerate([0, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE], 1):
+            bundle.add(k, np.zeros(2), np.array([[float(k), 1.0]]), np.zeros(1), [block])
+        bundle.make_room(room)
+        assert bundle.ids.tolist() == ids
+
+
+@pytest.mark.parametrize("nonzero", [0, 1, 1000, 1001, 3000])
+def test_long_points_are_stored_without_zeros(nonzero):
+    points, point = Points(), np.zeros(3000)
+    point[:nonzero] = np.arange(nonzero) + 1.0
+    points[5] = point
+    assert points.nbytes == memory_of(points) == (12 * nonzero if 3 * nonzero <= 3000 else 24_000)
+    assert np.array_equal(points[5], point)
+    point[:] = 7.0
+    assert not np.array_equal(points[5], point)
+    assert points.only([5, 6]).nbytes == points.nbytes
+    del points[5]
+    assert len(points) == 0
+    assert memory_of(Points({0: np.zeros(10)})) == memory_of({0: np.zeros(10)}) == 80

@@ -146,8 +146,8 @@ def test_a_sparse_bundle_holds_what_a_dense_one_does(picks, age):
         dense.weigh(weights)
         thin.weigh(weights)
         if query % 5 == 4:
-            dense.drop(dense.stale(age))
-            thin.drop(thin.stale(age))
+            dense.drop_idle(age)
+            thin.drop_idle(age)
     assert np.array_equal(dense.slopes, thin.slopes.toarray())
     assert np.array_equal(dense.ids, thin.ids)
     assert dense.points.keys() == thin.points.keys()
