@@ -15,7 +15,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.losses.weighted import FEW
-from cutplane.methods.requirements import suits
+from cutplane.methods.estimates import suits
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import compiled_seconds
 from cutplane.runtime.compiling import compiling_at

@@ -12,9 +12,8 @@ import numpy as np
 
 from cutplane.boosting.weak_learner import EdgeOracle, check_values
 from cutplane.methods.base import Method
-from cutplane.methods.bmrm import BMRM
 from cutplane.methods.frank_wolfe import FrankWolfe
-from cutplane.methods.kelley import Kelley
+from cutplane.methods.kelley import BMRM, Kelley
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_choice, as_positive
 from cutplane.problem import Problem

@@ -50,7 +50,7 @@ _JUMP = 1e-3
 """Largest jump, as a share of the known terms, that may be rounding, because a function that is not convex
 jumps by more."""
 _DIVERGED = 1e15
-"""Multiple of the first objective below which an objective counts as unbounded, for lack of digits."""
+"""Multiple of the first objective below zero that is unbounded, because all digits are used up."""
 
 
 @dataclass(eq=False)
@@ -165,8 +165,6 @@ class Run(Bounds):
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
         return steepness / max(float(norm(point.x)), min(1.0, self.problem.reduced.largest or 1.0))
 
-    # The reduced problem
-
     def reduced(self, stabilization: Stabilization = None, max_age: int | None = None) -> Reduced:
         """Solve the reduced problem; its multipliers give a lower bound whatever the stabilisation.
 
@@ -176,7 +174,9 @@ class Run(Bounds):
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
         status, multipliers = MasterStatus.UNBOUNDED, None
-        if stabilization or self._is_pinned():
+        if stabilization is None and not self._pinned:
+            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, self.dual.free)
+        if stabilization or self._pinned:
             status, multipliers = self._solve(stabilization)
         if status is MasterStatus.UNBOUNDED and stabilization is None:
             self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self.anchor)
@@ -198,14 +198,10 @@ class Run(Bounds):
             self.mark("level", stabilization.centre, found.x, value=stabilization.level)
         else:
             self.mark("model", found.x)
-        if max_age is not None:
-            self._forget(max_age)
+        if max_age is not None and self.moved:  # else the same rows might be dropped and found for ever
+            self.proof = self.bundle.pinned(self.proof)
+            self.bundle.drop_idle(max_age)
         return found
-
-    def _is_pinned(self) -> bool:
-        if not self._pinned:
-            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, self.dual.free)
-        return self._pinned
 
     def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
         """Solve the reduced problem by the masters; refuse a minimiser far above the best point."""
@@ -257,8 +253,6 @@ class Run(Bounds):
     def anchor(self) -> Point:
         """The best point, or the first one while none is known to be feasible."""
         return self.best if self.best is not None else self.first
-
-    # Queries
 
     def query(self, x: Array) -> Point:
         """Evaluate at x and add the cut."""
@@ -402,7 +396,7 @@ class Run(Bounds):
         return minimise_on_line(Line(evaluate), 1.0), visited
 
     def mark(self, kind: str, *points: Array, value: float | None = None) -> None:
-        """Say what is to be drawn of this iteration; see `Mark`. What the run does itself, it says itself."""
+        """Add a `Mark`, to be drawn of this iteration; steps of the run itself are marked already."""
         self.marks.append(Mark(kind, points, value))
 
     def add_cut(self, point: Point) -> list[int]:
@@ -518,12 +512,6 @@ class Run(Bounds):
             check_separation(half_spaces, x, self.best.x, self._extent, self.problem.reduced.scale)
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
-    def _forget(self, age: int) -> None:
-        """Drop idle half-spaces; none where nothing moved yet: the same rows might come and go for ever."""
-        if self.moved:
-            self.proof = self.bundle.pinned(self.proof)
-            self.bundle.drop_idle(age)
-
     def terms(self) -> float:
         """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
 
@@ -605,12 +593,8 @@ class Run(Bounds):
         if self.inner is None and point.feasible:
             self.inner = point
         self.moved |= self.offer_point(point)
-        if self.upper < 0.0 and self._has_diverged():
-            raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
-
-    def _has_diverged(self) -> bool:
-        """Tell whether the objective fell so far that it has no lower bound, as far as digits can tell."""
-        if math.isfinite(self.lower) or self.problem.simple_set.bounded or not hasattr(self, "first"):
-            return False
-        steepness = np.abs(self.evaluator.slopes(self.first)).sum() * max(1.0, self.first.extent)
-        return self.upper < -_DIVERGED * max(abs(self.first.objective), float(steepness))
+        bounded = self.upper >= 0.0 or math.isfinite(self.lower) or self.problem.simple_set.bounded
+        if not bounded and hasattr(self, "first"):
+            steepness = np.abs(self.evaluator.slopes(self.first)).sum() * max(1.0, self.first.extent)
+            if self.upper < -_DIVERGED * max(abs(self.first.objective), float(steepness)):
+                raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")

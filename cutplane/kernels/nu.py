@@ -232,7 +232,7 @@ class NuRisk(ImagedRisk):
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
         from cutplane.kernels.nu_decomposition import NuDecomposition
-        from cutplane.methods.requirements import suits
+        from cutplane.methods.estimates import suits
 
         return NuDecomposition() if suits(NuDecomposition(), problem) else None
 

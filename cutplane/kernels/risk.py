@@ -212,7 +212,7 @@ class KernelRisk(ImagedRisk):
         """Return the method that suits a problem with this risk; None if none of ours does."""
         from cutplane.kernels.decomposition import Decomposition
         from cutplane.kernels.newton import FiniteNewton
-        from cutplane.methods.requirements import suits
+        from cutplane.methods.estimates import suits
         from cutplane.tracking.methods import ActiveSet
 
         methods = Decomposition(), FiniteNewton(), ActiveSet()

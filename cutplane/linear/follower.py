@@ -19,7 +19,7 @@ from cutplane.linear.newton import suits as newton_suits
 from cutplane.linear.predictor import predictions, predictor_of, regularized
 from cutplane.linear.terms import terms_of
 from cutplane.linear.working_set import PER_PRODUCT
-from cutplane.methods.requirements import suits
+from cutplane.methods.estimates import suits
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 

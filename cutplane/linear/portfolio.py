@@ -14,10 +14,9 @@ from cutplane.linear.linear_system import LinearSystem
 from cutplane.linear.newton import SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Estimate, Follower, Method, Refusal, Step
-from cutplane.methods.estimates import sizes
+from cutplane.methods.estimates import answer, sizes, suits
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.race import Entrant, Schedule, promised
-from cutplane.methods.requirements import answer, suits
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 

@@ -3,18 +3,15 @@
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Estimate, Method, Refusal, Step
 from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
-from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
-from cutplane.methods.frank_wolfe import FrankWolfe
-from cutplane.methods.kelley import Kelley
+from cutplane.methods.frank_wolfe import FrankWolfe, ReducedGradient
+from cutplane.methods.kelley import BMRM, Kelley
 from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
-from cutplane.methods.race import Race
-from cutplane.methods.reduced_gradient import ReducedGradient
-from cutplane.methods.relay import Relay
+from cutplane.methods.race import Race, Relay
 
 __all__ = [
     "BMRM",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cutplane.engine.evaluator import Point
-from cutplane.methods.base import Method, Step
-from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.methods.base import Method, Step, require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array, as_positive
 
@@ -137,13 +136,11 @@ class AcceleratedGradient(Method):
             as_positive("AcceleratedGradient.lipschitz", self.lipschitz)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a risk alone over a bounded set with a projection."""
         require_linear_minimisation(problem, self.name)
         remedy = 'Use FrankWolfe("exact") or LevelBundle(), or give your set a method project(x).'
         require(problem.simple_set, Capability.PROJECTION, self.name, remedy)
 
     def start(self, run: Run) -> AcceleratedState:
-        """Start from the best evaluated point."""
         y = run.anchor
         steepness = float(np.abs(run.slopes(y).sum(axis=0)).max())
         return AcceleratedState(y, Estimate(y.x), self.lipschitz or max(steepness, _FLATTEST))

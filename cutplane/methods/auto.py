@@ -11,22 +11,18 @@ from cutplane.kernels.decomposition import Decomposition
 from cutplane.kernels.newton import FiniteNewton
 from cutplane.linear.portfolio import Portfolio
 from cutplane.methods.accelerated import AcceleratedGradient
-from cutplane.methods.base import Estimate, Follower, Method
+from cutplane.methods.base import Estimate, Follower, Method, is_certifiable
 from cutplane.methods.block_frank_wolfe import BlockFrankWolfe
-from cutplane.methods.bmrm import BMRM
 from cutplane.methods.direct import Direct
-from cutplane.methods.estimates import sizes
-from cutplane.methods.frank_wolfe import FrankWolfe
-from cutplane.methods.kelley import Kelley
+from cutplane.methods.estimates import answer, has_masters, sizes, suits
+from cutplane.methods.frank_wolfe import FrankWolfe, ReducedGradient
+from cutplane.methods.kelley import BMRM, Kelley
 from cutplane.methods.lbfgs import LBFGS
 from cutplane.methods.level import LevelBundle
 from cutplane.methods.mirror_descent import MirrorDescent
 from cutplane.methods.ocas import OCAS
 from cutplane.methods.proximal import ProximalBundle
-from cutplane.methods.race import Contender, Race, contenders
-from cutplane.methods.reduced_gradient import ReducedGradient
-from cutplane.methods.relay import Relay
-from cutplane.methods.requirements import answer, has_masters, is_certifiable, suits
+from cutplane.methods.race import Contender, Race, Relay, contenders
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.tracking.methods import ActiveSet, KernelPathTracking, PathTracking
 
@@ -110,7 +106,6 @@ class Auto(Race):
     one_of_a_kind = True
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Tell whether one of the candidates does."""
         return any(method.needs_infima(problem) for method in CANDIDATES)
 
     def first(self, problem: Declaration) -> Contender:
@@ -127,7 +122,6 @@ class Auto(Race):
         return chosen
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return the follower of the first candidate that has one."""
         return Race(CANDIDATES).follower(problem, x0)
 
 

@@ -13,7 +13,9 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Prox
+from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
+from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -225,3 +227,51 @@ def checked(method: Method, step: Any) -> Step:
         f"{method.name}.step must return a cutplane.methods.Step, with a word as kind and a sentence or "
         f"None as finished, got {step!r}."
     )
+
+
+def is_certifiable(problem: Declaration) -> bool:
+    """Tell whether some multipliers give a finite lower bound: X0 bounded, or g with a finite conjugate."""
+    return problem.simple_set.bounded is not False or problem.regularizer.lam > 0
+
+
+def require_bounded_model(problem: Declaration, method: str) -> None:
+    """Raise unless the reduced problem is bounded below: X0 bounded, a regularizer, or known infima."""
+    if is_certifiable(problem):
+        return
+    if np.isfinite(problem.risk.infima).all():
+        return
+    raise MissingCapabilityError(
+        f"{method} needs a bounded reduced problem, but the problem has no regularizer and "
+        f"{problem.simple_set!r} is unbounded. Add a regularizer, intersect the feasible set with a Box, or "
+        "use ProximalBundle()."
+    )
+
+
+def require_line(problem: Declaration, method: str) -> None:
+    """Raise unless the regularizer can be followed along a line."""
+    regularizer = problem.regularizer
+    if has_slope(regularizer):
+        return
+    raise MissingCapabilityError(
+        f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method "
+        "subgradient(x), or use BMRM()."
+    )
+
+
+def require_linear_minimisation(problem: Declaration, method: str) -> None:
+    """Raise unless the problem is a risk alone over a set that can minimise linear functions."""
+    if problem.regularizer.lam > 0:
+        raise MissingCapabilityError(
+            f"{method} minimises a risk alone, but the problem has the regularizer {problem.regularizer!r}. "
+            "Make it a part of the risk, bound it by the feasible set instead, as in L1Ball, or use OCAS()."
+        )
+    if problem.separators:
+        raise MissingCapabilityError(
+            f"{method} minimises linear functions over the whole feasible set, but {problem.separators[0]!r} "
+            "only cuts points off. Use LevelBundle()."
+        )
+    remedy = (
+        "Use a bounded set such as Simplex, L1Ball, L2Ball or Box, give yours a method minimise_linear(v), "
+        "or use LevelBundle()."
+    )
+    require(problem.simple_set, Capability.LINEAR_MINIMISATION, method, remedy)

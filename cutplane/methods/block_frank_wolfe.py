@@ -120,7 +120,6 @@ class BlockFrankWolfe(Method):
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a sum over examples with equal weights of a square."""
         remedy = (
             "Use ProximalBundle(), which takes risks on workers, too, or make your risk a "
             "cutplane.structured.ExampleSum: each step needs the examples, and the point after the last."
@@ -134,11 +133,9 @@ class BlockFrankWolfe(Method):
             )
 
     def estimate(self, problem: Declaration) -> Estimate:
-        """Return the estimate of some thirty passes."""
         return Estimate(1e-9 * _PASSES * ITERATION, _EPOCH * _PASSES, rounds=_PASSES)
 
     def start(self, run: Run) -> BlockState:
-        """Start from known multipliers, or from the true labellings."""
         risk: Any = run.problem.risk
         quadratic = _quadratic_of(run.problem)
         return BlockState(_asked(run, risk.block_ascent, quadratic, run.known_multipliers()))

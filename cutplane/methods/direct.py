@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError, OracleError
-from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step, is_certifiable
 from cutplane.methods.estimates import cost_of_whole
 from cutplane.methods.proximal import ProximalBundle
-from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import LEFT
@@ -67,7 +66,6 @@ class Direct(Method):
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless every piece has a cvxpy form."""
         remedy = "Give it a method cvxpy_form(x), or use another method, such as ProximalBundle()."
         for piece in (problem.risk, problem.active_regularizer, problem.simple_set):
             require(piece, Capability.CVXPY, self.name, remedy)
@@ -78,7 +76,6 @@ class Direct(Method):
             )
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of one conic solve; a refusal where it proves nothing."""
         risk = problem.risk
         if risk.n_blocks > 1 or offers(risk, Capability.PIECES):
             return Refusal("an interior point does not give the weights of blocks or of parts of a maximum")

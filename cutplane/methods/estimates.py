@@ -13,7 +13,7 @@ from cutplane.engine.declaration import remembered
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.masters.base import Level, Prox
 from cutplane.masters.select import Backend, first_candidate
-from cutplane.methods.base import CALL, Estimate, Refusal
+from cutplane.methods.base import CALL, Estimate, Method, Refusal
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import separable_form_of
@@ -216,3 +216,25 @@ def counts_of(expressions: list[Any]) -> Array:
             elif isinstance(node, symmetric):
                 blocks += costs.cost_of_semidefinite(node.args[-1].shape[0] + 1)
     return np.array([rows, more, entries, products, blocks])
+
+
+def answer(method: Method, problem: Declaration) -> Refusal | Estimate:
+    """Return what a method says of a problem; each method is asked once."""
+    answers = problem.suitable
+    try:
+        return answers[method]
+    except KeyError:
+        answers[method] = found = method.suits(problem)
+        return found
+    except TypeError:  # a method that has no hash
+        return method.suits(problem)
+
+
+def suits(method: Method, problem: Declaration) -> bool:
+    """Tell whether the problem has the capabilities that a method needs."""
+    return isinstance(answer(method, problem), Estimate)
+
+
+def has_masters(method: Method, problem: Declaration) -> bool:
+    """Tell whether the reduced problems of a method have masters."""
+    return all(sizes(problem).master(kind) is not None for kind in method.stabilizations)

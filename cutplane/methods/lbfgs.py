@@ -138,7 +138,6 @@ class LBFGS(Method):
         as_count("LBFGS.memory", self.memory)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a risk with a square in all coordinates."""
         quadratic: Any = None
         if problem.is_unconstrained and has_slope(problem.regularizer):
             quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
@@ -149,19 +148,16 @@ class LBFGS(Method):
             )
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a stabilised method, without reduced problems; a refusal for kinks."""
         if not sizes(problem).smooth:
             return Refusal("the risk does not say that it is smooth, and at a kink no step may be found")
         steps = stable_rounds(problem)
         return Estimate(0.5e-9 * steps * ITERATION, steps, rounds=steps)
 
     def start(self, run: Run) -> LBFGSState:
-        """Start from the best evaluated point."""
         quadratic: Any = ask(run.problem.active_regularizer, Capability.QUADRATIC, run.problem.dim)
         return LBFGSState.begin(run, run.anchor, quadratic)
 
     def finish(self, run: Run, state: LBFGSState) -> None:
-        """Take the best bound of all points, each with the best share of the known infimum."""
         if state.bound > run.lower:
             run.minimise_cut(state.proof, state.share)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cutplane.masters.base import Level
-from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step, require_bounded_model
 from cutplane.methods.estimates import of_cuts, stable_rounds
-from cutplane.methods.requirements import require_bounded_model
 from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
@@ -58,15 +57,12 @@ class LevelBundle(Method):
         as_scalar("LevelBundle.kappa", self.kappa, low=0.0, high=1.0, low_open=True, high_open=True)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the reduced problem is bounded below."""
         require_bounded_model(problem, self.name)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a stabilised method with two reduced problems."""
         return of_cuts(problem, (None, Level), stable_rounds(problem))
 
     def start(self, run: Run) -> Any:
-        """Start from the first evaluated point."""
         return run.anchor.x
 
     def step(self, run: Run, state: Any) -> Step:

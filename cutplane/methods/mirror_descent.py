@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from cutplane.exceptions import OracleError
-from cutplane.methods.base import Method, Step
-from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.methods.base import Method, Step, require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, ability, require
 from cutplane.pieces.validation import Array, as_choice, as_count, as_positive
 
@@ -160,14 +159,12 @@ class MirrorDescent(Method):
             as_count("MirrorDescent.evaluate_every", self.evaluate_every)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless f is alone and the set has the steps and the minimisers of cuts."""
         require_linear_minimisation(problem, self.name)
         potential = _POTENTIALS[self.potential]
         needed_by = f'MirrorDescent("{self.potential}")'
         require(problem.simple_set, potential.capability, needed_by, potential.remedy)
 
     def start(self, run: Run) -> MirrorDescentState:
-        """Start from the best evaluated point; the minimiser of its cut is a first far vertex."""
         x = run.anchor.x
         _, vertex, _ = run.minimise_cut(run.anchor)
         spread = _POTENTIALS[self.potential].spread(vertex, x)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step, require_bounded_model, require_line
 from cutplane.methods.estimates import of_cuts, sizes, stable_rounds, vertex_rounds
-from cutplane.methods.requirements import require_bounded_model, require_line
 from cutplane.pieces.validation import as_scalar
 
 if TYPE_CHECKING:
@@ -71,12 +70,10 @@ class OCAS(Method):
             raise InvalidInputError(f"OCAS.second_cut must be True or False, got {self.second_cut!r}.")
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the reduced problem is bounded below and g can be followed along a line."""
         require_bounded_model(problem, self.name)
         require_line(problem, self.name)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a stabilised method, with a line search in each iteration."""
         rounds = stable_rounds(problem) * (_CURVED if sizes(problem).smooth else _KINKED)
         if problem.risk.linear and problem.separators:
             rounds = vertex_rounds(problem)

@@ -12,9 +12,8 @@ from scipy.linalg import norm
 
 from cutplane.engine.evaluator import Point
 from cutplane.masters.base import Prox
-from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step, is_certifiable
 from cutplane.methods.estimates import of_cuts, stable_rounds
-from cutplane.methods.requirements import is_certifiable
 from cutplane.pieces.validation import Array, as_scalar
 
 if TYPE_CHECKING:
@@ -127,11 +126,9 @@ class ProximalBundle(Method):
         as_scalar("ProximalBundle.decrease", self.decrease, low=0.0, high=0.5, low_open=True, high_open=True)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a stabilised method."""
         return of_cuts(problem, (Prox,), stable_rounds(problem))
 
     def start(self, run: Run) -> ProximityState:
-        """Centre the prox term at the first point."""
         first = run.anchor
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 

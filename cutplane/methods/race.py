@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, MissingCapabilityError
 from cutplane.methods.base import Counts, Estimate, Follower, Leads, Method, Step, checked
-from cutplane.methods.estimates import sizes
-from cutplane.methods.requirements import answer, has_masters
+from cutplane.methods.estimates import answer, has_masters, sizes
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, check_time, limited_to
 from cutplane.status import Status
@@ -27,31 +26,29 @@ Contender = tuple[Estimate, Method]
 _ALONE = 0.02
 """Seconds before a second method is started, because that takes a millisecond or more for its masters."""
 _ENTRY = 5e-3
-"""Seconds that the first step of a method with estimated iterations is given, because it builds masters."""
+"""Seconds of the first step of a method with estimated iterations, because it builds masters."""
 _PROMISE = 2.0
 """Estimates within which the first method is alone, because they are right to about a factor of two."""
 _WHOLE, _WHOLE_ALONE = 4.0, 0.1
-"""Estimates, and seconds at least, that a call which cannot be divided is given, because all of it is lost if
-it does not end."""
+"""Estimates, and least seconds, of a call that cannot be divided, because it is lost unless it ends."""
 _GROWTH = 1.5
-"""By how much a round is longer than the last one: the rounds of a long solve are few, and none is wasted by
-more than a third."""
+"""Length of a round over the one before, because then the rounds of a long solve are few, and at most a third
+of the time is wasted."""
 _CHARGED = 5.0
-"""How many times as long as counted an iteration may take, because estimates are right to a factor of two and
-the caches of a loaded machine to another one."""
+"""Factor by which an iteration may exceed its counted cost, because estimates are right to a factor of two,
+and the caches of a loaded machine cost another one."""
 _LEAST_FALL = 1.0
-"""Of the logarithm of the gap, that a method is expected to need at least, because it takes a step however
-small the gap is."""
+"""Least fall of log(gap) that a method is expected to need, because it takes a step however small the gap."""
 _MEMORY = 0.5
 """Part of an earlier rate that is kept, because the gap of cuts falls in steps."""
 _PATIENCE, _LAST = 5, 9
 """Iterations without a change of bounds or model after which a method is stuck, and the last one is: one less
-than ends a run, whose reason would not name the methods."""
+than ends a run, because the reason of that would not name the methods."""
 
 
 @dataclass(eq=False)
 class Entrant:
-    """A method in a race, its state, and what it has done.
+    """A method in a race, its state, and its record.
 
     Attributes
     ----------
@@ -60,15 +57,17 @@ class Entrant:
         Seconds that it is expected to take.
     whole : bool
         Whether its first step is nearly all of its work and cannot be divided.
-    limit : float
-        Seconds of its first step, unless it runs alone; a step that does not end is started again with twice
-        as much.
-    turn : int
-        Least iterations of a turn.
     each : float
-        Seconds that an iteration is expected to take; 0 if nothing is known.
+        Seconds that an iteration is expected to take; 0 if unknown.
     reserve : bool
         Whether it has turns only after all others have left.
+    turn : int
+        Least iterations of a turn.
+    memory : float
+        Part of an earlier rate that is kept.
+    limit : float
+        Seconds of its first step, unless it runs alone; one that does not end is started again with twice as
+        much.
     """
 
     method: Method
@@ -99,7 +98,7 @@ class Entrant:
         return clock() - began
 
     def charge(self, spent: float, cpu: float) -> float:
-        """Return what the last step is charged within the first promise: counted, unless that is too low.
+        """Return the charge of the last step within the first promise: counted, unless that is too low.
 
         By the CPU and not by the clock, because a loaded machine is no reason to give another answer.
         """
@@ -120,7 +119,7 @@ class Entrant:
     def to_go(self, run: Run, harder: float = 1.0) -> float:
         """Return the seconds until it is expected to close the gap: at its rate, or by its estimate.
 
-        The estimate counts `harder` times, but for a call that is not divided.
+        The estimate counts `harder` times, unless the call is not divided.
         """
         if self.rate is None:
             return max(self.estimate * (1.0 if self.whole else harder), self.seconds)
@@ -132,7 +131,7 @@ class Entrant:
 
 @dataclass(eq=False)
 class Schedule:
-    """Whose turn it is.
+    """The order of turns.
 
     The first entrant is alone for `promise` seconds, or for `alone` iterations. Then `others` are called, and
     there are rounds, the first as long as all before and at least `least`, each 1.5 times as long as the last
@@ -192,16 +191,18 @@ class Schedule:
         if run.upper < upper:
             self.upper_by = entrant
         entrant.idle = 0 if run.moved else entrant.idle + 1
-        if step.finished is None and entrant.idle < (
-            _PATIENCE if len(self.waiting) > 1 or not self.complete else _LAST
-        ):
+        patience = _PATIENCE if len(self.waiting) > 1 or not self.complete else _LAST
+        if step.finished is None and entrant.idle < patience:
             return Step(step.kind, self)
         reason = step.finished or f"{entrant.idle} iterations changed neither a bound nor the model"
-        self._leave(entrant, reason, run)
+        self.waiting.remove(entrant)
+        self.reasons.append(f"{entrant.method.name}: {reason}")
+        self._call_others()
+        self.current = None
+        run.proceed()  # the run is not stuck because one method is
         return Step(step.kind, self, None if self.waiting else "; ".join(self.reasons))
 
     def _next(self, run: Run) -> Entrant:
-        """Return the entrant whose turn it is."""
         current = self.current
         if current is not None:
             if self.length == 0.0 and current.iterations == self.alone:
@@ -242,14 +243,6 @@ class Schedule:
         if before < math.inf and entrant.seconds > seconds:
             fall = math.log(before / gap) if gap > 0.0 < before else 0.0
             entrant.rate = max(fall / (entrant.seconds - seconds), entrant.memory * (entrant.rate or 0.0))
-
-    def _leave(self, entrant: Entrant, reason: str, run: Run) -> None:
-        """Leave a method for good; the run is not stuck because it is."""
-        self.waiting.remove(entrant)
-        self.reasons.append(f"{entrant.method.name}: {reason}")
-        self._call_others()
-        self.current = None
-        run.proceed()
 
     def _call_others(self) -> None:
         if self.complete:
@@ -331,21 +324,18 @@ class Race(Method):
 
     @property
     def stabilizations(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of the first method; those of the others are looked up when they have their turn."""
+        """The first method's; the masters of the others are found when they have their turn."""
         return self.methods[0].stabilizations
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Tell whether one of the methods does."""
         return any(method.needs_infima(problem) for method in self.methods)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless one of the methods can do its steps."""
         if not any(isinstance(answer(method, problem), Estimate) for method in self.methods):
             self.methods[0].check(problem)
             raise MissingCapabilityError(answer(self.methods[0], problem).reason)  # pyright: ignore
 
     def estimate(self, problem: Declaration) -> Estimate:
-        """Return the least estimate."""
         return self.first(problem)[0]
 
     def first(self, problem: Declaration) -> Contender:
@@ -357,12 +347,13 @@ class Race(Method):
         return contenders(self.methods, problem)
 
     def start(self, run: Run) -> Schedule:
-        """Line the methods up by their estimates.
+        """Order the methods by their estimates.
 
-        The time of a call of the oracle as it was measured tells how long they promise to take if it is
-        long, and not which is first, because first calls prepare something and a run should be repeatable.
+        The measured time of an oracle call, if it is long, scales the promises, and not the order, because
+        first calls prepare something and a run should be repeatable.
         """
         call = max(sizes(run.problem).call, run.evaluator.seconds / max(run.evaluator.calls, 1))
+        first = self.first(run.problem)
 
         def entrant(found: Contender) -> Entrant:
             estimate, method = found
@@ -370,10 +361,7 @@ class Race(Method):
             each = seconds / estimate.rounds if estimate.rounds else 0.0
             return Entrant(method, seconds, estimate.whole, each)
 
-        first = self.first(run.problem)
-
         def others() -> list[Entrant]:
-            """Return the others, and which of them wait until the rest have left."""
             found, kinds = [], {first[1].kind}
             for each in self.contenders(run.problem):
                 if each[1] is not first[1]:
@@ -385,7 +373,6 @@ class Race(Method):
         return promised(entrant(first), others, _ALONE)
 
     def step(self, run: Run, state: Schedule) -> Step:
-        """Do an iteration of the method whose turn it is."""
         return state.step(run)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
@@ -394,7 +381,6 @@ class Race(Method):
         return next((found for found in able if found is not None), None)
 
     def finish(self, run: Run, state: Schedule) -> None:
-        """Take the bounds that the methods that ran know."""
         for entrant in state.entrants:
             if entrant.started:
                 entrant.method.finish(run, entrant.state)
@@ -413,3 +399,51 @@ class Race(Method):
             name = entrant.method.describe(entrant.state)
             words.append(f"{entrant.iterations} x {name} ({', '.join(told)})")
         return ", ".join(words)
+
+
+@dataclass(frozen=True, repr=False)
+class Relay(Race):
+    """Methods that take over from one another.
+
+    Each method runs until it is stuck, and the next one goes on; or the first runs alone for `alone`
+    iterations, after which the others share the time with it, as in a `Race`. A method that gets stuck, or
+    whose own stopping test holds although the gap is open, leaves. Only when all have left the run is
+    STALLED. ``result.method`` says which methods ran.
+
+    Parameters
+    ----------
+    methods : tuple of Method
+        Those that the problem has the capabilities for take part, at least the first.
+    alone : int, optional
+        Iterations of the first method before the others have turns; by default they wait until it is stuck.
+
+    Raises
+    ------
+    InvalidInputError
+        If `methods` is empty or holds something else.
+
+    Examples
+    --------
+    >>> import cutplane as cut
+    >>> problem = cut.Problem(cut.LinearObjective([1.0, -2.0]), feasible_set=cut.Box(0, 1))
+    >>> problem.solve(cut.Relay((cut.Kelley(), cut.ProximalBundle()), alone=20)).method
+    'Kelley()'
+    """
+
+    alone: int | None = None
+
+    def __repr__(self) -> str:
+        alone = "" if self.alone is None else f", alone={self.alone}"
+        return f"Relay({self.methods!r}{alone})"
+
+    def check(self, problem: Declaration) -> None:
+        self.methods[0].check(problem)
+
+    def contenders(self, problem: Declaration) -> list[Contender]:
+        return sorted(contenders(self.methods, problem), key=lambda pair: self.methods.index(pair[1]))
+
+    def start(self, run: Run) -> Schedule:
+        schedule = super().start(run)
+        schedule.promise = schedule.first.credit = schedule.first.limit = math.inf  # it promises nothing
+        schedule.alone = self.alone
+        return schedule

@@ -10,8 +10,7 @@ import numpy as np
 
 from cutplane.engine.evaluator import Point
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.methods.base import Method, Step
-from cutplane.methods.requirements import require_linear_minimisation
+from cutplane.methods.base import Method, Step, require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk

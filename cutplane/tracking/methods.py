@@ -21,7 +21,7 @@ from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
-from cutplane.methods.requirements import suits
+from cutplane.methods.estimates import suits
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.validation import Array
 from cutplane.tracking.curves import Curves, curves_of

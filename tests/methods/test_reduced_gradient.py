@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.methods.reduced_gradient import FacePath, ReducedGradient
+from cutplane.methods.frank_wolfe import FacePath, ReducedGradient
 from cutplane.status import Status
 
 M, N = 60, 12
