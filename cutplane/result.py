@@ -229,7 +229,6 @@ class Result(BaseResult):
 
     @property
     def gap(self) -> float:
-        """The relative gap."""
         return relative_gap(self.lower_bound, self.objective, self.certificate.scale)
 
     def value(self, expression: Any, problem: Declaration | None = None) -> Any:

@@ -40,7 +40,6 @@ class Status(StrEnum):
     INTERRUPTED = "INTERRUPTED", "Continue with solve(warm_start=result)."
 
     def __new__(cls, name: str, remedy: str) -> Status:
-        """Return the member that equals its name and carries a remedy."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.remedy = remedy

@@ -62,13 +62,11 @@ class AnyOf(StoppingRule):
     rules: tuple[StoppingRule, ...]
 
     def __call__(self, state: State) -> Stop | None:
-        """Return the first rule's answer, an OPTIMAL one before the others."""
         stops = [stop for rule in self.rules if (stop := rule(state)) is not None]
         return min(stops, key=lambda stop: stop.status is not Status.OPTIMAL, default=None)
 
     @property
     def time_limit(self) -> float:
-        """The least of the rules'."""
         return min((rule.time_limit for rule in self.rules), default=math.inf)
 
 
@@ -79,7 +77,6 @@ class AllOf(StoppingRule):
     rules: tuple[StoppingRule, ...]
 
     def __call__(self, state: State) -> Stop | None:
-        """Return the combined answer once every rule holds."""
         stops = [rule(state) for rule in self.rules]
         found = [stop for stop in stops if stop is not None]
         if len(found) < len(stops):
@@ -89,7 +86,6 @@ class AllOf(StoppingRule):
 
     @property
     def time_limit(self) -> float:
-        """The largest of the rules'."""
         return max((rule.time_limit for rule in self.rules), default=math.inf)
 
 
@@ -111,7 +107,6 @@ class RelativeGap(StoppingRule):
         set_fields(self, tol=as_nonnegative("tol", self.tol))
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the relative gap."""
         if state.gap <= self.tol:
             return Stop(Status.OPTIMAL, gap_reason(state.gap, self.tol))
         return None
@@ -127,7 +122,6 @@ class AbsoluteGap(StoppingRule):
         set_fields(self, tol_abs=as_nonnegative("tol_abs", self.tol_abs))
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the absolute gap."""
         gap = state.upper_bound - state.lower_bound
         if gap <= self.tol_abs:
             return Stop(Status.OPTIMAL, f"the certified gap {gap:.2g} is at most tol_abs = {self.tol_abs:g}")
@@ -144,7 +138,6 @@ class MaxIter(StoppingRule):
         as_count("max_iter", self.max_iter, low=0)
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the iteration."""
         if state.iteration >= self.max_iter:
             return Stop(Status.MAX_ITER, f"max_iter = {self.max_iter} iterations were done")
         return None
@@ -160,12 +153,10 @@ class TimeLimit(StoppingRule):
         set_fields(self, seconds=as_scalar("time_limit", self.seconds, low=0.0, infinite=True))
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the elapsed time."""
         return time_is_up(self.seconds) if state.elapsed >= self.seconds else None
 
     @property
     def time_limit(self) -> float:
-        """The seconds themselves."""
         return self.seconds
 
 
@@ -179,7 +170,6 @@ class OracleCalls(StoppingRule):
         as_count("calls", self.calls)
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the number of queries."""
         if state.oracle_calls >= self.calls:
             return Stop(Status.MAX_ITER, f"{state.oracle_calls} oracle calls were made")
         return None
@@ -195,7 +185,6 @@ class TargetReached(StoppingRule):
         set_fields(self, target=as_scalar("target", self.target, infinite=True))
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the upper bound."""
         if state.upper_bound <= self.target:
             return Stop(
                 Status.TARGET, f"the objective {state.upper_bound:.6g} reached the target {self.target:g}"

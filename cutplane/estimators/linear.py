@@ -39,7 +39,7 @@ from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
 from cutplane.result import Result
-from cutplane.risks.scores import scores
+from cutplane.risks.data import scores
 
 _ROWS = 1 << 10
 """Rows that `digest` hashes at a time, because a copy of all rows may not fit in memory."""

@@ -15,10 +15,10 @@ from cutplane.linear.smoothing import Smoothing
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
+from cutplane.risks.data import RunningSum
 from cutplane.risks.examples import bias_slopes
 from cutplane.risks.matrix import unsigned
 from cutplane.risks.passes import sparse_gram
-from cutplane.risks.running_sum import RunningSum
 from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 

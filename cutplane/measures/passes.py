@@ -7,8 +7,8 @@ import numpy as np
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
-_DIGIT = 11  # bits: six digits make a number of 64, and their 2048 counters stay in the fastest cache
-_DIGITS = 6
+_DIGIT, _DIGITS = 11, 6
+"""Bits of a digit and digits of a number, because the 2048 counters of a digit stay in the fastest cache."""
 _ONE = np.uint64(1)
 _MASK = np.uint64((1 << _DIGIT) - 1)
 _SIGN = np.uint64(63)
@@ -83,9 +83,9 @@ def wrong_pairs(scores, order, starts, levels, n_levels, costs, low, high, slope
     """Sum the costs of the pairs i, j of a group with levels[i] < levels[j] and scores[j] - scores[i] < 1.
 
     Return the sum over the groups low <= g < high; slopes[i] becomes the cost of the pairs in which i is the
-    lower one, less that of those in which it is the higher one. costs[0, k, l] for k < l is what a pair of
-    these levels costs, costs[1] the transposed matrix, and all other entries are 0; if there are no costs,
-    every pair costs 1, and a tree counts levels in place of a table.
+    lower one, less the cost of the pairs in which it is the higher one. costs[0, k, l] for k < l is the cost
+    of a pair of these levels, costs[1] the transposed matrix, and all other entries are 0; if there are no
+    costs, every pair costs 1, and a tree counts levels in place of a table.
     """
     tabled = costs.shape[0] > 0
     known = np.zeros(n_levels if tabled else n_levels + 1)

@@ -1,7 +1,7 @@
-"""Passes over a data matrix X of any layout: X v, X'u, and parts of X'u, on several threads.
+"""Passes over a data matrix X of any layout, on several threads: X v, X'u, parts of X'u, X W' and U'X.
 
-All is accumulated in float64 and nothing is copied: float32 data are converted number by number, in
-registers, so that a pass is as accurate as one over float64 data and moves half as much memory.
+Sums are accumulated in float64 and nothing is copied: float32 data are converted number by number, in
+registers, so that a pass is as accurate as one over float64 data and reads half as much memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import TILE, tiles, unsigned
 from cutplane.runtime.chunks import (
+    MOST,
+    Ranges,
     Segments,
     balanced_ranges,
     count_chunks,
@@ -32,28 +34,22 @@ from cutplane.runtime.chunks import (
 from cutplane.runtime.threads import run_chunks
 
 ALL = np.empty(0, np.int64)
-"""In the place of a list of rows: all of them."""
+"""Stands for the list of all rows."""
+
+Range = tuple[int, int]
 
 
 class Data(ABC):
     """Passes over X, of shape (m, n), whose rows edges[k] <= i < edges[k + 1] form block k.
 
-    X, or its transpose, is stored row after row; call these its vectors. A pass takes the inner product of
-    each vector with a given one, or adds up multiples of them.
-
-    Attributes
-    ----------
-    label : str
-        The layout and the number type.
-    row_entries : float
-        Stored entries per row, on average: the cost of a row in `add_rows`.
-    cheap_rows : bool
-        Whether the vectors are the rows of X, so that `add_rows` reads those that it is given and no others.
+    The vectors of X are its rows or its columns, whichever are stored one after another. A pass computes the
+    inner products of all vectors with a given one, or a sum of multiples of them.
     """
 
-    label: str
     row_entries: float
+    """Stored entries per row, on average: the cost of a row in `add_rows`."""
     cheap_rows: bool
+    """Whether the vectors are the rows of X, so that `add_rows` reads the given rows and no others."""
     n_vectors: int
     length: int
 
@@ -62,7 +58,7 @@ class Data(ABC):
         self.edges = edges
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.X, self.edges)  # and none of the views that share the memory of X
+        return type(self), (self.X, self.edges)  # without views, because they share the memory of X
 
     def times(self, v: Array) -> Array:
         """Return X v, shape (m,)."""
@@ -134,9 +130,6 @@ def _as_vector(v: Array, size: int) -> Array:
     return read_only(v)
 
 
-Range = tuple[int, int]
-
-
 class DenseData(Data):
     """Passes over an ndarray of any memory order.
 
@@ -145,7 +138,6 @@ class DenseData(Data):
 
     def __init__(self, X: Array, edges: Array) -> None:
         super().__init__(X, edges)
-        self.label = f"dense {X.dtype}"
         self.row_entries = float(X.shape[1])
         self.cheap_rows = _by_rows(X)
         self._vectors = X if self.cheap_rows else X.T
@@ -155,10 +147,9 @@ class DenseData(Data):
         self._panels = panels(self.length, X.size / 4)
 
     def squared_norms(self) -> Array:
-        """Return the squared Euclidean norm of each row, shape (m,)."""
         out = np.zeros(self.X.shape[0])
 
-        def do(part: tuple[int, int]) -> None:
+        def do(part: Range) -> None:
             X, norms = self.X[slice(*part)], out[slice(*part)]
             for rows, columns in tiles(X):
                 tile = X[rows, columns].astype(np.float64, copy=False)
@@ -194,11 +185,9 @@ class DenseData(Data):
     def _sums(self, u: Array, plan: Segments, rows: Array = ALL, out: Array | None = None) -> Array:
         from cutplane.risks import passes
 
+        sums = plan.room(self.length) if out is None else out[np.newaxis]
         if out is None:
-            sums = plan.room(self.length)
             sums.fill(0.0)
-        else:
-            sums = out[np.newaxis]
         if self._flat and len(plan) == len(self._panels) == 1:
             whole = 0, 1, *plan.span((0, 1)), 0, self.length
             passes.dense_add(*self._flat, rows, u, plan.edges, *whole, sums)
@@ -215,7 +204,7 @@ class DenseData(Data):
     def _pieces(self, vectors: Range, places: Range, rows: Array = ALL) -> Iterator[tuple[Any, ...]]:
         """Yield i, j, flat, start, stride, rows: vectors i to j are at ``flat[start + i * stride:]``.
 
-        Only the given places of them are at hand. They are counted in the list `rows`, unless it is empty.
+        They have the given places only, and are numbered in the list `rows`, unless it is empty.
         """
         if self._flat:
             yield *vectors, *self._flat, rows
@@ -258,7 +247,6 @@ class SparseData(Data):
 
     def __init__(self, X: Any, edges: Array) -> None:
         super().__init__(X, edges)
-        self.label = f"{X.format} {X.dtype}"
         self.cheap_rows = X.format == "csr"
         self.n_vectors, self.length = X.shape if self.cheap_rows else X.shape[::-1]
         self.row_entries = int(X.indptr[-1]) / X.shape[0]
@@ -267,16 +255,15 @@ class SparseData(Data):
 
     @cached_property
     def by_column(self) -> Any:
-        """X in CSC: itself, or a copy that is kept."""
+        """X in CSC, copied once if it is CSR."""
         return self.X if not self.cheap_rows else sparse.csc_array(self.X)
 
     def squared_norms(self) -> Array:
-        """Return the squared Euclidean norm of each row, shape (m,)."""
         from cutplane.risks import passes
 
         out = np.zeros(self.X.shape[0])
 
-        def do(part: tuple[int, int]) -> None:
+        def do(part: Range) -> None:
             work = np.zeros(self.length)
             passes.sparse_squares(*self._arrays, self.cheap_rows, work, *part, out)
 
@@ -323,3 +310,118 @@ class SparseData(Data):
 def make_data(X: Any, edges: Array) -> Data:
     """Return the passes over a matrix that `as_matrix` has checked, with blocks of rows cut at `edges`."""
     return (SparseData if sparse.issparse(X) else DenseData)(X, edges)
+
+
+_SHARE = 0.6
+"""Share of the nonzero rows up to which changed rows are added, because to read single rows takes longer."""
+_STEPS = 32
+"""Additions in a row at most, because each leaves rounding errors of the size of the sum."""
+_BLOCK = 1024
+"""Spare entries for changed rows, because `changes` fills a block before it counts them."""
+_FEW = 512
+"""Rows at most of which the sum is computed from all, because that takes no longer than to compare them."""
+
+
+class RunningSum:
+    """u -> X'u, as the last answer plus the rows whose u_i has changed, if these are few.
+
+    A search has a memory, and another run of it gives the same bits. Several threads may call it, because the
+    memory is replaced and never changed.
+    """
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.last: tuple[Array, Array, int] | None = None
+
+    def __call__(self, u: Array) -> Array:
+        """Return X'u, shape (n,), and remember it and u."""
+        if u.size <= _FEW:
+            return self.data.transposed_times(u)
+        total, steps = self._updated(u)
+        self.last = (u, total, steps) if np.isfinite(total).all() else None
+        return total.copy()
+
+    def _updated(self, u: Array) -> tuple[Array, int]:
+        if self.last is not None and self.last[2] < _STEPS:
+            from cutplane.risks import passes
+
+            before, total, steps = self.last
+            room = int(_SHARE * u.size) + _BLOCK
+            rows, differences = np.empty(room, np.int64), np.empty(room)
+            count, needed = passes.changes(u, before, _BLOCK, rows, differences)
+            if count == 0:
+                return total, steps
+            if count <= _SHARE * needed:
+                total = total.copy()
+                self.data.add_rows(rows[:count], differences[:count], total)
+                return total, steps + 1
+        return self.data.transposed_times(u), 0
+
+
+_COST = 0.3
+"""Nanoseconds to multiply and add two numbers, because they are read from the cache."""
+_SUMS = 8
+"""Parts at most of a pass that adds up rows, because each has a matrix of sums."""
+
+
+def scores(X: Any, W: Array) -> Array:
+    """Return X W', shape (m, p), for W of shape (p, n)."""
+    if not sparse.issparse(X):
+        return _dense_product(X, W.T)
+    return (_gather if X.format == "csr" else _scatter)(X, np.ascontiguousarray(W.T))
+
+
+def score_sums(X: Any, U: Array) -> Array:
+    """Return U'X, shape (p, n), for U of shape (m, p)."""
+    if not sparse.issparse(X):
+        return _dense_product(X.T, U).T
+    return (_scatter if X.format == "csr" else _gather)(X, np.ascontiguousarray(U)).T
+
+
+def _dense_product(A: Array, B: Array) -> Array:
+    if A.dtype == np.float64 and A.itemsize in A.strides and min(A.strides) > 0:
+        return A @ B
+    out = np.zeros((A.shape[0], B.shape[1]))
+    for rows, columns in tiles(A):
+        out[rows] += A[rows, columns].astype(np.float64) @ B[columns]
+    return out
+
+
+def _gather(X: Any, vectors: Array) -> Array:
+    from cutplane.risks import passes
+
+    out = np.empty((X.indptr.size - 1, vectors.shape[1]))
+    data, indices, starts = read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
+
+    def fill(part: Range) -> None:
+        start, stop = part
+        passes.gather(starts[start : stop + 1], indices, data, vectors, out[start:stop])
+
+    run_chunks(fill, _parts(X, vectors))
+    return out
+
+
+def _scatter(X: Any, vectors: Array) -> Array:
+    from cutplane.risks import passes
+
+    size = X.shape[1] if X.format == "csr" else X.shape[0]
+    data, indices, starts = read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
+
+    def part_sum(part: Range) -> Array:
+        start, stop = part
+        out = np.zeros((size, vectors.shape[1]))
+        passes.scatter(starts[start : stop + 1], indices, data, vectors[start:stop], out)
+        return out
+
+    most = min(
+        _SUMS, max(1, int(X.indptr[-1]) // (4 * size))
+    )  # with more entries each than a sum has numbers
+    first, *rest = run_chunks(part_sum, _parts(X, vectors, most))
+    for part in rest:
+        first += part
+    return first
+
+
+def _parts(X: Any, vectors: Array, most: int = MOST) -> Ranges:
+    """Split the rows of CSR, the columns of CSC, into parts of about equal work."""
+    return balanced_ranges(X.indptr, min(most, count_chunks(_COST * X.indptr[-1] * vectors.shape[1])))

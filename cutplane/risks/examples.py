@@ -1,4 +1,4 @@
-"""Checks of what comes with the rows of a data matrix: labels that number classes or levels, and weights."""
+"""Labels and weights of the rows of a data matrix, and sums over them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from cutplane.losses.base import ScalarLoss
 from cutplane.losses.pieces import LAST_BITS
 from cutplane.pieces.validation import Array, as_count, as_numbers, as_vector, refuse_masked
 
-SUMMED = 8
-"""Operations that count on each term of such a sum: those before it and one of the sum."""
-
 
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
     """Return labels 0, 1, ... as an int64 vector of shape (m,), and how many there may be.
 
-    `count` is the parameter called `count_name`; None stands for one more than the largest label.
+    `count` is the parameter `count_name`; None stands for one more than the largest label.
     """
     remedy = "encode y as numpy.unique(y, return_inverse=True)[1]"
     refuse_masked("y", y)
@@ -50,7 +47,7 @@ def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
 
 
 def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
-    """Return weights >= 0 of shape (m,), by default 1 for each example, divided by their sum if asked."""
+    """Return weights >= 0 of shape (m,), by default 1 each; with `normalize` their sum is 1."""
     if sample_weight is None:
         return np.full(m, 1.0 / m if normalize else 1.0)
     weights = as_vector("sample_weight", sample_weight, m)
@@ -77,13 +74,13 @@ def split_rows(risk: Any, n_parts: int, **changes: Any) -> list[Any]:
     weights = as_weights(risk.sample_weight, len(risk.y), risk.normalize)
     parts = []
     for low, high in ranges_of(len(risk.y), n_parts):
-        own: dict[str, Any] = {"X": risk.X[low:high], "y": risk.y[low:high]}
-        parts.append(replace(risk, **own, sample_weight=weights[low:high], normalize=False, **changes))
+        rows: dict[str, Any] = {"X": risk.X[low:high], "y": risk.y[low:high]}
+        parts.append(replace(risk, **rows, sample_weight=weights[low:high], normalize=False, **changes))
     return parts
 
 
 def ranges_of(m: int, n_parts: int) -> list[tuple[int, int]]:
-    """Return ranges of nearly equal length, at most `n_parts`, that m examples fall into."""
+    """Split range(m) into ranges of nearly equal length, at most `n_parts`."""
     count = min(n_parts, m)
     return list(pairwise((np.arange(count + 1) * m // count).tolist()))
 
@@ -96,9 +93,9 @@ def describe(X: Any) -> str:
 def bias_slopes(u: Array, edges: Array) -> Array:
     """Return the sum over each block of the derivatives u of the weighted losses, one row per block.
 
-    Where the terms cancel, a sum of the size of their last bits is returned as 0, because a reduced problem
-    with an unregularized bias must see that the cut is flat, and not the edge of a model whose minimiser is
-    1e16 away. For example, classes of equal weight cancel at the origin.
+    A sum within rounding errors of its terms is returned as 0, because a cut that is flat in an unregularized
+    bias must be flat exactly, or the minimiser of its model is 1e16 away. For example, classes of equal
+    weight cancel at the origin.
     """
     from cutplane.risks.passes import add_exactly
 

@@ -18,8 +18,8 @@ from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.base import ImagedRisk, RoundedTerms
 from cutplane.risks.columns import Columns, in_units, moments, root_sums_of_squares
-from cutplane.risks.data import Data, make_data
-from cutplane.risks.examples import SUMMED, as_weights, bias_slopes, describe, split_rows, weighted_conjugates
+from cutplane.risks.data import Data, RunningSum, make_data
+from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
 
 if TYPE_CHECKING:
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from cutplane.losses.weighted import WeightedLoss
     from cutplane.pieces.capabilities import ExactTerms
     from cutplane.pieces.forms import DiagonalQuadratic
-    from cutplane.risks.running_sum import RunningSum
 
 
 _ROUNDED = 8
-"""Operations on each term of a sum in addition to the sum: product, loss, weight, and the bound itself."""
+"""Operations on each term in addition to a sum, because product, loss, weight and bound are rounded too."""
 
 
 class Predictions(np.ndarray):
-    """Predictions X w with the memory of a search for w; arrays computed from them have none."""
+    """Predictions X w with the memory of a search for w, which arrays computed from them do not inherit."""
 
     memory: RunningSum | None = None
 
@@ -55,8 +54,8 @@ class LinearRisk(ImagedRisk):
     X : ndarray, sparse array or sparse matrix of shape (m, n)
         One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
         CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR,
-        other number types to float64, and indices of 64 bits to 32 where these suffice, once. float32 data
-        are never converted as a whole, and all that is computed from them is float64.
+        other number types to float64, and indices of 64 bits to 32 where these suffice, once. Results from
+        float32 data are float64.
     y : array_like of shape (m,)
         Targets: labels -1 and +1 for the losses of classification, counts >= 0 for `Poisson`, else any
         numbers.
@@ -83,13 +82,13 @@ class LinearRisk(ImagedRisk):
     -----
     The image of w is the vector of predictions. Where a loss overflows, the risk is inf and its subgradient
     is given as zero. A prediction within rounding of a kink of the loss counts as if it were at the kink. For
-    a piecewise linear loss, the points of one search share, through `combine`, a memory of the last
-    subgradient: the next one needs those examples only whose derivative has changed, if they are few.
+    a piecewise linear loss, the points of one search share a memory of the last subgradient, because the next
+    one then needs only the examples whose derivative has changed.
 
-    A `Problem` with a free intercept is solved for a centred copy of X where the mean of a column is eight or
-    more of its deviations, such as a year or a time stamp. Columns whose sizes differ by 1e4 or more are
-    scaled where regularizer and set are sums over the coordinates, or the regularizer is one of groups.
-    Results and certificates are in the units of X.
+    A `Problem` with a free intercept is solved for a centred copy of X if the mean of a column is eight or
+    more times its deviation, as for years or time stamps. Columns whose sizes differ by 1e4 or more are
+    scaled if regularizer and set are sums over the coordinates, or the regularizer is one of groups. Results
+    and certificates are in the units of X.
 
     Examples
     --------
@@ -152,7 +151,6 @@ class LinearRisk(ImagedRisk):
         return f"LinearRisk({self.loss!r}, {describe(self.X)}{intercept}{blocks}{slow})"
 
     def formula(self, x: str = "x") -> str:
-        """Return f(x) in LaTeX; a_i are the rows of X."""
         share = r"\frac{1}{m} " if self.normalize else ""
         weighted = "" if self.sample_weight is None else "c_i "
         share = share if self.sample_weight is None else ""
@@ -178,13 +176,11 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def infima(self) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The sum over each block of the least losses, shape (n_blocks,)."""
         with np.errstate(invalid="ignore"):
             least = np.where(self.weights > 0.0, self.weights * self.loss.infimum(self.y), 0.0)
         return read_only(np.add.reduceat(least, self._data.edges[:-1]))
 
     def image(self, x: Array) -> Array:
-        """Return the predictions, shape (m,): one pass over the data."""
         if not self.intercept:
             return self._remembering(self._data.times(x))
         z = self._data.times(x[:-1])
@@ -192,12 +188,10 @@ class LinearRisk(ImagedRisk):
         return self._remembering(z)
 
     def values(self, z: Array) -> Any:
-        """Return the risk of the predictions z, a float or an ndarray of shape (n_blocks,)."""
         values = self._losses.values(z)
         return float(values[0]) if self.n_blocks == 1 else values
 
     def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,) or (n_blocks, dim): one pass over the data, or a part of one."""
         u = self._losses.derivatives(z)
         add = _memory(z) or self._data.transposed_times
         with np.errstate(over="ignore", invalid="ignore"):
@@ -209,12 +203,11 @@ class LinearRisk(ImagedRisk):
         return slopes
 
     def cancelled(self, z: Array) -> Any:
-        """Return the size of the terms that cancel where the subgradient crosses a kink, for each block."""
         sizes = self._losses.cancelled(z)
         return float(sizes[0]) if self.n_blocks == 1 else sizes
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return sizes of the terms at x; None for a loss that is neither Lipschitz nor smooth.
+        """Return sizes of the terms at x; None if the loss is neither Lipschitz nor smooth.
 
         The derivatives u_i of the losses have sum_i c_i u_i^2 <= L^2 sum_i c_i and <= 2 beta (f(x) - inf f),
         with L the Lipschitz constant of the loss and beta that of its derivative. By Cauchy-Schwarz, the sum
@@ -230,32 +223,19 @@ class LinearRisk(ImagedRisk):
         return RoundedTerms(count, losses + steep * float(sizes @ np.abs(x)), steep * slopes)
 
     def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the risk of the predictions z0 + t (z1 - z0); no pass over the data."""
         return self._losses.line(z0, z1)
 
     def curvature_bound(self, x: Array, direction: Array) -> float:
-        """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for all t: one pass over the data.
-
-        That is the smoothness of the loss times the weighted sum of squares of the predictions of d.
-        """
+        """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for all t: one pass over the data."""
         return self.loss.smoothness * float(self.weights @ np.square(self.image(direction)))
 
     def combine(self, z0: Array, z1: Array, t: float) -> Array:
-        """Return the predictions z0 + t (z1 - z0); what z0 remembers is theirs too."""
         return self._remembering(self._losses.combine(z0, z1, t), _memory(z0))
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that multipliers of the examples give: c_i (u_i t_i - l*(u_i, y_i)), summed.
+        """Return slopes and offsets of the sums over blocks of c_i (u_i <x_i, w> - l*(u_i, y_i)).
 
-        Parameters
-        ----------
-        u : ndarray of shape (m,)
-            Each in the domain of the conjugate l* of the loss; for those that are not the offset is -inf.
-
-        Returns
-        -------
-        slopes : ndarray of shape (n_blocks, dim)
-        offsets : ndarray of shape (n_blocks,)
+        Shapes are (n_blocks, dim) and (n_blocks,). An offset is -inf if some u_i is outside the domain of l*.
         """
         edges, weighted = self._data.edges, self.weights * u
         slopes = self._data.block_sums(weighted)
@@ -264,16 +244,13 @@ class LinearRisk(ImagedRisk):
         return slopes, -weighted_conjugates(self.loss, u, self.y, self.weights, edges)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the weighted losses; see `ExactTerms`."""
         weights = self.sample_weight, self.normalize
         found.losses(self.loss, self.X, self.y, *weights, self.intercept, factor)
 
     def linear_predictor(self) -> LinearRisk:
-        """Return the examples and their losses, for the moves of `cutplane.linear`."""
         return self
 
     def data_columns(self) -> Columns:
-        """Return what is known of the columns of X."""
         with np.errstate(all="ignore"):
             return Columns(*moments(self.X), intercept=bool(self.intercept))
 
@@ -282,22 +259,18 @@ class LinearRisk(ImagedRisk):
         return replace(self, X=in_units(self.X, centre, size))
 
     def split(self, n_parts: int) -> list[LinearRisk]:
-        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts, blocks=1)
 
     def minimise_with(self, quadratic: DiagonalQuadratic) -> Array | None:
-        """Return the minimiser of f(x) + quadratic(x), a linear system; None if it is singular."""
         from cutplane.risks.normal_equations import minimiser
 
         return minimiser(self, quadratic)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
         predictions, value, _ = self.cvxpy_image_form(x)
         return value(predictions)
 
     def cvxpy_image_form(self, x: Any) -> ImageForm:
-        """Return the predictions, and the risk as a function of them."""
         import cvxpy as cp
 
         X = cp.Constant(self.X)
@@ -309,19 +282,17 @@ class LinearRisk(ImagedRisk):
         return ImageForm(predictions, value, self.multipliers)
 
     def programme_form(self) -> ProgrammeForm | None:
-        """Return the risk as a quadratic programme; None unless the loss has an outline."""
         from cutplane.risks.programmes import of_losses
 
         return of_losses(self)
 
     def example_slopes(self, x: Array) -> Array:
-        """Return the derivatives of the losses at x, shape (m,): multipliers for `dual_cut`."""
         return np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
 
     def multipliers(self, slope: Array, x: Array) -> Array:
-        """Return a slope in the predictions per unit of weight, for `dual_cut`.
+        """Return multipliers for `dual_cut` from a slope in the predictions.
 
-        Where the conjugate is infinite there, it is the derivative of the loss at x.
+        Where the conjugate is infinite, the multiplier is the derivative of the loss at x.
         """
         at_x = self.example_slopes(x)
         u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
@@ -329,9 +300,10 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def _sizes(self) -> tuple[float, float, Array, Array, float]:
-        """Largest slope, smoothness, root of the sum of squares of each column, and size of the infima.
+        """Largest slope, smoothness, the sizes of the columns for values and for slopes, and of the infima.
 
-        In slopes, the size of the intercept is smaller, because that sum is nearly exact.
+        A size is the root of the weighted sum of squares. The slope of the intercept has no error of a sum,
+        because `bias_slopes` is nearly exact.
         """
         whole = math.sqrt(self.weights.sum())
         with np.errstate(over="ignore"):
@@ -340,7 +312,7 @@ class LinearRisk(ImagedRisk):
             return math.inf, math.inf, sizes, sizes, 0.0
         slopes = sizes
         if self.intercept:
-            share = SUMMED / (sum(self.X.shape) + _ROUNDED)
+            share = _ROUNDED / (sum(self.X.shape) + _ROUNDED)
             sizes, slopes = np.append(sizes, whole), np.append(sizes, share * whole)
         return (
             self.loss.lipschitz * whole,
@@ -363,11 +335,9 @@ class LinearRisk(ImagedRisk):
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 
     def _remembering(self, z: Array, memory: RunningSum | None = None) -> Array:
-        """Return z with a memory of the last subgradient, if the next ones may differ for few examples."""
+        """Return z with a memory of the last subgradient, if later ones may differ for few examples."""
         if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
             return z
-        from cutplane.risks.running_sum import RunningSum
-
         predictions = z.view(Predictions)
         predictions.memory = memory or RunningSum(self._data)
         return predictions

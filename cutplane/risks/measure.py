@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.measures.base import Measure
+from cutplane.measures.measures import Measure
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_signs
 from cutplane.risks.data import Data, make_data

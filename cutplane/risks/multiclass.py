@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.losses.vector import MulticlassHinge, VectorLoss
@@ -17,18 +18,20 @@ from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.columns import Columns, in_units, moments
+from cutplane.risks.data import make_data, score_sums, scores
 from cutplane.risks.examples import as_labels, as_weights, bias_slopes, describe, split_rows
-from cutplane.risks.matrix import as_matrix
-from cutplane.risks.scores import score_sums, scores
+from cutplane.risks.matrix import as_matrix, contiguous, unsigned
+from cutplane.runtime.deadline import seconds_left
 
 if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
-    from cutplane.risks.multiclass_ascent import MulticlassAscent
 
 _ASKED = 16
-"""Classes for which a loss is asked whether its margins are those of its values."""
+"""Classes for which the margins of a loss are compared with its values, because the other rows look alike."""
 _SAME = 1e-9
-"""Far above what rounding leaves of a difference of scores, relative to them."""
+"""Difference of values relative to the scores that is a mistake, because it is far above rounding errors."""
+_MOST = 100
+"""Visits of changing examples after one of all, because mere rounding errors might change them for ever."""
 _OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 
@@ -42,9 +45,7 @@ class MulticlassRisk(ImagedRisk):
     Parameters
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
-        One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
-        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR and
-        other number types to float64, once. All that is computed from float32 data is float64.
+        One example per row, every entry finite; copied or not as by `LinearRisk`.
     y : array_like of shape (m,)
         Labels 0, 1, ..., p - 1.
     loss : VectorLoss, default MulticlassHinge()
@@ -130,21 +131,17 @@ class MulticlassRisk(ImagedRisk):
 
     @property
     def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the loss is."""
         return self.loss.smooth
 
     @property
     def infima(self) -> Array:
-        """The least loss times the sum of the weights, shape (1,)."""
         total = self.weights.sum()
         return np.array([total * self.loss.infimum if total > 0.0 else 0.0])
 
     def split(self, n_parts: int) -> list[MulticlassRisk]:
-        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
 
     def data_columns(self) -> Columns:
-        """Return what is known of the columns of X, which each class has a weight for."""
         with np.errstate(all="ignore"):
             return Columns(*moments(self.X), self.n_classes, bool(self.intercept))
 
@@ -153,7 +150,6 @@ class MulticlassRisk(ImagedRisk):
         return replace(self, X=in_units(self.X, centre, size))
 
     def image(self, x: Array) -> Array:
-        """Return the scores, shape (m, p): one pass over the data."""
         W = x.reshape(self.shape)
         if not self.intercept:
             return scores(self.X, W)
@@ -162,11 +158,9 @@ class MulticlassRisk(ImagedRisk):
         return z
 
     def values(self, z: Array) -> float:
-        """Return the risk of the scores z."""
         return float(self.weights @ self.loss.value(z, self.y))
 
     def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,): one pass over the data."""
         return self._slope(self.loss.derivative(z, self.y) * self.weights[:, np.newaxis])
 
     def _slope(self, u: Array) -> Array:
@@ -177,12 +171,10 @@ class MulticlassRisk(ImagedRisk):
         return slopes.ravel()
 
     def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the risk of the scores z0 + t (z1 - z0); no pass over the data."""
         return self.loss.line(z0, z1 - z0, self.y, self.weights)
 
     @cached_property
     def margins(self) -> Array:
-        """Those of a loss of margins, shape (p, p); cuts are made of them, so its values are compared."""
         loss, p = cast(Any, self.loss), self.n_classes
         margins = np.ascontiguousarray(loss.margins(p), dtype=np.float64)
         if margins.shape != (p, p):
@@ -207,7 +199,6 @@ class MulticlassRisk(ImagedRisk):
         return np.divide(shares, sums, out=np.eye(self.n_classes)[self.y], where=sums > 0.0)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that shares of the classes give, for a loss of margins."""
         shares = self.shares_of(u)
         offset = self.weights @ (shares * self.margins[self.y]).sum(axis=1)
         shares[np.arange(self.y.size), self.y] -= 1.0
@@ -216,42 +207,104 @@ class MulticlassRisk(ImagedRisk):
     def block_ascent(
         self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
     ) -> MulticlassAscent:
-        """Return coordinate ascent over the examples, for a loss of margins."""
-        from cutplane.risks.multiclass_ascent import MulticlassAscent
-
         return MulticlassAscent(self, quadratic, multipliers)
 
+    def cvxpy_form(self, x: Any) -> Any:
+        scores, value, _ = self.cvxpy_image_form(x)
+        return value(scores)
+
     def cvxpy_image_form(self, x: Any) -> ImageForm:
-        """Return the scores, the risk of them, and the shares that slopes in the scores come from."""
         import cvxpy as cp
 
         m, p = self.y.size, self.n_classes
+        W = cp.reshape(x, self.shape, order="C")
+        Z: Any = cp.Constant(self.X) @ W[:, : self.X.shape[1]].T
+        if self.intercept:
+            Z = Z + cp.Constant(np.ones((m, 1))) @ W[:, -1:].T
+        loss: Any = self.loss
+
+        def value(z: Any) -> Any:
+            return cp.sum(
+                cp.multiply(self.weights, loss.cvxpy_form(cp.reshape(z, (m, p), order="C"), self.y))
+            )
 
         def shares(slope: Array, x: Array) -> Array:
             weights = self.weights[:, np.newaxis]
-            steps = slope.reshape(m, p)
-            own = np.divide(steps, weights, out=np.zeros((m, p)), where=weights > 0.0)
-            own[np.arange(m), self.y] += 1.0
-            return own.ravel()
+            found = np.divide(slope.reshape(m, p), weights, out=np.zeros((m, p)), where=weights > 0.0)
+            found[np.arange(m), self.y] += 1.0
+            return found.ravel()
 
-        def value(z: Any) -> Any:
-            return self._cvxpy_value(cp.reshape(z, (m, p), order="C"))
+        return ImageForm(cp.reshape(Z, (m * p,), order="C"), value, shares)
 
-        return ImageForm(cp.reshape(self._cvxpy_scores(x), (m * p,), order="C"), value, shares)
 
-    def cvxpy_form(self, x: Any) -> Any:
-        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
-        return self._cvxpy_value(self._cvxpy_scores(x))
+class MulticlassAscent:
+    """Coordinate ascent on the dual of margins: shares of the classes for each example, and their weights W.
 
-    def _cvxpy_scores(self, x: Any) -> Any:
-        import cvxpy as cp
+    A visit maximises the dual over the shares of an example, by a projection on the simplex. After a visit of
+    all examples, the changed ones are visited again, as long as that raises the bound as fast per example.
+    The quadratic has equal positive weights. By default the shares start at the true classes.
+    """
 
-        W = cp.reshape(x, self.shape, order="C")
-        z: Any = cp.Constant(self.X) @ W[:, : self.X.shape[1]].T
-        return z + cp.Constant(np.ones((self.X.shape[0], 1))) @ W[:, -1:].T if self.intercept else z
+    def __init__(self, risk: MulticlassRisk, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
+        from cutplane.risks.multiclass_passes import visit_dense, visit_sparse
 
-    def _cvxpy_value(self, z: Any) -> Any:
-        import cvxpy as cp
+        self.risk = risk
+        m, (p, width) = risk.y.size, risk.shape
+        self._lam = float(quadratic.weights[0])
+        self._shares = np.zeros((m, p))
+        self._shares[np.arange(m), risk.y] = 1.0
+        x = quadratic.centre
+        if multipliers is not None:
+            self._shares = risk.shares_of(multipliers)
+            x = x - risk.dual_cut(multipliers)[0][0] / self._lam
+        n = risk.X.shape[1]
+        self._W = np.zeros((n + 1, p))
+        self._W[:width] = x.reshape(p, width).T
+        self._margins = risk.margins
+        X: Any = sparse.csr_array(risk.X) if sparse.issparse(risk.X) else contiguous(risk.X)
+        self._squares = make_data(X, np.array([0, m])).squared_norms() + float(risk.intercept)
+        self._present = np.flatnonzero(risk.weights > 0.0)
+        self._active = np.zeros(m, dtype=bool)
+        self._rng = np.random.default_rng(0)
+        self._visit: Any = visit_sparse if sparse.issparse(X) else visit_dense
+        self._rows = (
+            (read_only(X.data), unsigned(X.indices), unsigned(X.indptr))
+            if sparse.issparse(X)
+            else (read_only(X),)
+        )
 
-        loss: Any = self.loss
-        return cp.sum(cp.multiply(self.weights, loss.cvxpy_form(z, self.y)))
+    @property
+    def x(self) -> Array:
+        """The point that follows from the shares, shape (dim,)."""
+        return self._W[: self.risk.shape[1]].T.ravel()
+
+    @property
+    def average(self) -> Array:
+        """The same point, because each visit maximises."""
+        return self.x
+
+    @property
+    def multipliers(self) -> Array:
+        """The shares."""
+        return self._shares.ravel().copy()
+
+    def advance(self) -> float:
+        """Visit all examples, and the changing ones as often as it pays; return the sum of the gaps."""
+        gap, rise = self._pass(self._present)
+        visits = self._present.size
+        for _ in range(_MOST):
+            moving = np.flatnonzero(self._active)
+            if not moving.size or seconds_left() == 0.0:
+                break
+            _, more = self._pass(moving)
+            rise, visits = rise + more, visits + moving.size
+            if more * visits < rise * moving.size:
+                break
+        return gap
+
+    def _pass(self, examples: Array) -> tuple[float, float]:
+        order, risk = self._rng.permutation(examples), self.risk
+        return self._visit(
+            *self._rows, order, risk.y, risk.weights, self._squares, self._margins, self._lam,
+            float(risk.intercept), self._W, self._shares, self._active,
+        )  # fmt: skip

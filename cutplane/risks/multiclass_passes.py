@@ -7,12 +7,12 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _FAR = 1e6
-"""Shares are at most 1: a class so far below the best one has none; where rows are tiny, all others are."""
+"""Largest distance below the best class, because shares are at most 1 and a farther class has none."""
 
 
 @routine(fastmath=SUMS)
 def nearest_shares(t):
-    """Project t, whose largest entry is 0, on the simplex: t less what makes the positive parts sum to 1."""
+    """Project t, whose largest entry is 0, on the simplex: t less a number, where positive."""
     count, total = t.shape[0], 0.0
     for k in range(t.shape[0]):
         total += t[k]
@@ -33,7 +33,7 @@ def nearest_shares(t):
 
 @routine(fastmath=SUMS)
 def improve(heights, shares, bend, new):
-    """Maximise <p, heights> - bend/2 ||p - shares||^2 over shares p; return the gap, and by what it rises."""
+    """Maximise <p, heights> - bend/2 ||p - shares||^2 over shares p; return the gap and the increase."""
     top, mean = -np.inf, 0.0
     for k in range(heights.shape[0]):
         top = max(top, heights[k])
@@ -60,9 +60,9 @@ def improve(heights, shares, bend, new):
 
 @routine(fastmath=SUMS)
 def visit_dense(X, order, y, weights, squares, margins, lam, bias, W, shares, active):
-    """Visit examples in this order; W is updated, shape (n + 1, p). Return the sums of gaps and of rises.
+    """Visit examples in this order; W is updated, shape (n + 1, p). Return the sums of gaps and of increases.
 
-    `active` is set to whether the shares of an example moved.
+    `active` is set to whether the shares of an example changed.
     """
     p = W.shape[1]
     n = X.shape[1]

@@ -1,13 +1,12 @@
 """Routines of the passes over a data matrix, each over a part of it; no interpreter lock, float64 sums.
 
-A sparse matrix is CSR, or the transpose of CSC. Its index arrays are unsigned, and so are the indices into
-them: tests for negative ones would take a third of the time. Row i of a dense matrix is the beginning of
+A sparse matrix is CSR, or the transpose of CSC. Its index arrays and the indices into them are unsigned,
+because tests for negative ones would take a third of the time. Row i of a dense matrix is the beginning of
 ``flat[start + i * stride:]``.
 
-`edges` cuts the vector that is multiplied into segments, from edges[s] to edges[s + 1], each with a sum of
-its own, so that segments can be summed at the same time; a routine does those from `low` to `high`. The `add`
-routines take coefficient p for row p, or for row rows[p] if `rows` is not empty; rows with coefficient zero
-are not read.
+`edges` cuts the vector that is multiplied into segments, from edges[s] to edges[s + 1], with a sum for each,
+because threads sum segments at the same time; a routine does segments `low` to `high`. The `add` routines
+take coefficient p for row p, or for row rows[p] if `rows` is not empty, and skip coefficients that are zero.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _LAST = 2.0**-51
-"""What rounding leaves of a sum of terms that cancel, because each is off by two units in the last place."""
+"""Rounding error of a sum relative to its terms, because each term is off by two units in the last place."""
 _unsigned = np.uint64
 _ONE = np.uint64(1)
 
@@ -192,7 +191,7 @@ def scatter(indptr, indices, data, vectors, out):
 
 @routine
 def add_exactly(u, edges, sums):
-    """Add up each block with the error of each addition, by Neumaier's summation; last bits of it give 0."""
+    """Add up each block by Neumaier's summation; a sum within rounding errors of its terms is set to 0."""
     for k in range(sums.shape[0]):
         for c in range(sums.shape[1]):
             total = rest = size = 0.0
@@ -204,3 +203,24 @@ def add_exactly(u, edges, sums):
                 size += abs(term)
             total += rest
             sums[k, c] = total if abs(total) > _LAST * size else 0.0
+
+
+@routine
+def changes(u, before, block, rows, differences):
+    """Set the rows where u differs from `before`, and the differences.
+
+    Return their number and the number of rows where u is not zero, or (1, 0) if there is no room for a block.
+    """
+    count = needed = 0
+    for start in range(0, u.shape[0], block):
+        if count + block > rows.shape[0]:
+            return 1, 0
+        stop = min(start + block, u.shape[0])
+        now, then = u[start:stop], before[start:stop]
+        for i in range(now.shape[0]):
+            difference = now[i] - then[i]
+            rows[count] = start + i
+            differences[count] = difference
+            count += int(difference != 0.0)
+            needed += int(now[i] != 0.0)
+    return count, needed

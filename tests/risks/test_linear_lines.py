@@ -27,7 +27,7 @@ from cutplane.losses import (
 from cutplane.pieces.lines import quadratic_line
 from cutplane.regularizers import L1
 from cutplane.risks import LinearRisk
-from cutplane.risks import running_sum as running_sum_module
+from cutplane.risks import passes as passes_module
 
 PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
@@ -329,8 +329,8 @@ def test_remembered_subgradients_are_right(layout, loss, intercept, monkeypatch)
     from scipy import sparse
 
     partial = []
-    changes = running_sum_module.changes
-    monkeypatch.setattr(running_sum_module, "changes", lambda *args: partial.append(1) or changes(*args))
+    changes = passes_module.changes
+    monkeypatch.setattr(passes_module, "changes", lambda *args: partial.append(1) or changes(*args))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 6)) * (rng.random((600, 6)) < 0.5)
     y = np.where(rng.random(600) < 0.5, 1.0, -1.0)

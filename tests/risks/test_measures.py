@@ -21,7 +21,7 @@ from cutplane.measures import (
     RecallAt,
     RocArea,
     TableMeasure,
-    base,
+    measures,
 )
 from cutplane.runtime.compiling import compiling_at
 from cutplane.testing import check_risk
@@ -118,7 +118,7 @@ def test_the_search_finds_the_worst_labelling(measure, share):
 @pytest.mark.parametrize("measure", [FBeta(), FBeta(0.3), FBeta(2.0), BalancedError(), Matthews()], ids=repr)
 def test_the_search_finds_what_the_whole_table_holds(measure, monkeypatch):
     """On sizes that brute force does not reach: two classes of many sizes, scores tied and not."""
-    monkeypatch.setattr(base, "_ROOM", 100)
+    monkeypatch.setattr(measures, "_ROOM", 100)
     rng = np.random.default_rng(6)
     for m in (30, 61, 200):
         for P in (1, m // 7, m // 2, m - 1):

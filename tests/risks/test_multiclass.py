@@ -21,14 +21,14 @@ from vector_risks import (
 )
 
 import cutplane.losses.vector as losses_module
+import cutplane.risks.data as scores_module
 import cutplane.risks.matrix as matrix_module
-import cutplane.risks.scores as scores_module
 from cutplane import BMRM, L2, OCAS, Problem, SquaredGroupNorm, Status
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.capabilities import Capability, offers
+from cutplane.risks.data import score_sums, scores
 from cutplane.risks.multiclass import MulticlassRisk
-from cutplane.risks.scores import score_sums, scores
 from cutplane.runtime.threads import get_threads, set_threads
 from cutplane.testing import check_risk
 
