@@ -1,11 +1,9 @@
 """Checks that find a mistake in a piece of a problem before the engine meets it."""
 
-from cutplane.testing.feasible_sets import check_set
-from cutplane.testing.regularizers import check_regularizer
-from cutplane.testing.report import Check, Report
+from cutplane.testing.laws import Check, Report
+from cutplane.testing.oracles import check_separation, check_structured
+from cutplane.testing.pieces import check_regularizer, check_set
 from cutplane.testing.risks import check_risk
-from cutplane.testing.separation import check_separation
-from cutplane.testing.structured import check_structured
 
 __all__ = [
     "Check",

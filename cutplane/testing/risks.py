@@ -1,50 +1,56 @@
-"""The checks of a risk: values, subgradients, and everything else that it offers."""
+"""The laws of convex functions, and of risks: images, lines, pieces and estimates agree with the oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cutplane.engine.evaluator import Evaluator
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.capabilities import Capability, offers
+from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
-from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import FeasibleSet
-from cutplane.testing.estimates import EstimateProbe
-from cutplane.testing.images import ImageProbe
-from cutplane.testing.report import Counterexample, NotTested, Property, Report, examine
-from cutplane.testing.sampling import CANCELLATION, STEP, TOLERANCE, Sampler, exceeds, worst
+from cutplane.testing.laws import (
+    CANCELLATION,
+    STEP,
+    TOLERANCE,
+    Counterexample,
+    Laws,
+    NotTested,
+    Report,
+    Sampler,
+    described,
+    examine,
+    exceeds,
+    law,
+    require_below,
+    require_equal,
+    worst,
+)
 
-_SHAPES = (
-    "Return (value, subgradient): a float and an array of shape (dim,), or one value and one row per block."
-)
-_CHANGED = "Work on a copy of x: the engine keeps the array it passes."
-_REUSED = "Return new arrays: the engine keeps the answer to one query while it makes the next."
-_RANDOM = (
-    "The answer must depend on x alone: fix the random seed, use all the data, and drop what an earlier "
-    "call left behind."
-)
-_CONVEX = "The function is not convex, or is computed wrongly: no subgradient can mend this."
 _SLOPE = (
-    "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m, "
-    "or a term left out."
-)
-_MINIMISER = (
-    "minimise_with(quadratic) must return the minimiser of f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, or "
-    "None."
+    "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m or "
+    "lam, or a term left out."
 )
 _FEW = 5
-_PIECES = (
-    "pieces must return values, subgradients and blocks of functions; each block is the largest of its own."
-)
-_INFIMA = "Lower `infima` to values that hold for all x, or drop them."
+_INTERVALS = 20
+_GRID = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP, 1.0])
+_QUARTERS = 0.25, 0.5, 0.75
+_SHARES = math.inf, 1.0, 0.1, 1e-3
+"""Accuracies of estimates, relative to the value."""
+_NEAR = 1e-7
+"""Distance at which derivatives of a line are compared, because the line may have kinks nearby."""
 
 
+@described(OracleError, calls=15, scale="that of a typical solution")
 def check_risk(
     risk: Risk,
     feasible_set: FeasibleSet | None = None,
@@ -58,33 +64,15 @@ def check_risk(
 
     Tests, at random points of X and at points near to them, whether ``f(z) >= f(x) + <s, z - x>`` for every
     cut, whether f is convex on segments and along single coordinates predicted by its subgradient, whether
-    answers have the right shape, are finite, the same twice, respect `infima`, leave x alone and are not
+    answers have the right shape, are finite, the same twice, respect `infima`, do not change x and are not
     overwritten; for a risk with images, whether image, line and kinks agree with the oracle. Nonsmooth
-    functions give no false alarms: only inequalities are tested.
+    functions give no false alarms, because only inequalities are tested.
 
     Parameters
     ----------
     risk : Risk
     feasible_set : FeasibleSet, optional
         Where the risk is defined; default: everywhere.
-    rng : int or numpy.random.Generator, default 0
-        Seed of the random points.
-    n_points : int, default 20
-        Number of points, at least 2; the oracle is asked up to 15 times as often.
-    scale : float, default 1.0
-        Size of the entries of the random points: that of a typical solution.
-    raise_on_failure : bool, default True
-        Whether a failed check is an error.
-
-    Returns
-    -------
-    Report
-        Lists every check; ``bool(report)`` is whether all passed.
-
-    Raises
-    ------
-    OracleError
-        If a check failed; the message shows the points, the numbers, and what to do.
 
     Examples
     --------
@@ -100,237 +88,431 @@ def check_risk(
         raise InvalidInputError(
             f"check_risk needs a Risk, got {risk!r}; decorate a function with @cutplane.risk(dim=...)."
         )
-    probe = _RiskProbe(Problem(risk, feasible_set=feasible_set), rng, n_points, scale)
-    return examine(repr(risk), probe.properties(), OracleError if raise_on_failure else None)
+    problem = Problem(risk, feasible_set=feasible_set)
+    f = _RiskLaws(problem, Sampler(problem.dim, rng, n_points, scale))
+    tables: list[Laws] = [f]
+    if isinstance(risk, ImagedRisk):
+        tables.append(_ImageLaws(f))
+    if isinstance(risk, OnDemandRisk):
+        tables.append(_EstimateLaws(f))
+    return examine(repr(risk), OracleError if raise_on_failure else None, *tables)
 
 
-class _RiskProbe:
-    def __init__(self, problem: Problem, rng: int | np.random.Generator, n_points: int, scale: float):
-        self.problem = problem
-        self.risk = problem.risk
-        self.evaluator = Evaluator(problem)
-        self.sampler = Sampler(problem.dim, rng, n_points, scale)
-        self.X = np.array([problem.into_simple_set(x) for x in self.sampler.points()])
-        self.values: list[Array] = []
-        self.slopes: list[Array] = []
+class FunctionLaws(Laws):
+    """Laws of a convex function, or of several that are summed, at the points X where they are finite."""
 
-    def properties(self) -> Iterator[Property]:
-        yield Property(
-            "value and subgradient have the right shape and are finite", self._answers, _SHAPES, True
-        )
-        yield Property("x is left as it is", self._leaves_x, _CHANGED)
-        yield Property("an answer survives the next query", self._keeps_answers, _REUSED)
-        yield Property("the same x gives the same answer", self._repeats, _RANDOM)
-        yield Property("the value is convex on segments", self._convex, _CONVEX)
-        yield Property("f(z) >= f(x) + <s, z - x> for points far apart", self._far, _SLOPE)
-        yield Property("f(z) >= f(x) + <s, z - x> for points nearby", self._near, _SLOPE)
-        yield Property("no value lies below its infimum", self._infima, _INFIMA)
-        yield Property("minimise_with gives the minimiser", self._minimiser, _MINIMISER)
-        yield Property("the largest piece of a block is its value", self._pieces, _PIECES)
-        if isinstance(self.risk, ImagedRisk):
-            yield from ImageProbe(self.risk, self.sampler, self.X, self.values, self.slopes).properties()
-        if isinstance(self.risk, OnDemandRisk):
-            yield from EstimateProbe(self.risk, self.X, self.values).properties()
+    def __init__(self, problem: Problem, piece: Any, sampler: Sampler, X: Array, n_blocks: int = 1):
+        self.problem, self.piece, self.sampler = problem, piece, sampler
+        self.X, self.n_blocks = X, n_blocks
+        self.values = np.empty((0, n_blocks))
+        self.slopes = np.empty((0, n_blocks, sampler.dim))
 
     def ask(self, x: Array) -> tuple[Array, Array]:
-        """Return copies of the values and the subgradients at x; those of an infinite value are zero."""
-        point = self.evaluator.point(x.copy())
-        if not np.isfinite(point.values).all():
-            return point.values.copy(), np.zeros((self.risk.n_blocks, self.problem.dim))
-        return point.values.copy(), np.array(self.evaluator.slopes(point))
+        """Return copies of the values and the subgradients at x, which are zero where a value is infinite."""
+        raise NotImplementedError
 
+    def value(self, x: Array) -> Array:
+        """Return the values at x."""
+        return self.ask(x)[0]
+
+    def call(self, x: Array) -> Any:
+        """Call the methods of the piece itself, without a copy."""
+        raise NotImplementedError
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """Yield pairs of points, each point twice."""
+        yield from self.sampler.pairs(len(self.X))
+
+    @law(
+        "value and subgradient have the right shape and are finite",
+        "Return (value, subgradient): a float, inf outside the domain, and an array of shape (dim,), or one "
+        "value and one row per block.",
+        essential=True,
+    )
     def _answers(self) -> str:
-        for x in self.X:
-            values, slopes = self.ask(x)
-            self.values.append(values)
-            self.slopes.append(slopes)
-        finite = int(np.isfinite(self.values).all(axis=1).sum())
-        if finite == 0:
+        answers = [self.ask(x) for x in self.X]
+        values, slopes = (np.array(part) for part in zip(*answers, strict=True))
+        finite: Any = np.isfinite(values).all(axis=1)
+        if not finite.any():
             raise Counterexample(
-                "the value is inf at every point tried; pass feasible_set or another scale", x=self.X[0]
+                "the value is inf at every point tried; pass a feasible set or another scale", x=self.X[0]
             )
-        return f"{len(self.X)} points" + (
-            f", the value is inf at {len(self.X) - finite}" if finite < len(self.X) else ""
-        )
+        self.X, self.values, self.slopes = self.X[finite], values[finite], slopes[finite]
+        outside = f", the value is inf at {(~finite).sum()}" if not finite.all() else ""
+        return f"{len(finite)} points{outside}"
 
-    def _leaves_x(self) -> str:
-        for x in self.X[:3]:
+    @law("x is not changed", "Work on a copy of x, because the engine keeps the array it passes.")
+    def _keeps_x(self) -> str:
+        for x in self.X:
             given = x.copy()
-            self.risk.oracle(given)
+            self.call(given)
             if not np.array_equal(given, x):
-                raise Counterexample("the oracle wrote to x", x=x, afterwards=given)
-        return f"{len(self.X[:3])} points"
+                raise Counterexample("the call wrote to x", x=x, afterwards=given)
+        return f"{len(self.X)} points"
 
-    def _keeps_answers(self) -> str:
-        answer = self.risk.oracle(self.X[-1].copy())
-        before = [np.array(part) for part in answer]
-        self.risk.oracle(self.X[-2].copy())
-        for name, old, now in zip(("value", "subgradient"), before, answer, strict=True):
-            if not np.array_equal(old, now):
-                raise Counterexample(
-                    f"the {name} at x is overwritten by the query at z", x=self.X[-1], z=self.X[-2]
-                )
-        return "2 points"
-
+    @law(
+        "the same x gives the same answer",
+        "The answer must depend on x alone: fix the random seed, use all the data, and drop data of an "
+        "earlier call.",
+    )
     def _repeats(self) -> str:
-        for x, values, slopes in list(zip(self.X, self.values, self.slopes, strict=True))[:5]:
-            for name, first, again in zip(
-                ("value", "subgradient"), (values, slopes), self.ask(x), strict=True
-            ):
-                size = np.abs(first, where=np.isfinite(first), out=np.zeros_like(first)).max()
-                if not np.allclose(first, again, rtol=0.0, atol=TOLERANCE * size):
+        chosen = self.X[:_FEW]
+        for x, *firsts in zip(chosen, self.values, self.slopes, strict=False):
+            for name, first, again in zip(("value", "subgradient"), firsts, self.ask(x), strict=True):
+                if not np.allclose(first, again, rtol=0.0, atol=TOLERANCE * np.abs(first).max()):
                     raise Counterexample(
-                        f"the {name} was {_brief(first)} at first, and {_brief(again)} when x was asked "
-                        "for again",
+                        f"the {name} was {_brief(first)} at first, and {_brief(again)} when x was evaluated "
+                        "again",
                         x=x,
                     )
-        return f"{min(5, len(self.X))} points"
+        return f"{len(chosen)} points"
 
+    @law(
+        "the value is convex on segments",
+        "The function is not convex, or is computed wrongly: no subgradient can mend this.",
+    )
     def _convex(self) -> str:
-        pairs, shares = self.sampler.pairs(), self.sampler.shares()
-        values = np.array(self.values)
-        starts, ends, t = values[pairs[:, 0]], values[pairs[:, 1]], shares[:, np.newaxis]
-        X = (1.0 - t) * self.X[pairs[:, 0]] + t * self.X[pairs[:, 1]]
-        inside = np.array([self.ask(x)[0] for x in X])
-        found = worst(exceeds(inside - (1.0 - t) * starts - t * ends, starts, ends))
-        if found is not None:
-            k, block = found
-            raise Counterexample(
-                f"f{self._of(block)} is {inside[found]:.8g} at x + {shares[k]:.3g} (z - x), above the "
-                f"{(1.0 - shares[k]) * starts[found] + shares[k] * ends[found]:.8g} interpolated between "
-                f"{starts[found]:.8g} at x and {ends[found]:.8g} at z",
-                x=self.X[pairs[k, 0]],
-                z=self.X[pairs[k, 1]],
+        for i, k in self.segments():
+            t = self.sampler.share()
+            inside = self.value((1.0 - t) * self.X[i] + t * self.X[k])
+            between = (1.0 - t) * self.values[i] + t * self.values[k]
+            text = (
+                f"f{{block}} is {{:.8g}} at x + {t:.3g} (z - x), above the {{:.8g}} interpolated between "
+                "{:.8g} at x and {:.8g} at z"
             )
-        return f"{len(pairs)} segments"
+            ends = self.values[i], self.values[k]
+            require_below(text, inside, between, *ends, x=self.X[i], z=self.X[k])
+        return f"{len(self.X)} segments"
 
+    @law("f(z) >= f(x) + <s, z - x> for points far apart", _SLOPE)
     def _far(self) -> str:
-        values = np.array(self.values)
-        for i, (x, slopes) in enumerate(zip(self.X, self.slopes, strict=True)):
-            found = worst(_excess(x, values[i], slopes, self.X, values))
-            if found is not None:
-                k, block = found
-                raise self._below(x, values[i], slopes, self.X[k], values[k], block)
+        for x, values, slopes in zip(self.X, self.values, self.slopes, strict=True):
+            self.supports(x, values, slopes, self.X, self.values)
         return f"{len(self.X) * (len(self.X) - 1)} pairs"
 
+    @law("f(z) >= f(x) + <s, z - x> for points nearby", _SLOPE)
     def _near(self) -> str:
         length = STEP * self.sampler.scale
-        coordinates = self.sampler.coordinates()
-        for k, j in enumerate(coordinates):
-            step = np.zeros(self.problem.dim)
-            step[j] = length
-            self._neighbours(k % len(self.X), step)
-        for i, direction in enumerate(self.sampler.directions(len(self.X))):
-            self._neighbours(i, length * direction)
-        return f"{4 * (len(coordinates) + len(self.X))} pairs, {length:g} apart in each coordinate or in one"
+        coordinates = self.sampler.rng.permutation(self.sampler.dim)[: 5 * self.sampler.n_points]
+        steps = [length * (np.arange(self.sampler.dim) == j) for j in coordinates]
+        steps += list(length * self.sampler.directions(len(self.X)))
+        for i, step in enumerate(steps):
+            x, values, slopes = (part[i % len(self.X)] for part in (self.X, self.values, self.slopes))
+            for shift in (step, -step):
+                z = self.problem.into_simple_set(x + shift)
+                there = self.ask(z)
+                self.supports(x, values, slopes, z[np.newaxis], there[0][np.newaxis])
+                self.supports(z, *there, x[np.newaxis], values[np.newaxis])
+        return f"{4 * len(steps)} pairs, {length:g} apart in each coordinate or in one"
 
-    def _neighbours(self, i: int, step: Array) -> None:
-        x, values, slopes = self.X[i], self.values[i], self.slopes[i]
-        for shift in (step, -step):
-            z = self.problem.into_simple_set(x + shift)
-            z_values, z_slopes = self.ask(z)
-            for start, end in (((x, values, slopes), (z, z_values)), ((z, z_values, z_slopes), (x, values))):
-                found = worst(_excess(*start, end[0][np.newaxis], end[1][np.newaxis]))
-                if found is not None:
-                    raise self._below(*start, *end, found[1])
-
-    def _below(
-        self, x: Array, values: Array, slopes: Array, z: Array, z_values: Array, block: int
-    ) -> Counterexample:
-        predicted = float(slopes[block] @ (z - x))
-        moved = np.flatnonzero(z - x)
-        along = ""
-        if moved.size == 1:
-            rate = (z_values[block] - values[block]) / (z - x)[moved[0]]
-            slope = slopes[block, moved[0]]
+    def supports(self, x: Array, values: Array, slopes: Array, Z: Array, there: Array) -> None:
+        """Test the cuts of x at the rows of Z, where the values are `there`."""
+        rise = (Z - x) @ slopes.T
+        cancelled = CANCELLATION * (np.abs(Z - x) @ np.abs(slopes).T)
+        found = worst(values + rise - there, values, rise, there, cancelled)
+        if found is None:
+            return
+        k, block = found
+        changed = np.flatnonzero(Z[k] - x)
+        of, along = f"_{block}" if len(values) > 1 else "", ""
+        if changed.size == 1:
+            j = changed[0]
+            rate = (there[found] - values[block]) / (Z[k] - x)[j]
             along = (
-                f"; along coordinate {moved[0]} f changes at the rate {rate:.6g}, but s is {slope:.6g} there"
+                f"; along coordinate {j} f changes at the rate {rate:.6g}, but s is {slopes[block, j]:.6g}"
             )
-        return Counterexample(
-            f"f{self._of(block)}(z) = {z_values[block]:.8g}, below f(x) + <s, z - x> = {values[block]:.8g} "
-            f"+ {predicted:.8g}{along}",
+        raise Counterexample(
+            f"f{of}(z) = {there[found]:.8g}, below f(x) + <s, z - x> = {values[block]:.8g} "
+            f"+ {rise[found]:.8g}{along}",
             x=x,
-            z=z,
+            z=Z[k],
             s=slopes[block],
         )
 
-    def _of(self, block: int) -> str:
-        return f"_{block}" if self.risk.n_blocks > 1 else ""
 
+def check_lines(lines: Iterable[tuple[Array, Array, Line, Callable[[float], float]]]) -> str:
+    """Compare lines from x0 to x1 with the function of t there, and their slopes with its differences."""
+    count = 0
+    for x0, x1, line, direct in lines:
+        values, slopes = np.array([line(float(t)) for t in _GRID]).T
+        expected = np.array([direct(float(t)) for t in _GRID])
+        text = "the line has the value {:.8g}, the function {:.8g} at this t"
+        require_equal(text, values, expected, expected, expected[0], expected[-1], Z=_GRID, x0=x0, x1=x1)
+        start, rise = values[:, np.newaxis], slopes[:, np.newaxis] * (_GRID - _GRID[:, np.newaxis])
+        text = "the value {2:.8g} of the line and its slope predict {0:.8g} where the line is {1:.8g}"
+        require_below(text, start + rise, values, start, rise, values, Z=_GRID, x0=x0, x1=x1)
+        count += 1
+    return f"{count} lines at {len(_GRID)} points"
+
+
+class _RiskLaws(FunctionLaws):
+    def __init__(self, problem: Problem, sampler: Sampler):
+        X = np.array([problem.into_simple_set(x) for x in sampler.points()])
+        super().__init__(problem, problem.risk, sampler, X, problem.risk.n_blocks)
+        self.evaluator = Evaluator(problem)
+
+    def ask(self, x: Array) -> tuple[Array, Array]:
+        point = self.evaluator.point(x.copy())
+        if not np.isfinite(point.values).all():
+            return point.values.copy(), np.zeros((self.n_blocks, self.problem.dim))
+        return point.values.copy(), np.array(self.evaluator.slopes(point))
+
+    def call(self, x: Array) -> Any:
+        return self.piece.oracle(x)
+
+    @law(
+        "an answer survives the next query",
+        "Return new arrays, because the engine keeps the answer to one query while it makes the next.",
+    )
+    def _keeps_answers(self) -> str:
+        x, z = self.X[-1], self.X[len(self.X) // 2 - 1]
+        answer = self.call(x.copy())
+        before = [np.array(part) for part in answer]
+        self.call(z.copy())
+        for name, old, now in zip(("value", "subgradient"), before, answer, strict=True):
+            if not np.array_equal(old, now):
+                raise Counterexample(f"the {name} at x is overwritten by the query at z", x=x, z=z)
+        return "2 points"
+
+    @law("no value lies below its infimum", "Lower `infima` to values that hold for all x, or drop them.")
     def _infima(self) -> str:
-        infima = np.asarray(self.risk.infima, dtype=np.float64)
-        if infima.shape != (self.risk.n_blocks,) or np.isnan(infima).any():
+        infima = np.asarray(self.piece.infima, dtype=np.float64)
+        if infima.shape != (self.n_blocks,) or np.isnan(infima).any():
             raise Counterexample(
-                f"infima must be numbers in an array of shape ({self.risk.n_blocks},), got {infima!r}"
+                f"infima must be numbers in an array of shape ({self.n_blocks},), got {infima!r}"
             )
         if np.isneginf(infima).all():
-            return "none is known"
-        values = np.array(self.values)
-        found = worst(exceeds(infima - values, values, infima))
-        if found is not None:
-            k, block = found
-            raise Counterexample(
-                f"f{self._of(block)}(x) = {values[found]:.8g}, below the infimum {infima[block]:.8g}",
-                x=self.X[k],
-            )
-        return f"{len(values)} points"
+            return "none is declared"
+        require_below("f{block}(z) = {1:.8g}, below the infimum {0:.8g}", infima, self.values, Z=self.X)
+        return f"{len(self.values)} points"
 
-    def _pieces(self) -> str:
-        if not offers(self.risk, Capability.PIECES):
-            raise NotTested(f"there is no method {Capability.PIECES.value}")
-        everywhere = np.array(self.values)
-        for x, values in zip(self.X, self.values, strict=True):
-            slopes, offsets, blocks = self.evaluator.cuts(self.evaluator.point(x.copy()))
-            heights = slopes @ self.X.T + offsets[:, np.newaxis]
-            largest = np.full(self.risk.n_blocks, -np.inf)
-            np.maximum.at(largest, blocks, slopes @ x + offsets)
-            if worst(exceeds(np.abs(largest - values), values)) is not None:
-                raise Counterexample(f"the largest pieces are {_brief(largest)}, not {_brief(values)}", x=x)
-            found = worst(exceeds(heights - everywhere.T[blocks], everywhere.T[blocks], heights))
-            if found is not None:
-                row, place = found
-                raise Counterexample(
-                    f"piece {row} of x has a cut of the height {heights[found]:.8g} at z, above "
-                    f"f{self._of(blocks[row])}(z) = {everywhere[place, blocks[row]]:.8g}",
-                    x=x,
-                    z=self.X[place],
-                )
-        return f"{len(self.X)} points"
-
+    @law(
+        "minimise_with gives the minimiser",
+        "minimise_with(quadratic) must return the minimiser of "
+        "f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, or None.",
+        needs=Capability.MINIMISER,
+    )
     def _minimiser(self) -> str:
-        if not offers(self.risk, Capability.MINIMISER):
-            raise NotTested(f"there is no method {Capability.MINIMISER.value}")
-        rng, dim = self.sampler.rng, self.problem.dim
+        rng, dim, scale = self.sampler.rng, self.sampler.dim, self.sampler.scale
         for _ in range(_FEW):
-            weights, centre = rng.uniform(0.5, 2.0, dim), self.sampler.scale * rng.standard_normal(dim)
+            weights, centre = rng.uniform(0.5, 2.0, dim), scale * rng.standard_normal(dim)
             least = self.evaluator.minimiser(DiagonalQuadratic(weights, centre))
             if least is None:
                 raise NotTested(f"{Capability.MINIMISER.value} returns None")
-            steps = (
-                STEP
-                * self.sampler.scale
-                * np.vstack([np.eye(dim), -np.eye(dim), rng.standard_normal((dim, dim))])
-            )
-            others = np.vstack([self.X, least + steps])
-            values = np.array([self.ask(x)[0].sum() for x in [least, *others]])
-            values += 0.5 * np.square([least, *others] - centre) @ weights
-            k = int(np.argmin(values[1:]))
-            if values[0] - values[1 + k] > TOLERANCE * abs(values[0]):
+            steps = STEP * scale * np.vstack([np.eye(dim), -np.eye(dim), self.sampler.directions(dim)])
+            points = np.vstack([least, self.X, least + steps])
+            values = np.array([self.value(x).sum() for x in points])
+            values += 0.5 * np.square(points - centre) @ weights
+            k = int(np.argmin(values[1:])) + 1
+            if values[0] - values[k] > TOLERANCE * abs(values[0]):
                 raise Counterexample(
-                    f"f + quadratic is {values[0]:.8g} at the minimiser and {values[1 + k]:.8g} at x",
+                    f"f + quadratic is {values[0]:.8g} at the minimiser and {values[k]:.8g} at x",
                     minimiser=least,
-                    x=others[k],
+                    x=points[k],
                     weights=weights,
                     centre=centre,
                 )
         return f"{_FEW} quadratics"
 
+    @law(
+        "the largest piece of a block is its value",
+        "pieces must return values, subgradients and blocks of functions; each block is the largest of its "
+        "pieces.",
+        needs=Capability.PIECES,
+    )
+    def _pieces(self) -> str:
+        for x, values in zip(self.X, self.values, strict=True):
+            slopes, offsets, blocks = self.evaluator.cuts(self.evaluator.point(x.copy()))
+            largest = np.full(self.n_blocks, -np.inf)
+            np.maximum.at(largest, blocks, slopes @ x + offsets)
+            require_equal("the largest piece of f{block} is {:.8g}, not {:.8g}", largest, values, x=x)
+            heights, there = self.X @ slopes.T + offsets, self.values[:, blocks]
+            text = "piece{block} of x has a cut of the height {:.8g} at z, above f(z) = {:.8g}"
+            require_below(text, heights, there, there, heights, Z=self.X, x=x)
+        return f"{len(self.X)} points"
 
-def _excess(x: Array, values: Array, slopes: Array, Z: Array, z_values: Array) -> Array:
-    """Return by how much each cut at x exceeds each value at Z, shape (len(Z), n_blocks)."""
-    rise = (Z - x) @ slopes.T
-    cancelled = CANCELLATION * (np.abs(Z - x) @ np.abs(slopes).T)
-    return exceeds(values + rise - z_values, values, rise, z_values, cancelled)
+
+class _ImageLaws(Laws):
+    """Laws of a risk f(x) = h(M x) with the image z = M x."""
+
+    def __init__(self, f: _RiskLaws):
+        self.f, self.piece = f, f.piece
+
+    def image(self, x: Array) -> Any:
+        return self.piece.image(x.copy())
+
+    def value(self, z: Any) -> Array:
+        return np.array(self.piece.values(z), dtype=np.float64).reshape(self.f.n_blocks)
+
+    def pairs(self) -> Iterator[tuple[Array, Array, Any, Any]]:
+        for i, k in self.f.segments():
+            x0, x1 = self.f.X[i], self.f.X[k]
+            yield x0, x1, self.image(x0), self.image(x1)
+
+    @law(
+        "the oracle agrees with values and slopes of the image",
+        "Define oracle(x) as values(image(x)) and slopes(image(x)), or do not override it.",
+    )
+    def _oracle(self) -> str:
+        for x, values in zip(self.f.X, self.f.values, strict=True):
+            direct = np.reshape(self.piece.oracle(x.copy())[0], values.shape)
+            require_equal("oracle(x) has the value {:.8g}, values(image(x)) is {:.8g}", direct, values, x=x)
+        return f"{len(self.f.X)} points"
+
+    @law(
+        "an image survives its uses",
+        "image, combine, values, slopes and line must return new arrays, and not change the images they are "
+        "given.",
+    )
+    def _keeps_images(self) -> str:
+        x0, x1 = self.f.X[-1], self.f.X[len(self.f.X) // 2 - 1]
+        z0 = self.image(x0)
+        before = self.value(z0)
+        z1 = self.image(x1)
+        self.piece.combine(z0, z1, 0.5)
+        self.piece.slopes(z0)
+        self.piece.line(z0, z1)(0.5)
+        if not np.array_equal(before, after := self.value(z0), equal_nan=True):
+            raise Counterexample(f"the values of the image of x were {before}, later {after}", x=x0, z=x1)
+        return "2 points"
+
+    @law(
+        "combine gives the image of the point between",
+        "image must be linear in x (no constant term: put it into values), and combine must return "
+        "z0 + t (z1 - z0).",
+    )
+    def _combines(self) -> str:
+        for x0, x1, z0, z1 in self.pairs():
+            t = self.f.sampler.share()
+            x, z = x0 + t * (x1 - x0), self.piece.combine(z0, z1, t)
+            values, direct = self.value(z), self.value(self.image(x))
+            text = f"at x0 + {t:.3g} (x1 - x0) the combined image has the value {{:.8g}}, not {{:.8g}}"
+            require_equal(text, values, direct, self.value(z0), self.value(z1), x0=x0, x1=x1)
+            slopes = np.reshape(self.piece.slopes(z), (self.f.n_blocks, len(x)))
+            self.f.supports(x, values, slopes, self.f.X, self.f.values)
+        return f"{len(self.f.X)} segments"
+
+    @law(
+        "line gives the value and a slope of it",
+        "line(z0, z1) must return the values at z0 + t (z1 - z0), summed over the blocks, and their right "
+        "derivative in t.",
+    )
+    def _lines(self) -> str:
+        def lines() -> Iterator[Any]:
+            for x0, x1, z0, z1 in self.pairs():
+                line = self.piece.line(z0, z1)
+                yield x0, x1, line, lambda t, z=(z0, z1): self.value(self.piece.combine(*z, t)).sum()
+
+        return check_lines(lines())
+
+    @law(
+        "the pieces between the kinks of a line are quadratic",
+        "Line.kinks must hold every t >= 0 at which a linear or quadratic piece ends; pass None if they are "
+        "not given.",
+    )
+    def _kinks(self) -> str:
+        count = 0
+        for x0, x1, z0, z1 in self.pairs():
+            line = self.piece.line(z0, z1)
+            kinks = line.all_kinks()
+            if kinks is None:
+                raise NotTested("the line has no kinks")
+            starts = np.unique(np.append(kinks[kinks > 0.0], 0.0))
+            ends = np.append(starts[1:], 2.0 * starts[-1] + 1.0)
+            long = np.flatnonzero((ends - starts > 1e-9 * (1.0 + starts)) & (ends < 1e6))
+            chosen = self.f.sampler.rng.permutation(long)[:_INTERVALS]
+            extremes = [line(0.0)[1], line(float(ends[chosen].max(initial=0.0)))[1]]
+            for start, end in zip(starts[chosen], ends[chosen], strict=True):
+                left, middle, right = (line(float(start + share * (end - start)))[1] for share in _QUARTERS)
+                if worst(abs(left - 2.0 * middle + right), left, middle, right, *extremes):
+                    raise Counterexample(
+                        f"between the kinks {start:.8g} and {end:.8g} the slope is {left:.8g}, "
+                        f"{middle:.8g} and {right:.8g} at the quarters: it is not affine",
+                        x0=x0,
+                        x1=x1,
+                    )
+            count += len(chosen)
+        return f"{count} intervals"
+
+    @law(
+        "the derivative that a line gives is true",
+        "Line.derivative and Line.newton must add up to the derivative of the line, with every kink and the "
+        "second derivative right; pass None if they are not given.",
+    )
+    def _derivative(self) -> str:
+        for x0, x1, z0, z1 in self.pairs():
+            line = self.piece.line(z0, z1)
+            derivative, newton = line.derivative, line.newton
+            if derivative is None and newton is None:
+                raise NotTested("the line does not give its derivative")
+            for low, t in pairwise([0.0, 0.2, 0.45, 0.7, 0.95]):
+                given = sum(part(t)[0] for part in (derivative, newton) if part is not None)
+                before, after = line(t - _NEAR)[1], line(t + _NEAR)[1]
+                wrong = exceeds([before - given, given - after], before, given, after)
+                if derivative is not None:
+                    there, along = np.array(derivative(t)), np.array(derivative.between(low, t + STEP)(t))
+                    sizes = np.abs(there).sum() + np.abs(along).sum()
+                    wrong = np.append(wrong, exceeds(np.abs(along - there), sizes))
+                if (wrong > 0.0).any():
+                    raise Counterexample(
+                        f"at t = {t:g} the slope is said to be {given:.8g}; nearby the line has "
+                        f"{before:.8g} and {after:.8g}; between({low:g}, {t + STEP:g}) must say the same",
+                        x0=x0,
+                        x1=x1,
+                    )
+        return f"{len(self.f.X)} lines at 4 points"
+
+
+class _EstimateLaws(Laws):
+    """Laws of a risk with on-demand accuracy: rough answers lie on the right side of the exact ones."""
+
+    def __init__(self, f: _RiskLaws):
+        self.f, self.piece = f, f.piece
+
+    def estimates(self) -> Iterator[tuple[Array, Array, float, Estimate]]:
+        last = None
+        for x, values in zip(self.f.X, self.f.values, strict=True):
+            for share in _SHARES:
+                accuracy = share * float(np.abs(values).sum()) if share < math.inf else share
+                last = self.piece.estimate(x.copy(), accuracy, last)
+                yield x, values, accuracy, last
+
+    @law(
+        "an estimate is as accurate as requested",
+        "The cuts of estimate(x, accuracy) must lie below its values at x, by at most accuracy in total.",
+    )
+    def _accurate(self) -> str:
+        for x, values, accuracy, found in self.estimates():
+            error = np.sum(found.values - found.slopes @ x - found.offsets)
+            text = "an estimate with accuracy {1:.3g} was requested, the error is {0:.3g}"
+            require_below(text, error, accuracy, values.sum(), x=x)
+        return f"{len(self.f.X)} points"
+
+    @law(
+        "estimates are on the right side of exact answers",
+        "The values of an estimate must not be below f(x), its cuts nowhere above f.",
+    )
+    def _sides(self) -> str:
+        exact = self.f.values
+        for x, values, accuracy, found in self.estimates():
+            text = f"f{{block}} is {{:.8g}}, its estimate with accuracy {accuracy:.3g} is {{:.8g}}"
+            require_below(text, values, found.values, values, x=x)
+            cuts = self.f.X @ found.slopes.T + found.offsets
+            text = "the cut of an estimate at x is {:.8g} at z, where f is {:.8g}"
+            require_below(text, cuts, exact, Z=self.f.X, x=x)
+        return f"{len(self.f.X)} points"
+
+    @law(
+        "the multipliers of an estimate give its cuts",
+        "dual_cut(estimate.multipliers) must return the slopes and the offsets of the estimate.",
+    )
+    def _dual(self) -> str:
+        for x, _, _, found in self.estimates():
+            slopes, offsets = self.piece.dual_cut(found.multipliers)
+            text = "dual_cut gives another cut than the estimate: {:.8g}, not {:.8g}"
+            require_equal(text, slopes, found.slopes, found.slopes, x=x)
+            require_equal(text, offsets, found.offsets, found.offsets, x=x)
+        return f"{len(self.f.X)} points"
 
 
 def _brief(answer: Any) -> str:

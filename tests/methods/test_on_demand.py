@@ -118,7 +118,7 @@ def test_the_check_knows_estimates():
     [
         (lambda e: e._replace(offsets=e.offsets + 1.0), "above|another cut"),
         (lambda e: e._replace(values=e.values - 1.0), "f is|accuracy"),
-        (lambda e: e._replace(values=e.values + 5.0), "asked for"),
+        (lambda e: e._replace(values=e.values + 5.0), "was requested"),
         (lambda e: e._replace(multipliers=0.5 * e.multipliers), "another cut"),
     ],
 )

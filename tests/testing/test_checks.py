@@ -287,7 +287,7 @@ def test_writing_to_x_is_found():
             x += 1.0
             return value, slope
 
-    assert "x is left as it is" in failed(check_risk(Writes(), raise_on_failure=False))
+    assert "x is not changed" in failed(check_risk(Writes(), raise_on_failure=False))
 
 
 def test_a_risk_is_only_asked_inside_its_set():
@@ -370,8 +370,8 @@ def in_place(z0, z1, t):
 
 BROKEN_IMAGES = {
     "affine image": ({"image": lambda x: A @ x + np.sum(x) ** 2}, "combine"),
-    "image in a buffer": ({"image": into(np.zeros(len(B)))}, "image survives"),
-    "combine in place": ({"combine": in_place}, "image survives"),
+    "image in a buffer": ({"image": into(np.zeros(len(B)))}, "survives its uses"),
+    "combine in place": ({"combine": in_place}, "survives its uses"),
     "combine the other way round": ({"combine": lambda z0, z1, t: z1 + t * (z0 - z1)}, "combine"),
     "other oracle": ({"oracle": 0.1}, "oracle agrees"),
     "line of another function": ({"line": 0.1}, "line gives"),
@@ -465,15 +465,15 @@ def replaced(**parts):
 
 BROKEN_REGULARIZERS = {
     "concave": ({"value": lambda g, x: -g.lam * float(x @ x)}, "convex"),
-    "nan": ({"value": lambda g, x: np.nan}, "value is a number"),
-    "random": ({"value": lambda g, x: float(x @ x) * RNG.uniform(1, 2)}, "value is a number"),
+    "nan": ({"value": lambda g, x: np.nan}, "are finite"),
+    "random": ({"value": lambda g, x: float(x @ x) * RNG.uniform(1, 2)}, "same answer"),
     "lam forgotten": ({"value": lambda g, x: 0.5 * float(x @ x)}, "proportional"),
     "lam squared": ({"value": lambda g, x: 0.5 * g.lam**2 * float(x @ x)}, "proportional"),
-    "subgradient": ({"subgradient": lambda g, x: 2.0 * g.lam * x}, "subgradient"),
-    "subgradient without lam": ({"subgradient": lambda g, x: x}, "subgradient"),
+    "subgradient": ({"subgradient": lambda g, x: 2.0 * g.lam * x}, "nearby"),
+    "subgradient without lam": ({"subgradient": lambda g, x: x}, "nearby"),
     "subgradient of one coordinate": (
         {"subgradient": lambda g, x: g.lam * x * np.where(np.arange(DIM) == 2, -1.0, 1.0)},
-        "subgradient",
+        "nearby",
     ),
     "line": ({"line": lambda g, x0, x1: Line(lambda t: (0.0, 0.0))}, "line"),
     "line slope": (
