@@ -1,55 +1,40 @@
-"""Affine expressions as sums of scaled data matrices times variables, without multiplying anything out."""
+"""Affine expressions as sums of scaled data matrices times variables, and sums of functions of their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from cutplane.pieces.cvxpy_tools import substitute
 from cutplane.pieces.validation import Array
-from cutplane.recognition.curves import same
+from cutplane.recognition.losses import Curve, same
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """X @ variable, with a constant matrix X of the user."""
+class Core:
+    """X @ source, with a matrix X of the user and a variable; without X, the linear part of an expression.
 
-    X: Any
-    variable: Any
+    A bias, a scalar variable that is added to every row, is an expression.
+    """
 
-    def agrees(self, other: Any) -> bool:
-        """Tell whether another one has the same matrix and variable."""
-        return isinstance(other, Data) and self.variable is other.variable and equal(self.X, other.X)
+    source: Any
+    X: Any = None
 
+    @property
+    def is_bias(self) -> bool:
+        """Whether this is a scalar variable."""
+        return isinstance(self.source, cp.Variable) and self.source.shape == ()
 
-@dataclass(frozen=True, eq=False)
-class Bias:
-    """A scalar variable, added to every row."""
-
-    variable: Any
-
-    def agrees(self, other: Any) -> bool:
-        """Tell whether another one has the same variable."""
-        return isinstance(other, Bias) and self.variable is other.variable
-
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """The linear part of any affine expression."""
-
-    expression: Any
-
-    def agrees(self, other: Any) -> bool:
-        """Tell whether another one has the same expression."""
-        return isinstance(other, Whole) and self.expression is other.expression
-
-
-Core = Data | Bias | Whole
+    def agrees(self, other: Core) -> bool:
+        """Tell whether another core is the same function."""
+        return self.source is other.source and equal(self.X, other.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +47,7 @@ class Image:
     @property
     def has_data(self) -> bool:
         """Whether a matrix of constants is in it."""
-        return any(
-            isinstance(core, Data) or (isinstance(core, Whole) and has_matrix(core.expression))
-            for core, _ in self.parts
-        )
+        return any(core.X is not None or has_matrix(core.source) for core, _ in self.parts)
 
     def times(self, factor: Array) -> Image:
         """Return the product with a vector, entry by entry."""
@@ -97,6 +79,16 @@ class Image:
             factor = found
         return factor
 
+    def relation(self, other: Image) -> tuple[float, float] | None:
+        """Return the numbers a, not 0, and b with other = a self + b in every row; None if there are none."""
+        ratio = self.ratio(other)
+        if ratio is None or not same(ratio, ratio[0]) or not ratio[0]:
+            return None
+        rest, size = other.shift - ratio * self.shift, float(np.abs(other.shift).max())
+        if not same(rest, rest[0], size):
+            return None
+        return float(ratio[0]), 0.0 if same(rest[0], 0.0, size) else float(rest[0])
+
 
 def image_of(expression: Any) -> Image:
     """Return an affine expression as an image."""
@@ -115,21 +107,27 @@ def image_of(expression: Any) -> Image:
         factor, inner = split_product(expression)
         if inner is not None and inner.shape == expression.shape:
             return image_of(inner).times(flat(factor, expression.shape))
-    if isinstance(expression, cp.Variable) and expression.shape == ():
-        return Image(((Bias(expression), np.ones(1)),), np.zeros(1))
     if kind in ("Promote", "broadcast_to") and args[0].size == 1:
         inner = image_of(args[0])
-        if all(isinstance(core, Bias) for core, _ in inner.parts):
+        if all(core.is_bias for core, _ in inner.parts):
             parts = tuple((core, np.repeat(scale, m)) for core, scale in inner.parts)
             return Image(parts, np.repeat(inner.shift, m))
     if kind in ("reshape", "Reshape") and keeps_order(expression):
         return image_of(args[0])
-    data = _data(expression) if kind == "MulExpression" else None
-    if data is not None:
-        return Image(((data, np.ones(m)),), np.zeros(m))
-    with zeroed(expression.variables()):
-        shift = flat(expression.value, expression.shape)
-    return Image(((Whole(expression), np.ones(m)),), shift)
+    core = (_data(expression) if kind == "MulExpression" else None) or Core(expression)
+    return Image(((core, np.ones(m)),), np.zeros(m) if core.X is not None else at_zero(expression))
+
+
+def _data(expression: Any) -> Core | None:
+    """Return X @ w, or w @ X', with a constant X and a variable that is a vector."""
+    left, right = expression.args
+    constant, other, transposed = (left, right, False) if left.is_constant() else (right, left, True)
+    if not (isinstance(other, cp.Variable) and constant.is_constant() and constant.is_real()):
+        return None
+    X = constant.value.T if transposed else constant.value
+    if len(X.shape) == 1:
+        X = X[np.newaxis, :]
+    return Core(other, X) if X.shape == (expression.size, other.size) else None
 
 
 def has_matrix(expression: Any) -> bool:
@@ -167,8 +165,23 @@ def flat(value: Any, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(dense(value), shape).ravel(order="F")
 
 
+def equal(a: Any, b: Any) -> bool:
+    """Tell whether two matrices, or None, are the same."""
+    if a is b or a is None or b is None:
+        return a is b
+    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
+        return False
+    return (a != b).nnz == 0 if sparse.issparse(a) else np.array_equal(a, b)
+
+
+def at_zero(expression: Any) -> Array:
+    """Return the entries of an expression with all variables 0."""
+    with _zeroed(expression.variables()):
+        return flat(expression.value, expression.shape)
+
+
 @contextmanager
-def zeroed(variables: Any) -> Iterator[None]:
+def _zeroed(variables: Any) -> Iterator[None]:
     """Give variables the value 0 for a while, whether or not their attributes allow it."""
     before = [variable.value for variable in variables]
     try:
@@ -180,28 +193,166 @@ def zeroed(variables: Any) -> Iterator[None]:
             variable.save_value(value)
 
 
-def _data(expression: Any) -> Data | None:
-    """Return X @ w, or w @ X', with a constant X and a variable that is a vector."""
-    left, right = expression.args
-    constant, other, transposed = (left, right, False) if left.is_constant() else (right, left, True)
-    if not (isinstance(other, cp.Variable) and constant.is_constant() and constant.is_real()):
-        return None
-    X = constant.value
-    if transposed:
-        X = X.T
-    if len(X.shape) == 1:
-        X = X[np.newaxis, :]
-    return Data(X, other) if X.shape == (expression.size, other.size) else None
-
-
 def _find(core: Core, parts: Any) -> int | None:
     return next((i for i, (known, _) in enumerate(parts) if known.agrees(core)), None)
 
 
-def equal(a: Any, b: Any) -> bool:
-    """Tell whether two matrices are the same."""
-    if a is b:
-        return True
-    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
-        return False
-    return (a != b).nnz == 0 if sparse.issparse(a) else np.array_equal(a, b)
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """sum_i weight_i h(u_i), with u an image, and h a curve or the name of a smooth atom of cvxpy.
+
+    `expression` is the same sum in cvxpy.
+    """
+
+    function: Curve | str
+    image: Image
+    weight: Array
+    expression: Any
+
+    @property
+    def linear(self) -> tuple[float, float] | None:
+        """The constant and the slope of h, if it is linear."""
+        if not isinstance(self.function, Curve) or not self.function.is_line:
+            return None
+        constant, slope, _ = self.function.coefficients[0]
+        return float(constant), float(slope)
+
+    def joined(self, new: Rows) -> Rows | None:
+        """Return the sum with another term as one term, if both are functions of the same data."""
+        if not (self.image.has_data and new.image.has_data) or not isinstance(new.function, Curve):
+            return None
+        total = self.expression + new.expression
+        if isinstance(self.function, str):
+            image = self._folded(new)
+            return None if image is None else replace(self, image=image, expression=total)
+        lines = self.image.relation(new.image)
+        if lines is None:
+            return None
+        if lines == (1.0, 0.0) and self.function.agrees(new.function):
+            return replace(self, weight=self.weight + new.weight, expression=total)
+        if not self.weight.all():
+            return None
+        factors = new.weight / self.weight
+        if not same(factors, factors[0]):
+            return None
+        curve = self.function.plus(new.function.of(*lines).times(float(factors[0])))
+        return replace(self, function=curve, expression=total)
+
+    def _folded(self, new: Rows) -> Image | None:
+        """Return the v = +-u with ln(1 + exp(v)) = ln(1 + exp(u)) - y u, if `new` is -y u with y = 0 or 1."""
+        line = new.linear
+        ratio = self.image.ratio(new.image) if line and self.function == "logistic" else None
+        if line is None or ratio is None or not self.weight.all():
+            return None
+        y = -new.weight * line[1] * ratio / self.weight
+        labels = np.round(y)
+        if line[0] or not same(y, labels, 1.0) or not np.isin(labels, (0.0, 1.0)).all():
+            return None
+        if self.image.shift.any() or new.image.shift.any():
+            return None
+        return self.image.times(1.0 - 2.0 * labels)
+
+
+def stacked(terms: list[Rows]) -> list[Rows]:
+    """Return the terms with the terms of a single row, such as a loop over the examples, in one."""
+    groups: list[list[Rows]] = []
+    others: list[Rows] = []
+    for rows in terms:
+        if rows.weight.size > 1 or any(core.X is None and not core.is_bias for core, _ in rows.image.parts):
+            others.append(rows)
+        elif group := next((group for group in groups if _is_alike(group[0], rows)), None):
+            group.append(rows)
+        else:
+            groups.append([rows])
+    return [*others, *(group[0] if len(group) == 1 else _stack(group) for group in groups)]
+
+
+def _is_alike(known: Rows, new: Rows) -> bool:
+    """Tell whether two terms of a row each have one function of the same variables."""
+    h, k = known.function, new.function
+    alike = h.agrees(k) if isinstance(h, Curve) and isinstance(k, Curve) else h is k
+    sources = ([core.source.id for core, _ in rows.image.parts] for rows in (known, new))
+    return alike and next(sources) == next(sources)
+
+
+def _stack(group: list[Rows]) -> Rows:
+    images = [rows.image for rows in group]
+    parts = []
+    for i, (core, _) in enumerate(images[0].parts):
+        if core.X is not None:
+            blocks: Any = [image.parts[i][0].X for image in images]
+            thin = any(sparse.issparse(X) for X in blocks)
+            core = replace(core, X=sparse.csr_array(sparse.vstack(blocks)) if thin else np.vstack(blocks))
+        parts.append((core, np.concatenate([image.parts[i][1] for image in images])))
+    image = Image(tuple(parts), np.concatenate([image.shift for image in images]))
+    weight = np.concatenate([rows.weight for rows in group])
+    return Rows(group[0].function, image, weight, cp.sum(cp.hstack([rows.expression for rows in group])))
+
+
+class Stack:
+    """The variables one after the other, each in column-major order; the last one may be negated.
+
+    Attributes
+    ----------
+    variables : tuple of cvxpy.Variable
+    dim : int
+    variable : cvxpy.Variable
+        x for the remaining cvxpy expressions: the only variable of the model, or a new one.
+    """
+
+    def __init__(self, variables: Sequence[Any], last_sign: float = 1.0) -> None:
+        self.variables = tuple(variables)
+        starts = np.cumsum([0, *(variable.size for variable in variables)]).tolist()
+        self.dim: int = starts[-1]
+        self._slices = tuple(slice(*ends) for ends in pairwise(starts))
+        self._signs = (*(1.0 for _ in self.variables[1:]), last_sign)
+        only = self.variables[0]
+        alone = len(self.variables) == 1 and not any(only.attributes.values()) and last_sign > 0.0
+        plain = alone and only.size == max(only.shape, default=1)  # pieces have matrices in row-major order
+        self.variable = only if plain else cp.Variable(self.dim, name="x")
+
+    def place(self, variable: Any) -> tuple[slice, float]:
+        """Return where a variable is in x, and -1 if x holds its negative, else 1."""
+        k = [mine.id for mine in self.variables].index(variable.id)  # a deep copy has other ids
+        return self._slices[k], self._signs[k]
+
+    def matrix(self, expression: Any) -> Any:
+        """Return A, sparse, of an affine expression A x + b in column-major order."""
+        with _zeroed(expression.variables()):
+            gradients = expression.grad
+        total: Any = sparse.csr_array((expression.size, self.dim))
+        for variable, gradient in gradients.items():
+            where, sign = self.place(variable)
+            columns = gradient if sparse.issparse(gradient) else np.reshape(gradient, (variable.size, -1))
+            total = total + self.columns(sign * sparse.coo_array(columns.T), where)
+        total.eliminate_zeros()
+        return total
+
+    def columns(self, matrix: Any, where: slice) -> Any:
+        """Return a sparse matrix with a column for each entry of x, from some of its columns."""
+        block: Any = sparse.coo_array(matrix)
+        rows, columns = block.coords
+        shape = (block.shape[0], self.dim)
+        return sparse.csr_array((block.data, (rows, columns + where.start)), shape=shape)
+
+    def substituted(self, piece: Any) -> Any:
+        """Return an expression or a constraint of `variable`."""
+        if self.variables[0] is self.variable:
+            return piece
+        for variable in piece.variables():
+            where, sign = self.place(variable)
+            part = self.variable[where]
+            part = part if variable.ndim == 1 else cp.reshape(part, variable.shape, order="F")
+            piece = substitute(piece, (variable,), part if sign > 0.0 else -part)
+        return piece
+
+    def entries(self) -> Array:
+        """Return x of the present values of the variables."""
+        return np.concatenate([self.place(v)[1] * np.ravel(v.value, order="F") for v in self.variables])
+
+    def store(self, x: Array | None) -> None:
+        """Give the variables the values in x; None removes their values."""
+        for variable in self.variables:
+            where, sign = self.place(variable)
+            value = None if x is None else np.reshape(sign * x[where], variable.shape, order="F")
+            variable.save_value(value)

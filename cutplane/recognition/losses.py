@@ -1,4 +1,4 @@
-"""Which loss, with which targets and weights, a function of the rows of a model is."""
+"""Piecewise quadratic functions of one variable, and the losses, with targets and weights, that they are."""
 
 from __future__ import annotations
 
@@ -23,35 +23,138 @@ from cutplane.losses.scalar import (
     SquaredHinge,
 )
 from cutplane.pieces.validation import Array
-from cutplane.recognition.curves import Curve, same
 
 _MARGIN_LOSSES = Hinge(), SquaredHinge(), ModifiedHuber()
+_SAME = 1e-12
+"""Relative difference of equal numbers of a model, because they are rounded in different ways."""
+
+
+def same(a: Array | float, b: Array | float, size: float = 0.0) -> bool:
+    """Tell whether arrays agree up to rounding of their largest entries, or of numbers of a given size."""
+    largest = max(size, np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
+    return bool((np.abs(np.subtract(a, b)) <= _SAME * largest).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """u -> c_0 + c_1 u + c_2 u^2, with other coefficients in each of the intervals between the knots."""
+
+    knots: Array
+    coefficients: Array
+
+    def at(self, u: Array) -> Array:
+        """Return the values at u."""
+        c = self.coefficients[np.searchsorted(self.knots, u)]
+        return c[..., 0] + u * (c[..., 1] + u * c[..., 2])
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the function is linear, with a constant."""
+        return not self.knots.size and not self.coefficients[0, 2]
+
+    @property
+    def degree(self) -> int | None:
+        """The p = 1 or 2 with h(c u) = c^p h(u) for c > 0; else None."""
+        if self.knots.any():
+            return None
+        powers = np.flatnonzero(self.coefficients.any(axis=0))
+        return int(powers[0]) if powers.size == 1 and powers[0] else None
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether a continuous function is convex: no piece is concave, and no slope falls at a knot."""
+        _, slopes, halves = self.coefficients.T
+        left = slopes[:-1] + 2.0 * halves[:-1] * self.knots
+        right = slopes[1:] + 2.0 * halves[1:] * self.knots
+        rounding = _SAME * (np.abs(left) + np.abs(right))
+        return bool((halves >= 0.0).all() and (right - left >= -rounding).all())
+
+    def agrees(self, other: Curve) -> bool:
+        """Tell whether two functions are the same, up to rounding."""
+        return (
+            self.knots.shape == other.knots.shape
+            and same(self.knots, other.knots)
+            and same(self.coefficients, other.coefficients)
+        )
+
+    def of(self, slope: float, shift: float = 0.0) -> Curve:
+        """Return the function of slope u + shift; the slope is not 0."""
+        c0, c1, c2 = self.coefficients.T
+        found = [c0 + shift * (c1 + shift * c2), slope * (c1 + 2.0 * shift * c2), slope**2 * c2]
+        order = 1 if slope > 0.0 else -1
+        return Curve((self.knots[::order] - shift) / slope, np.stack(found, axis=1)[::order])
+
+    def times(self, factor: float) -> Curve:
+        """Return the multiple."""
+        return Curve(self.knots, factor * self.coefficients)
+
+    def plus(self, other: Curve) -> Curve:
+        """Return the sum."""
+        knots = np.union1d(self.knots, other.knots)
+        a, b = self._on(knots), other._on(knots)
+        cancelled = np.abs(a + b) <= _SAME * (np.abs(a) + np.abs(b))
+        return _merged(knots, np.where(cancelled, 0.0, a + b))
+
+    def maximum(self, other: Curve) -> Curve:
+        """Return the larger one of two functions at each u."""
+        knots = np.union1d(self.knots, other.knots)
+        ends = np.concatenate([[-np.inf], knots, [np.inf]])
+        gaps = self._on(knots) - other._on(knots)
+        crossings = [
+            root.real
+            for gap, low, high in zip(gaps, ends[:-1], ends[1:], strict=True)
+            for root in np.roots(gap[::-1])
+            if root.imag == 0.0 and low < root.real < high
+        ]
+        knots = np.union1d(knots, crossings)
+        middles = _middles(knots)
+        larger = self.at(middles) >= other.at(middles)
+        return _merged(knots, np.where(larger[:, np.newaxis], self._on(knots), other._on(knots)))
+
+    def squared(self) -> Curve | None:
+        """Return the square of a piecewise linear function; None for others."""
+        c0, c1, c2 = self.coefficients.T
+        return None if c2.any() else Curve(self.knots, np.stack([c0**2, 2.0 * c0 * c1, c1**2], axis=1))
+
+    def _on(self, knots: Array) -> Array:
+        """Return the coefficients on the intervals between more knots."""
+        return self.coefficients[np.searchsorted(self.knots, _middles(knots))]
+
+
+def line(constant: float, slope: float) -> Curve:
+    """Return u -> constant + slope u."""
+    return Curve(np.empty(0), np.array([[constant, slope, 0.0]]))
+
+
+def _middles(knots: Array) -> Array:
+    """Return a point in each interval."""
+    if not knots.size:
+        return np.zeros(1)
+    return np.concatenate([[knots[0] - 1.0], (knots[1:] + knots[:-1]) / 2.0, [knots[-1] + 1.0]])
+
+
+def _merged(knots: Array, coefficients: Array) -> Curve:
+    """Return the function without the knots where nothing changes."""
+    kept = [j for j in range(knots.size) if not same(coefficients[j], coefficients[j + 1])]
+    return Curve(knots[kept], coefficients[[*kept, knots.size]])
 
 
 @dataclass(frozen=True)
-class PiecewiseLoss(ScalarLoss):
+class _Outlined:
+    knots: tuple[float, ...]
+    slopes: tuple[float, ...]
+    curvatures: tuple[float, ...]
+
+    def outline(self) -> Pieces:
+        return Pieces(self.knots, self.slopes, self.curvatures)
+
+
+class PiecewiseLoss(_Outlined, ScalarLoss):
     """A piecewise quadratic function of the residual t - y that has no name."""
 
-    knots: tuple[float, ...]
-    slopes: tuple[float, ...]
-    curvatures: tuple[float, ...]
 
-    def outline(self) -> Pieces:
-        """Return the pieces."""
-        return Pieces(self.knots, self.slopes, self.curvatures)
-
-
-@dataclass(frozen=True)
-class PiecewiseMarginLoss(MarginLoss):
+class PiecewiseMarginLoss(_Outlined, MarginLoss):
     """A piecewise quadratic function of the margin y t that has no name."""
-
-    knots: tuple[float, ...]
-    slopes: tuple[float, ...]
-    curvatures: tuple[float, ...]
-
-    def outline(self) -> Pieces:
-        """Return the pieces."""
-        return Pieces(self.knots, self.slopes, self.curvatures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +174,16 @@ class Fit:
 def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit | None:
     """Return sum_i weight_i h(scale_i t_i + shift_i) as a loss, or None if it is none."""
     if isinstance(function, str):
-        return _smooth(function, weight, scale, shift) if (weight >= 0.0).all() else None
+        if function == "logistic" and shift.any():
+            return None
+        with np.errstate(over="ignore"):
+            weight = weight * np.exp(shift)
+        if not np.isfinite(weight).all() or (weight < 0.0).any():
+            return None
+        loss = Logistic() if function == "logistic" else Exponential()
+        plain = same(np.abs(scale), 1.0)
+        y, factor = (-np.sign(scale), None) if plain else (np.ones_like(scale), -scale)
+        return Fit(loss, y, weight, factor=factor)
     if (weight <= 0.0).all():
         function, weight = function.times(-1.0), -weight
     if not function.is_convex or (weight < 0.0).any():
@@ -83,7 +195,7 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
         function, scale, shift = function.of(float(sizes[0])), np.sign(scale), shift / sizes
     else:
         factor, scale = scale, np.ones_like(scale)
-    if function.is_even:
+    if function.agrees(function.of(-1.0)):
         scale, shift = np.ones_like(scale), scale * shift
     elif same(shift, shift[0]):
         for sign in (-1.0, 1.0):
@@ -98,25 +210,15 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
         factor, scale = (scale if factor is None else factor * scale), np.ones_like(scale)
     if scale[0] < 0.0:
         function, shift = function.of(-1.0), -shift
-    centre = _centre(function)
+    centre = 0.0
+    if function.knots.size:
+        centre = float(function.knots[0] + function.knots[-1]) / 2.0
+    elif half := function.coefficients[0, 2]:
+        centre = float(-function.coefficients[0, 1] / (2.0 * half))
     residual = function.of(1.0, centre)
-    loss = next((loss for loss in _candidates(residual) if _multiple(residual, loss) is not None), None)
-    if loss is None:
-        loss = PiecewiseLoss(*_outline(residual))
+    named = next((loss for loss in _named(residual) if _multiple(residual, loss) is not None), None)
+    loss = named or PiecewiseLoss(*_outline(residual))
     return _with_constant(loss, centre - shift, weight, residual, factor)
-
-
-def _smooth(name: str, weight: Array, scale: Array, shift: Array) -> Fit | None:
-    if name == "logistic" and shift.any():
-        return None
-    loss = Logistic() if name == "logistic" else Exponential()
-    with np.errstate(over="ignore"):
-        weight = weight * np.exp(shift)
-    if not np.isfinite(weight).all():
-        return None
-    if same(np.abs(scale), 1.0):
-        return Fit(loss, -np.sign(scale), weight)
-    return Fit(loss, np.ones_like(scale), weight, factor=-scale)
 
 
 def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, factor: Array | None) -> Fit:
@@ -156,20 +258,7 @@ def _outline(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...], tuple[
     return tuple(knots.tolist()), tuple(slopes.tolist()), tuple(curvatures.tolist())
 
 
-def _centre(curve: Curve) -> float:
-    """Return the middle of the knots; the vertex of a parabola."""
-    if curve.knots.size:
-        return float(curve.knots[0] + curve.knots[-1]) / 2.0
-    _, slope, half = curve.coefficients[0]
-    return float(-slope / (2.0 * half)) if half else 0.0
-
-
-def _rounded(parameter: float) -> float:
-    """Return the parameter of a loss with the digits that arithmetic on it leaves."""
-    return float(f"{parameter:.12g}")
-
-
-def _candidates(curve: Curve) -> list[ScalarLoss]:
+def _named(curve: Curve) -> list[ScalarLoss]:
     """Return the losses with a name that the curve may be a multiple of, by its knots."""
     if not curve.knots.size:
         return [Squared()]
@@ -178,3 +267,8 @@ def _candidates(curve: Curve) -> list[ScalarLoss]:
         return [Absolute(), Quantile(_rounded(-low / (high - low)))] if low < 0.0 < high else []
     width = _rounded((curve.knots[-1] - curve.knots[0]) / 2.0)
     return [EpsilonInsensitive(width), SquaredEpsilonInsensitive(width), Huber(width)]
+
+
+def _rounded(parameter: float) -> float:
+    """Return the parameter of a loss without the digits that are rounding error."""
+    return float(f"{parameter:.12g}")

@@ -10,10 +10,11 @@ from cutplane.exceptions import InvalidInputError, NotConvexError
 if TYPE_CHECKING:
     from cutplane.pieces.validation import Array
     from cutplane.problem import Problem
-    from cutplane.recognition.stack import Stack
+    from cutplane.recognition.images import Stack
     from cutplane.result import Result
 
 _WIDTH = 80  # characters of a term in a repr
+_ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds", "symmetric", "PSD", "NSD")
 
 
 @dataclass(eq=False, repr=False)
@@ -30,11 +31,11 @@ class RecognisedModel:
     sign : float
         1 for a model that minimises, -1 for one that maximises.
     constant : float
-        What the pieces leave out: the objective of the model is ``sign * (f(x) + g(x) + constant)``.
+        Constant that the pieces omit: the objective of the model is ``sign * (f(x) + g(x) + constant)``.
     unrecognised : tuple of cvxpy.Expression
         The terms of the objective that cvxpy evaluates, in a `CvxpyRisk` or a `CvxpyRegularizer`.
     result : Result or None
-        That of the last `solve`.
+        Result of the last `solve`.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class RecognisedModel:
 
     @property
     def value(self) -> float | None:
-        """The objective of the model at the solution, with its sign and constants; None before `solve`."""
+        """Objective of the model at the solution, with its sign and constants; None before `solve`."""
         return None if self.result is None else self.sign * (self.result.objective + self.constant)
 
     def solve(self, **options: Any) -> Result:
@@ -101,15 +102,15 @@ class RecognisedModel:
 
 
 def from_cvxpy(model: Any) -> RecognisedModel:
-    """Read a cvxpy model as a problem of this library: what is a loss of data becomes one, and so on.
+    """Read a cvxpy model as a problem of this library, with a loss of data as a risk, for example.
 
     Terms of affine images of the variables that are sums over rows of a piecewise quadratic, logistic or
     exponential function become a `LinearRisk` on the data of the model, whatever their spelling: hinge and
     squared hinge, absolute, quantile, epsilon-insensitive, squared and Huber losses, and those without a
     name; the likelihood of classes, written with ``log_sum_exp``, a `MulticlassRisk`. A scalar variable that
     is added to each row is the intercept. Norms and squares of the variables become `L1`, `L2`, `ElasticNet`
-    or `QuadraticForm`; bounds a `Box`, linear constraints a `Polyhedron`. The rest is left to cvxpy: a
-    `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`.
+    or `QuadraticForm`; bounds a `Box`, linear constraints a `Polyhedron`. cvxpy evaluates all others: they
+    become a `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`.
 
     Parameters
     ----------
@@ -145,12 +146,11 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     import cvxpy as cp
 
     from cutplane.pieces.cvxpy_tools import check_numbers
-    from cutplane.recognition.assembly import assembled
-    from cutplane.recognition.stack import check_variables
+    from cutplane.recognition.pieces import assembled
 
     if not isinstance(model, cp.Problem):
         raise InvalidInputError(f"from_cvxpy needs a cvxpy.Problem, got {type(model).__name__}.")
-    check_variables(model.variables())
+    _check_variables(model.variables())
     unset = [parameter.name() for parameter in model.parameters() if parameter.value is None]
     if unset:
         raise InvalidInputError(f"The model has parameters without a value: {unset}; set their .value first.")
@@ -165,3 +165,23 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     sign = 1.0 if isinstance(model.objective, cp.Minimize) else -1.0
     problem, constant, unrecognised, stack = assembled(model, sign)
     return RecognisedModel(problem, stack.variables, sign, constant, unrecognised, stack)
+
+
+def _check_variables(variables: list[Any]) -> None:
+    if not variables:
+        raise InvalidInputError("from_cvxpy needs a problem with a variable.")
+    for variable in variables:
+        if variable.size == 0:
+            raise InvalidInputError(
+                f"{variable.name()} has no entries, shape {variable.shape}; remove it from the model."
+            )
+        unsupported = [
+            name
+            for name, value in variable.attributes.items()
+            if name not in _ATTRIBUTES and value is not None and value is not False and value != []
+        ]
+        if unsupported:
+            raise InvalidInputError(
+                f"from_cvxpy cannot have variables with the attribute {unsupported[0]}, but "
+                f"{variable.name()} has it: problems are convex, in real vectors."
+            )

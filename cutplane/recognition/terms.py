@@ -1,33 +1,56 @@
-"""The objective of a model as a sum of rows, quadratic forms, and whatever else."""
+"""The objective of a model as a sum of rows, quadratic forms, scores of classes, and other terms.
+
+A table for each way in which expressions are read: the arguments that a linear expression sums, the function
+of one variable that an atom applies to each entry, and the atoms that sum the entries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from cutplane.pieces.validation import Array
-from cutplane.recognition.curves import Curve, huber, line, same
-from cutplane.recognition.images import Image, dense, flat, image_of, keeps_order, split_product
-from cutplane.recognition.rows import Rows, joined, relation, stacked
-from cutplane.recognition.scores import Scores, score_matrix
+from cutplane.recognition.images import (
+    Image,
+    Rows,
+    dense,
+    flat,
+    image_of,
+    keeps_order,
+    split_product,
+    stacked,
+)
+from cutplane.recognition.losses import Curve, line, same
 
-_SMOOTH = ("exp", "logistic")
 _POWERS = ("power", "Power", "PowerApprox")
-_NORMS = ("pnorm", "Pnorm", "PnormApprox")
+_NORMS = ("norm1", "pnorm", "Pnorm", "PnormApprox")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """sum_i weight_i ln sum_k exp((X W)_ik), with a matrix X of the user and a matrix variable W.
+
+    `expression` is the same sum in cvxpy.
+    """
+
+    X: Any
+    variable: Any
+    weight: Array
+    expression: Any
 
 
 @dataclass(eq=False)
 class Reading:
-    """What an objective consists of: constant + rows + quadratic forms + others.
+    """The terms of an objective: constant + rows + quadratic forms + scores + others.
 
     Attributes
     ----------
     quadratics : list of (float, QuadForm)
-    scores : list of Scores
     others : list of cvxpy.Expression
         Convex and scalar.
     """
@@ -44,10 +67,9 @@ def read(expression: Any, sign: float) -> Reading:
     reading = Reading()
     _walk(reading, expression, np.full(1, sign))
     together: list[Rows] = []
-    for rows in sorted(stacked(reading.rows), key=lambda rows: rows.is_linear):
+    for rows in sorted(stacked(reading.rows), key=lambda rows: rows.linear is not None):
         for i, known in enumerate(together):
-            both = joined(known, rows)
-            if both is not None:
+            if (both := known.joined(rows)) is not None:
                 together[i] = both
                 break
         else:
@@ -58,97 +80,121 @@ def read(expression: Any, sign: float) -> Reading:
 
 def _walk(reading: Reading, expression: Any, weight: Array) -> None:
     """Add sum_i weight_i expression_i, in column-major order."""
-    kind, args, shape = type(expression).__name__, expression.args, expression.shape
+    kind, args = type(expression).__name__, expression.args
     if expression.is_constant():
-        reading.constant += float(weight @ flat(expression.value, shape))
-    elif kind == "AddExpression" and _is_split(expression):
-        for arg in args:
-            _walk(reading, arg, weight if arg.size == expression.size else weight.sum(keepdims=True))
-    elif kind == "NegExpression":
-        _walk(reading, args[0], -weight)
-    elif kind in ("multiply", "DivExpression") and _scales(expression):
-        factor, inner = split_product(expression)
-        total = weight * flat(factor, shape)
-        _walk(reading, inner, total if inner.size == expression.size else total.sum(keepdims=True))
-    elif kind == "MulExpression" and shape == () and _scales(expression):
-        factor, inner = split_product(expression)
-        _walk(reading, inner, weight * factor)
-    elif kind == "Sum":
-        outer = np.reshape(weight, shape, order="F")
-        if expression.axis is not None and not expression.keepdims:
-            outer = np.expand_dims(outer, expression.axis)
-        _walk(reading, args[0], flat(outer, args[0].shape))
-    elif kind in ("Promote", "broadcast_to") and args[0].size == 1:
-        _walk(reading, args[0], weight.sum(keepdims=True))
-    elif kind in ("reshape", "Reshape") and keeps_order(expression):
-        _walk(reading, args[0], weight)
-    elif kind == "log_sum_exp" and (pair := _pair(expression)) is not None:
-        _walk(reading, pair[0], weight)
-        _walk(reading, cp.logistic(pair[1] - pair[0]), weight)
-    else:
-        _leaf(reading, expression, kind, weight)
-
-
-def _is_split(expression: Any) -> bool:
-    """Tell whether the terms of a sum are read one by one: those of affine rows are kept together."""
-    affine_rows = expression.size > 1 and expression.is_affine()
-    return not affine_rows and all(arg.size in (1, expression.size) for arg in expression.args)
-
-
-def _pair(expression: Any) -> Sequence[Any] | None:
-    """Return u and v, affine, of ln(exp(u) + exp(v)) entry by entry; None of other sums."""
-    stack = expression.args[0]
-    along = {"Vstack": 0, "Hstack": 1}.get(type(stack).__name__)
-    if along is None or not stack.is_affine() or (expression.size > 1 and expression.axis != along):
-        return None
-    known = len(stack.args) == 2 and all(arg.size == expression.size for arg in stack.args)
-    return stack.args if known else None
-
-
-def _scales(expression: Any) -> bool:
-    factor, inner = split_product(expression)
-    return inner is not None and (inner.size in (1, expression.size) or np.shape(factor) == inner.shape)
-
-
-def _leaf(reading: Reading, expression: Any, kind: str, weight: Array) -> None:
-    entries = _entries(expression, kind, weight)
-    if entries is not None:
-        reading.rows.append(entries)
-    elif kind == "QuadForm" and expression.args[0].is_affine() and weight[0] > 0.0:
+        reading.constant += float(weight @ flat(expression.value, expression.shape))
+    elif summed := _SUMS.get(kind, _none)(expression, weight):
+        for part, each in summed:
+            _walk(reading, part, each if part.size == each.size else each.sum(keepdims=True))
+    elif rows := _rows(expression, kind, weight):
+        reading.rows.append(rows)
+    elif kind == "QuadForm" and args[0].is_affine() and weight[0] > 0.0:
         reading.quadratics.append((float(weight[0]), expression))
-    elif kind == "log_sum_exp" and expression.axis == 1 and (known := score_matrix(expression.args[0])):
+    elif kind == "log_sum_exp" and expression.axis == 1 and (known := score_matrix(args[0])):
         reading.scores.append(Scores(*known, weight, _weighted(expression, weight)))
     else:
         reading.others.append(_weighted(expression, weight))
 
 
-def _entries(expression: Any, kind: str, weight: Array) -> Rows | None:
-    """Return rows of an expression: its entries, or those that an atom adds up."""
-    scalar = expression.shape == ()
-    inner, outer = expression, None
-    if scalar and (kind == "norm1" or (kind in _NORMS and expression.p == 1)):
-        inner, outer = expression.args[0], lambda u: u.maximum(u.times(-1.0))
-    elif kind == "quad_over_lin" and scalar and expression.args[1].is_constant():
-        divisor = float(dense(expression.args[1].value))
-        inner, outer = expression.args[0], lambda u: _over(u.squared(), divisor)
-    elif kind in _POWERS and scalar and _exponent(expression) == 2 and _is_norm2(expression.args[0]):
-        inner, outer = expression.args[0].args[0], lambda u: u.squared()
-    if outer is None and kind in _SMOOTH and expression.args[0].is_affine():
-        return Rows(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
-    found = _function(inner)
-    curve = None if found is None else found[0] if outer is None else outer(found[0])
-    if curve is None or found is None or found[1] is None:
+_Parts = Sequence[tuple[Any, Array]] | None
+
+
+def _none(*_: Any) -> None:
+    return None
+
+
+def _terms(expression: Any, weight: Array) -> _Parts:
+    """Return the terms of a sum, but not of affine rows, which are one image."""
+    if expression.size > 1 and expression.is_affine():
         return None
-    spread = weight if outer is None else np.full(inner.size, weight[0])
-    return Rows(curve, found[1], spread, _weighted(expression, weight))
+    together = all(arg.size in (1, expression.size) for arg in expression.args)
+    return [(arg, weight) for arg in expression.args] if together else None
 
 
-def _over(curve: Curve | None, divisor: float) -> Curve | None:
-    return None if curve is None else curve.times(1.0 / divisor)
+def _product(expression: Any, weight: Array) -> _Parts:
+    factor, inner = split_product(expression)
+    if inner is None or inner.size not in (1, expression.size):
+        return None
+    return [(inner, weight * flat(factor, expression.shape))]
 
 
-def _is_norm2(expression: Any) -> bool:
-    return type(expression).__name__ in _NORMS and expression.shape == () and expression.p == 2
+def _inner_product(expression: Any, weight: Array) -> _Parts:
+    factor, inner = split_product(expression) if expression.shape == () else (None, None)
+    if inner is None or (inner.size > 1 and np.shape(factor) != inner.shape):
+        return None
+    return [(inner, weight * factor)]
+
+
+def _sum(expression: Any, weight: Array) -> _Parts:
+    outer = np.reshape(weight, expression.shape, order="F")
+    if expression.axis is not None and not expression.keepdims:
+        outer = np.expand_dims(outer, expression.axis)
+    return [(expression.args[0], flat(outer, expression.args[0].shape))]
+
+
+def _promoted(expression: Any, weight: Array) -> _Parts:
+    return [(expression.args[0], weight)] if expression.args[0].size == 1 else None
+
+
+def _reshaped(expression: Any, weight: Array) -> _Parts:
+    return [(expression.args[0], weight)] if keeps_order(expression) else None
+
+
+def _two_exponentials(expression: Any, weight: Array) -> _Parts:
+    """Return u and logistic(v - u) of ln(exp(u) + exp(v)), entry by entry, with affine u and v."""
+    stack = expression.args[0]
+    along = {"Vstack": 0, "Hstack": 1}.get(type(stack).__name__)
+    if along is None or not stack.is_affine() or (expression.size > 1 and expression.axis != along):
+        return None
+    if len(stack.args) != 2 or any(arg.size != expression.size for arg in stack.args):
+        return None
+    u, v = stack.args
+    return [(u, weight), (cp.logistic(v - u), weight)]
+
+
+_SUMS: dict[str, Callable[[Any, Array], _Parts]] = {
+    "AddExpression": _terms,
+    "NegExpression": lambda expression, weight: [(expression.args[0], -weight)],
+    "multiply": _product,
+    "DivExpression": _product,
+    "MulExpression": _inner_product,
+    "Sum": _sum,
+    "Promote": _promoted,
+    "broadcast_to": _promoted,
+    "reshape": _reshaped,
+    "Reshape": _reshaped,
+    "log_sum_exp": _two_exponentials,
+}
+"""Expressions that are sums: the expressions and weights of their terms, or None if they are not read so."""
+
+
+def _rows(expression: Any, kind: str, weight: Array) -> Rows | None:
+    """Return rows of an expression: its entries, or the entries that an atom sums."""
+    if kind in ("exp", "logistic") and expression.args[0].is_affine():
+        return Rows(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
+    inner, outer = _summed(expression, kind) or (expression, None)
+    found = _function(inner)
+    if found is None or found[1] is None:
+        return None
+    curve = outer(found[0]) if outer else found[0]
+    spread = np.full(inner.size, weight[0]) if outer else weight
+    return None if curve is None else Rows(curve, found[1], spread, _weighted(expression, weight))
+
+
+def _summed(expression: Any, kind: str) -> tuple[Any, Callable[[Curve], Curve | None]] | None:
+    """Return u and h of an atom that is sum_i h(u_i)."""
+    inner = expression.args[0]
+    if expression.shape != ():
+        return None
+    if kind == "norm1" or (kind in _NORMS and expression.p == 1):
+        return inner, _ATOMS["abs"]
+    if kind == "quad_over_lin" and expression.args[1].is_constant():
+        divisor = float(dense(expression.args[1].value))
+        return inner, lambda h: None if (square := h.squared()) is None else square.times(1.0 / divisor)
+    if kind in _POWERS and _exponent(expression) == 2 and inner.shape == ():
+        if type(inner).__name__ in _NORMS[1:] and inner.p == 2:
+            return inner.args[0], Curve.squared
+    return None
 
 
 def _exponent(expression: Any) -> float:
@@ -163,7 +209,7 @@ def _weighted(expression: Any, weight: Array) -> Any:
 
 
 def _function(expression: Any) -> tuple[Curve, Image | None] | None:
-    """Return (h, u) if every entry of the expression is the same function h of that of an image u.
+    """Return (h, u) if every entry of the expression is the same function h of the entry of an image u.
 
     The image of a constant is None.
     """
@@ -173,59 +219,69 @@ def _function(expression: Any) -> tuple[Curve, Image | None] | None:
     if expression.is_affine():
         return line(0.0, 1.0), image_of(expression)
     kind = type(expression).__name__
-    if kind in ("maximum", "minimum", "AddExpression"):
-        return _combined(kind, expression)
-    inner = expression.args[0]
-    factor = 1.0
+    if kind in _COMBINED:
+        return _combined(expression, _COMBINED[kind])
+    inner, atom = expression.args[0], _ATOMS.get(kind)
     if kind in ("multiply", "DivExpression"):
         constant, inner = split_product(expression)
-        if inner is None or inner.shape != expression.shape or not same(constant, constant.flat[0]):
-            return None
-        factor = float(constant.flat[0])
-    found = _function(inner) if inner.shape == expression.shape else None
-    if found is None:
+        if inner is not None and same(constant, constant.flat[0]):
+            factor = float(constant.flat[0])
+            atom = lambda h: h.times(factor)  # noqa: E731
+    elif kind in _POWERS:
+        atom = {1.0: lambda h: h, 2.0: Curve.squared}.get(_exponent(expression))
+    elif kind == "huber":
+        atom = lambda h: _huber(h, float(dense(expression.M.value)))  # noqa: E731
+    found = _function(inner) if atom and inner.shape == expression.shape else None
+    curve = atom(found[0]) if atom and found else None
+    return None if curve is None or found is None else (curve, found[1])
+
+
+def _huber(h: Curve, m: float) -> Curve | None:
+    """Return u^2 if |u| <= m, else 2 m |u| - m^2, of a linear function u."""
+    if not h.is_line:
         return None
-    curve = _applied(expression, kind, found[0], factor)
-    return None if curve is None else (curve, found[1])
+    constant, slope, _ = h.coefficients[0]
+    pieces = [[-m * m, -2.0 * m, 0.0], [0.0, 0.0, 1.0], [-m * m, 2.0 * m, 0.0]]
+    return Curve(np.array([-m, m]), np.array(pieces)).of(slope, constant)
 
 
-def _applied(expression: Any, kind: str, curve: Curve, factor: float) -> Curve | None:
-    """Return an atom of one argument, applied to a curve."""
-    if kind == "NegExpression":
-        return curve.times(-1.0)
-    if kind in ("multiply", "DivExpression"):
-        return curve.times(factor)
-    if kind == "abs":
-        return curve.maximum(curve.times(-1.0))
-    if kind in _POWERS and _exponent(expression) in (1, 2):
-        return curve.squared() if _exponent(expression) == 2 else curve
-    if kind == "huber" and curve.is_line:
-        constant, slope, _ = curve.coefficients[0]
-        return huber(float(dense(expression.M.value))).of(slope, constant)
-    return None
+_ATOMS: dict[str, Callable[[Curve], Curve | None]] = {
+    "NegExpression": lambda h: h.times(-1.0),
+    "abs": lambda h: h.maximum(h.times(-1.0)),
+}
+"""Atoms of one argument without a parameter, applied to a function of one variable."""
+
+_COMBINED: dict[str, Callable[[Curve, Curve], Curve]] = {
+    "AddExpression": Curve.plus,
+    "maximum": Curve.maximum,
+    "minimum": lambda h, k: h.times(-1.0).maximum(k.times(-1.0)).times(-1.0),
+}
+"""Atoms of several arguments, which must be functions of one image."""
 
 
-def _combined(kind: str, expression: Any) -> tuple[Curve, Image | None] | None:
-    """Return an atom of several arguments, which must be functions of one image."""
+def _combined(expression: Any, combine: Callable[[Curve, Curve], Curve]) -> tuple[Curve, Image | None] | None:
     common: Image | None = None
-    total: Curve | None = None
+    curves: list[Curve] = []
     for arg in expression.args:
         found = _function(arg) if arg.shape in ((), expression.shape) else None
         if found is None or (found[1] is not None and arg.shape != expression.shape):
             return None
         curve, image = found
         if image is not None and common is not None:
-            lines = relation(common, image)
+            lines = common.relation(image)
             if lines is None:
                 return None
             curve = curve.of(*lines)
         common = common or image
-        if total is None:
-            total = curve
-        elif kind == "AddExpression":
-            total = total.plus(curve)
-        elif kind == "maximum":
-            total = total.maximum(curve)
-        else:
-            total = total.times(-1.0).maximum(curve.times(-1.0)).times(-1.0)
-    return None if total is None else (total, common)
+        curves.append(curve)
+    return reduce(combine, curves), common
+
+
+def score_matrix(expression: Any) -> tuple[Any, Any] | None:
+    """Return (X, W) of an expression X @ W with a constant X and a matrix variable W; None of others."""
+    if type(expression).__name__ != "MulExpression" or expression.ndim != 2:
+        return None
+    left, right = expression.args
+    if left.is_constant() and left.ndim == 2 and isinstance(right, cp.Variable) and right.ndim == 2:
+        return left.value, right
+    return None
