@@ -19,10 +19,8 @@ from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.l2 import L2
 from cutplane.risks.base import Risk
-from cutplane.structured.chain import ChainRisk
-from cutplane.structured.likelihood import ChainLogLikelihood
+from cutplane.structured.chain import ChainLogLikelihood, ChainRisk, decode, marginals
 from cutplane.structured.multilabel import MultilabelRisk, best_sets
-from cutplane.structured.predictions import decode, marginals
 from cutplane.structured.risk import StructuredRisk
 from cutplane.structured.sequences import stack
 

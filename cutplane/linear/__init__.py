@@ -2,10 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.linear.coordinate_ascent import CoordinateAscent
-from cutplane.linear.coordinate_descent import CoordinateDescent, lam_max
-from cutplane.linear.linear_system import LinearSystem
-from cutplane.linear.newton import SemismoothNewton
+from cutplane.linear.moves import (
+    CoordinateAscent,
+    CoordinateDescent,
+    LinearSystem,
+    SemismoothNewton,
+    lam_max,
+)
 from cutplane.linear.portfolio import Move, MoveState, Portfolio
 
 if TYPE_CHECKING:

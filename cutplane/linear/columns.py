@@ -1,4 +1,4 @@
-"""Some columns of the data, as the passes of coordinate descent read them."""
+"""Some columns of the data, as coordinate descent reads them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.linear import group_sweeps, sweeps
+from cutplane.linear.rows import add_times, as_rows, dot, dot_squares
 from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data
-from cutplane.risks.matrix import unsigned
+from cutplane.runtime.compiling import SUMS, routine
 
 
 class Columns:
     """The columns `which` of the data; -1 stands for a column of ones.
 
-    CSC and arrays whose columns are contiguous are read where they are; the columns of other arrays are
-    copied together, and CSR is converted once.
+    CSC and arrays with contiguous columns are read in place; the columns of other arrays are copied together,
+    and CSR is converted once.
     """
 
     def __init__(self, data: Data, which: Array):
@@ -25,37 +25,37 @@ class Columns:
         self.real = which >= 0
         self.n_examples = X.shape[0]
         self._chosen: Any
+        self.which = which
         if sparse.issparse(X):
-            csc = data.by_column  # pyright: ignore[reportAttributeAccessIssue]
-            self._chosen, self.which = csc, which
-            self._arrays = csc.data, unsigned(csc.indices), unsigned(csc.indptr)
-            self.entries = int(np.diff(csc.indptr)[which[self.real]].sum())
+            self._chosen = data.by_column  # pyright: ignore[reportAttributeAccessIssue]
+            self.entries = int(np.diff(self._chosen.indptr)[which[self.real]].sum())
         else:
             if X.T.flags.c_contiguous:
-                self._chosen, self.which = X.T, which
+                self._chosen = X.T
             else:
                 self._chosen = np.ascontiguousarray(X[:, which[self.real]].T)
                 self.which = np.where(self.real, np.cumsum(self.real) - 1, -1)
-            self._arrays = (self._chosen,)
             self.entries = X.shape[0] * int(self.real.sum())
+        self.arrays = as_rows(self._chosen)
 
     def slopes(self, d: Array, r: Array) -> tuple[Array, Array]:
         """Return the products of the columns with r, and of their squares with d."""
         slopes, bends = np.empty(self.which.size), np.empty(self.which.size)
-        sweeps.slopes_and_bends(self._arrays, self.which, d, r, slopes, bends)
+        _products(self.arrays, self.which, d, r, slopes, bends)
         return slopes, bends
 
-    def add(self, steps: Array, z: Array) -> None:
-        """Add the columns, times the steps, to z."""
-        sweeps.add_columns(self._arrays, self.which, steps, np.ones_like(z), z)
+    def products(self, u: Array, places: Array | None = None) -> Array:
+        """Return the products of all or some of the columns with u."""
+        which = self.which if places is None else self.which[places]
+        out = np.empty(which.size)
+        _products(self.arrays, which, u, u, out, out[:0])
+        return out
 
-    def descend(self, *arguments: Any) -> tuple[float, float]:
-        """Minimise over one coordinate after the other; see `sweeps.descend`."""
-        return sweeps.descend(self._arrays, self.which, *arguments)
-
-    def descend_groups(self, *arguments: Any) -> tuple[float, float]:
-        """Take proximal gradient steps in one group after the other; see `group_sweeps.descend_groups`."""
-        return group_sweeps.descend_groups(self._arrays, self.which, *arguments)
+    def times(self, steps: Array) -> Array:
+        """Return the sum of the columns times the steps, shape (m,)."""
+        z = np.zeros(self.n_examples)
+        _add_columns(self.arrays, self.which, steps, np.ones_like(z), z)
+        return z
 
     def gram(self, places: Array, d: Array) -> Array:
         """Return X'diag(d) X for some of the columns."""
@@ -80,7 +80,22 @@ class Columns:
     def cost_of_gram(self, places: Array) -> float:
         """Return the multiplications that `gram` takes."""
         if sparse.issparse(self._chosen):
-            chosen = self.which[places[self.real[places]]]
-            counts = np.diff(self._chosen.indptr)[chosen]
+            counts = np.diff(self._chosen.indptr)[self.which[places[self.real[places]]]]
             return float(counts.sum()) ** 2 / self.n_examples
         return float(self.n_examples) * places.size**2
+
+
+@routine(fastmath=SUMS)
+def _products(columns, which, d, r, slopes, bends):
+    for k in range(which.shape[0]):
+        slopes[k] = dot(columns, which[k], r)
+    if bends.shape[0]:
+        for k in range(which.shape[0]):
+            bends[k] = dot_squares(columns, which[k], d)
+
+
+@routine(fastmath=SUMS)
+def _add_columns(columns, which, steps, ones, z):
+    for k in range(which.shape[0]):
+        if steps[k] != 0.0:
+            add_times(columns, which[k], steps[k], ones, z)

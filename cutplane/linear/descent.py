@@ -11,15 +11,19 @@ import numpy as np
 
 from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.linear.columns import Columns
-from cutplane.linear.compressed import Compressed, cost_of_compression
-from cutplane.linear.examples import Examples, bend_of_conjugate
-from cutplane.linear.group_terms import GroupTerms, group_terms_of
-from cutplane.linear.group_working_set import GroupWorkingSet
 from cutplane.linear.predictor import predictor_of
+from cutplane.linear.smoothing import Examples, bend_of_conjugate
 from cutplane.linear.terms import Terms, terms_of
-from cutplane.linear.working_set import ARMIJO, HALVINGS, Position, WorkingSet
+from cutplane.linear.working_set import (
+    HALVINGS,
+    Compressed,
+    Position,
+    WorkingSet,
+    cost_of_compression,
+    search,
+)
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import CANCELLED, EPS, ROUNDING
+from cutplane.proof.rounding import EPS, ROUNDING
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -27,40 +31,32 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _INNER = 0.3
-"""The gap to which a working set is solved, as a share of the whole one, as published."""
+"""Gap to which a working set is solved, as a share of the whole one, because that is the share published."""
 _INEXACT = 0.3
-"""How close to the minimiser of smoothed losses is close enough, in the error of the smoothing."""
+"""Distance to the minimiser of smoothed losses, in errors of the smoothing, at which the shifts change,
+because closer steps do not improve the bound."""
 _LEAST = 1e-4
-"""The gap that is expected is accurate to the second order: one so much smaller is lost in rounding."""
+"""Least share of a gap that is solved for, because the estimate of a smaller one is rounding error."""
 _STALE = 0.25
 """Share of the gap that a step on an old Gram matrix may leave, because a new one costs some such steps."""
 _SHARE = 10.0
-"""What a step costs at least, as a multiple of what proves its bound, which then takes a tenth."""
+"""Least cost of a step in proofs of its bound, because the proof then takes a tenth."""
 _CORRECTIONS = 3
-"""Each leaves the rounding errors of the last."""
+"""Newton steps on free coordinates, because each removes the rounding errors of the last."""
 
 
 class Descent:
-    """The state of `CoordinateDescent`: where it is, and how exact it has to be.
-
-    Attributes
-    ----------
-    position : Position
-    terms : Terms
-        What regularizer and bounds are for each coordinate.
-    examples : Examples
-        The losses.
-    """
+    """The state of `CoordinateDescent`: its position, the terms, the examples, and how exact it has to be."""
 
     def __init__(self, problem: Declaration, x: Array, z: Array):
-        risk, terms = predictor_of(problem), terms_of(problem) or group_terms_of(problem)
+        risk, terms = predictor_of(problem), terms_of(problem, groups=True)
         assert risk is not None and terms is not None
         self.risk: LinearPredictor = risk
-        self.terms: Terms | GroupTerms = terms
+        self.terms: Terms = terms
         self.position = Position(x, z)
         self.examples = Examples(risk)
         self._free = np.flatnonzero(terms.free)
-        self._free_columns = self._columns(self._free) if self._free.size else None
+        self._free_columns = self.columns(self._free) if self._free.size else None
         self._pass = risk.X.shape[0] * risk.data.row_entries
         self._proof = OVERHEAD / PER_DENSE_ENTRY + self._pass
         self.compresses = self.examples.quadratic and x.size < z.size
@@ -73,19 +69,19 @@ class Descent:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds so far, on a usual machine: counted, not measured, so that a run can be repeated."""
+        """Nanoseconds so far, on a usual machine: counted, because a run can be repeated then."""
         return PER_DENSE_ENTRY * self.position.visited + OVERHEAD * self._steps
 
     def gap(self, run: Run) -> float:
-        """Return the gap that it has to close."""
+        """Return the gap of the run."""
         return run.upper - run.lower
 
-    def become(self, terms: Terms | GroupTerms) -> None:
+    def become(self, terms: Terms) -> None:
         """Take other terms, with the same free coordinates."""
         self.terms, self._before, self._aim = terms, math.inf, 1.0
 
     def advance(self, run: Run) -> str | None:
-        """Solve working sets until the gap is expected to be closed, or as much is done as ever before.
+        """Solve working sets until the gap is expected to be closed, or the work so far has doubled.
 
         Return the reason if it cannot go on.
         """
@@ -162,9 +158,7 @@ class Descent:
                 slopes, _ = columns.slopes(d, r)
                 step = -np.linalg.lstsq(hessian, slopes)[0]
                 gap -= 0.5 * float(step @ slopes)
-                change = np.zeros_like(z)
-                columns.add(step, change)
-                r = self.risk.weights * self.examples.unweighted(r + d * change)
+                r = self.risk.weights * self.examples.unweighted(r + d * columns.times(step))
         return r, gap
 
     def _slopes(self, r: Array) -> Array:
@@ -173,56 +167,41 @@ class Descent:
         return np.append(g, r.sum()) if self.risk.intercept else g
 
     def _solve(self, r: Array, g: Array, gap: float, tolerance: float, least: float) -> bool:
-        """Solve the coordinates that move, and those that are pulled most; tell whether any moved.
-
-        Where the Gram matrix of all columns has paid, its model takes the place of the losses.
-        """
+        """Solve a working set, or the model of all columns if their Gram matrix pays; tell if x moved."""
         position, examples, terms = self.position, self.examples, self.terms
         x, z = position.x, position.z
-        if not (self.compresses and isinstance(terms, Terms)):
-            return self._working_set(terms.chosen(x, g)).solve(tolerance)
-        if self._whole is None and position.visited <= self.price:
+        paid = self._whole is not None or position.visited > self.price
+        if not (self.compresses and paid and terms.labels is None):
             return self._working_set(terms.chosen(x, g)).solve(tolerance)
         d = examples.bends(z)
         if self._whole is None or (not examples.quadratic and gap > _STALE * self._before):
-            self._whole, gap = Compressed(self._all_columns, d), math.inf
+            self._whole, gap = Compressed(self._columns_of_all, d), math.inf
             position.visited += self.price
         self._before = gap
         if self._free.size:  # g is where free coordinates have no slope
             g = self._slopes(r := examples.slopes(z))
         ahead, visited = self._whole.minimiser(x, terms, g, bend_of_conjugate(r, d), least)
-        step, move = ahead - x, np.zeros_like(z)
-        self._whole.columns.add(step, move)
+        step = ahead - x
+        move, t = self._whole.columns.times(step), 1.0
         position.visited += visited + self._pass
-        t = 1.0 if examples.quadratic else self._step_length(step, move, float(g @ step))
+        if not examples.quadratic:
+            t, _ = search(examples, terms, x, z, step, move, g, HALVINGS)
         position.x, position.z = ahead if t == 1.0 else x + t * step, z + t * move
         return t > 0.0 and bool(step.any())
 
-    def _step_length(self, step: Array, move: Array, slope: float) -> float:
-        """Return 1, or the first of its halves that lowers the objective enough; 0 if none does."""
-        position, value, terms = self.position, self.examples.value, self.terms
-        own, start, t = terms(position.x), value(position.z), 1.0
-        noise = CANCELLED * (abs(own) + abs(start))
-        for _ in range(HALVINGS):
-            rise = terms(position.x + t * step) - own
-            if value(position.z + t * move) - start + rise <= ARMIJO * min(t * slope + rise, 0.0) + noise:
-                return t
-            t *= 0.5
-        return 0.0
-
     def _working_set(self, which: Array) -> WorkingSet:
-        kind = GroupWorkingSet if isinstance(self.terms, GroupTerms) else WorkingSet
-        return kind(self.examples, self.terms.on(which), self._columns(which), which, self.position)
+        return WorkingSet(self.examples, self.terms.on(which), self.columns(which), which, self.position)
 
     @cached_property
-    def _all_columns(self) -> Columns:
-        return self._columns(np.arange(self.position.x.size))
+    def _columns_of_all(self) -> Columns:
+        return self.columns(np.arange(self.position.x.size))
 
-    def _columns(self, which: Array) -> Columns:
+    def columns(self, which: Array) -> Columns:
+        """Return the columns of some coordinates."""
         return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
     def _add_cut(self, run: Run, factor: float, r: Array) -> None:
-        """Add the cut of the multipliers, with slopes computed anew: their rounding is that of `verify`."""
+        """Add the cut of the multipliers; its slopes are recomputed, because `verify` recomputes them so."""
         risk, u = self.risk, factor * self.examples.unweighted(r)
         present = risk.weights > 0.0
         if np.isfinite(risk.loss.conjugate(u[present], risk.y[present])).all():

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from cutplane.linear.coordinate_descent import CoordinateDescent
-from cutplane.linear.coordinate_descent import suits as bends
 from cutplane.linear.descent import Descent
-from cutplane.linear.group_terms import group_terms_of
-from cutplane.linear.multiplier_method import MultiplierMethod
-from cutplane.linear.newton import Steps, usual_cost_of_newton, walk
-from cutplane.linear.newton import suits as newton_suits
+from cutplane.linear.moves import CoordinateDescent, has_bends, newton_suits, usual_cost_of_newton
+from cutplane.linear.multiplier_method import MultiplierMethod, Steps, walk
 from cutplane.linear.predictor import predictions, predictor_of, regularized
 from cutplane.linear.terms import terms_of
 from cutplane.linear.working_set import PER_PRODUCT
@@ -63,7 +59,7 @@ class LinearFollower:
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
         """Return a point and multipliers of the examples whose gap should be within the tolerance."""
-        descent, terms = self._descent, terms_of(problem) or group_terms_of(problem)
+        descent, terms = self._descent, terms_of(problem, groups=True)
         if terms is None or not np.array_equal(terms.free, self._free):
             return None
         descent.become(terms)
@@ -146,7 +142,7 @@ def can_follow(problem: Declaration) -> bool:
     With kinks the examples near them change from weight to weight, so that its models cannot be carried over.
     """
     risk, terms = predictor_of(problem), terms_of(problem)
-    if risk is None or not bends(risk) or not math.isfinite(risk.loss.smoothness):
+    if risk is None or not has_bends(risk) or not math.isfinite(risk.loss.smoothness):
         return False
     if suits(CoordinateDescent(), problem):
         return True

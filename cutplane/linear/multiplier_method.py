@@ -1,4 +1,4 @@
-"""The proximal method of multipliers for linear predictors, with Newton steps: multipliers and points."""
+"""Semismooth Newton steps of the proximal method of multipliers for linear predictors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
-from cutplane.engine.costs import cost_of_newton
-from cutplane.linear.smoothing import Smoothing
+from cutplane.engine.costs import BATCH, OVERHEAD, cost_of_newton
+from cutplane.linear.predictor import predictions
+from cutplane.linear.smoothing import Examples
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -23,46 +24,45 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 if TYPE_CHECKING:
+    from cutplane.engine.evaluator import Point
+    from cutplane.engine.run import Run
     from cutplane.linear.predictor import LinearPredictor
 
 _INEXACT = 0.3
-"""How close to the minimiser for the present shifts is close enough, in the error of the smoothing."""
+"""Distance to the minimiser for the present shifts, in errors of the smoothing, at which they change, because
+closer steps do not improve the bound."""
 _SHRINK = 0.5
-"""By what mu shrinks with the shifts; by its square where one step was enough."""
+"""Factor on mu with new shifts, squared after one step, because fast progress allows less smoothing."""
 _FLAT = 0.1
-"""A line search ends at a slope that has fallen to a tenth: the next step has another direction."""
+"""Share of the first slope that ends a line search, because the next step has another direction."""
 _ROUNDING = 4e-16
-"""Two units in the last place of the risk: a slope below is rounding."""
+"""Slope relative to the risk that counts as zero, because two units in the last place are rounding error."""
 _SEARCHES = 30
-"""Steps of a line search; bisection alone gives nine digits."""
+"""Steps of a line search, because bisection alone gives nine digits then."""
+_FAR = 10.0
+"""Step length from which the image is recomputed, because the extrapolated one loses a digit."""
 
 
 class MultiplierMethod:
     """Newton steps on f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, with the losses smoothed.
 
-    Each loss is replaced by its Moreau envelope, shifted by multipliers v of the examples: with s_i the
-    argument of loss i, ``min over r of phi(r) + (r - s_i - mu v_i)^2 / (2 mu)``. Its slopes are multipliers
-    again, which give a cut; close to the minimiser they replace v, and mu is halved [1]_. A smooth loss is
-    left as it is. A Newton step costs a pass over the data, the weighted Gram matrix of the examples that lie
-    near a kink of their loss, and a Cholesky factor.
+    The slopes of the smoothed losses (see `Examples`) are multipliers, which give a cut; close to the
+    minimiser they are the next shifts, and mu is halved: reference [1] of `SemismoothNewton`. A Newton step
+    costs a pass over the data, the weighted Gram matrix of the examples near a kink of their loss, and a
+    Cholesky factor.
 
     Parameters
     ----------
     risk : LinearPredictor
         One block, few features, rows that can be read, a loss with a second derivative.
     quadratic : DiagonalQuadratic
-        Positive weights, but for that of a bias.
+        Positive weights, except of a bias.
     multipliers : ndarray of shape (m,), optional
         Where to start, within the domain of the conjugates.
     predictions : ndarray of shape (m,)
         Those of the point at which the steps start.
     gap : float
-        How far from optimal that is: the first `mu` is such that smoothing costs as much.
-
-    References
-    ----------
-    .. [1] X. Li, D. Sun, K.-C. Toh, "A highly efficient semismooth Newton augmented Lagrangian method for
-       solving Lasso problems", SIAM J. Optim. 28, 2018, doi:10.1137/16M1097572.
+        The gap of that point: smoothing with the first `mu` costs as much.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class MultiplierMethod:
     ):
         self.risk = risk
         self.quadratic = quadratic
-        self._smoothing = Smoothing(risk, multipliers)
+        self._examples = Examples(risk, multipliers)
         self._add = RunningSum(risk.data) if risk.data.cheap_rows else risk.data.transposed_times
         self._edges = np.array([0, risk.X.shape[0]])
         self._free = not quadratic.is_strict
-        self._begin(self._smoothing.shifts, predictions, gap)
+        self._begin(self._examples.shifts, predictions, gap)
 
     def become(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
         """Take another quadratic; multipliers found at x, with predictions z, are the first shifts."""
@@ -87,59 +87,58 @@ class MultiplierMethod:
         _, z = self.look(x, z)
         self._begin(self.multipliers, z, self.value - self.bound)
 
-    def _begin(self, shifts: Array, predictions: Array, gap: float) -> None:
+    def _begin(self, shifts: Array, z: Array, gap: float) -> None:
         self._steps = 0
-        self._smoothing.become(self._smoothing.first_mu(predictions, gap), shifts)
+        self._examples.become(self._examples.first_mu(z, gap), shifts)
 
     @property
     def cost(self) -> float:
-        """The cost of the last step, in nanoseconds on a usual machine."""
+        """Nanoseconds of the last step, on a usual machine."""
         m, n = self.risk.X.shape
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
     def look(self, x: Array, z: Array) -> tuple[Array, Array]:
         """Compute multipliers and their cut at x, with predictions z; return both with the best free bias.
 
-        It sets `multipliers` and `slopes`, `value` (of the objective there), and `bound`: what the cut
-        proves, or -inf if it is not flat where it has to be.
+        It sets `multipliers` and `slopes`, `value` (of the objective there), and `bound`: the lower bound of
+        the cut, or -inf if it is not flat along a free bias.
         """
         if self._free:
             shift = self._best_shift(z)
             x, z = x.copy(), z + shift
             x[-1] += shift
         self._look(z)
-        risk = self._smoothing.risk_at(z)
+        risk = self._examples.risk_at(z)
         self.value = risk + self.quadratic(x)
         self._size = abs(self.value)
         distance = self._distance(x)
         along = float(self.slopes @ x)
-        self.offset = -self._smoothing.conjugate(self.multipliers) if self._mu else risk - along
+        self.offset = -self._examples.conjugate(self.multipliers) if self._examples.mu else risk - along
         error = risk - self.offset - along
         self.bound = self._bound()
         self._steps += 1
-        self._stale = self._mu > 0.0 and distance <= _INEXACT * error
+        self._stale = self._examples.mu > 0.0 and distance <= _INEXACT * error
         return x, z
 
     def direction(self, x: Array, z: Array) -> Array | None:
-        """Return the Newton step at the point looked at; None if rounding errors leave none.
+        """Return the Newton step at the last point of `look`; None if rounding errors are too large.
 
         If that point was close to the minimiser for the present shifts, its multipliers are the next ones.
         """
         if self._stale:
-            self._smoothing.become((_SHRINK**2 if self._steps == 1 else _SHRINK) * self._mu, self.multipliers)
+            self._examples.become(
+                (_SHRINK**2 if self._steps == 1 else _SHRINK) * self._examples.mu, self.multipliers
+            )
             self._steps = 0
             self._look(z)
         _, step, failed = dposv(self._hessian(), -self._gradient(x), lower=1)
         return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
-        """Return about the best t for x + t step, whose predictions are z0 + t (z1 - z0).
-
-        It is 0 where the slope at 0 is not below what rounding makes of it.
-        """
+        """Return about the best t for x + t step, with predictions z0 + t (z1 - z0); 0 if none is better."""
         weighted = self.quadratic.weights * step
         rise, bend = float(weighted @ (x - self.quadratic.centre)), float(weighted @ step)
-        losses = self._smoothing.along(z0, z1)
+        losses = self._examples.along(z0, z1)
 
         def along(t: float) -> tuple[float, float]:
             slope, curvature = losses(t)
@@ -150,7 +149,7 @@ class MultiplierMethod:
 
     def _best_shift(self, z: Array) -> float:
         """Return the shift of all predictions z at which the slopes of the envelopes add up to zero."""
-        along = self._smoothing.along(z, z + 1.0)
+        along = self._examples.along(z, z + 1.0)
         start, bend = along(0.0)
         if start == 0.0:
             return 0.0
@@ -163,20 +162,16 @@ class MultiplierMethod:
 
         return sign * _zero(ahead, -abs(start), first, _ROUNDING * float(self.risk.weights.sum()))
 
-    @property
-    def _mu(self) -> float:
-        return self._smoothing.mu
-
     def _look(self, z: Array) -> None:
         risk = self.risk
-        self.multipliers, self._bends = self._smoothing.look(z)
+        self.multipliers, self._bends = self._examples.look(z)
         u = risk.weights * self.multipliers
         slopes = self._add(u)
         self.slopes = np.concatenate([slopes, bias_slopes(u, self._edges)]) if risk.intercept else slopes
         self._rows = self._bends.nonzero()[0]
 
     def _bound(self) -> float:
-        """Return the least value of the cut and the quadratic, as far as `offset` is known."""
+        """Return the least value of the cut and the quadratic; -inf where a free bias has a slope."""
         slopes, weights, centre = self.slopes, self.quadratic.weights, self.quadratic.centre
         if self._free:
             if slopes[-1] != 0.0:
@@ -188,7 +183,7 @@ class MultiplierMethod:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
 
     def _distance(self, x: Array) -> float:
-        """Return about how far x is from the minimiser for the present shifts, in the objective."""
+        """Return about by how much x exceeds the least objective for the present shifts."""
         gradient, weights = self._gradient(x), self.quadratic.weights
         if not self.risk.intercept:
             return 0.5 * float(gradient @ (gradient / weights))
@@ -199,9 +194,9 @@ class MultiplierMethod:
     def _hessian(self) -> Array:
         risk = self.risk
         n, hessian = risk.X.shape[1], np.zeros((risk.dim, risk.dim))
-        shares = self._shares()
-        parts = [self._gram(shares[0])] if len(shares) == 1 else run_chunks(self._gram, shares)
-        for gram, border in parts:
+        work = 0.5 * self._rows.size * risk.data.row_entries**2
+        shares = equal_ranges(self._rows.size, work - 2.0 * risk.dim**2, 2)  # in two threads, if that pays
+        for gram, border in run_chunks(self._gram, shares):
             hessian[:n, :n] += gram
             if border is not None:
                 hessian[n, :n] += border
@@ -210,13 +205,8 @@ class MultiplierMethod:
         diagonal = hessian.ravel()[:: risk.dim + 1]
         diagonal += self.quadratic.weights
         if not diagonal.all():  # a bias, where no example is near a kink
-            diagonal[diagonal == 0.0] = risk.weights.sum() / (self._mu or 1.0)
+            diagonal[diagonal == 0.0] = risk.weights.sum() / (self._examples.mu or 1.0)
         return hessian
-
-    def _shares(self) -> list[tuple[int, int]]:
-        """Split the rows of the Gram matrix in two, if that pays."""
-        work = 0.5 * self._rows.size * self.risk.data.row_entries**2
-        return equal_ranges(self._rows.size, work - 2.0 * self.risk.dim**2, 2)
 
     def _gram(self, share: tuple[int, int]) -> tuple[Array, Array | None]:
         """Return the sum of the bends times the squares of some rows, and times these rows."""
@@ -247,3 +237,91 @@ def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float,
         newton = t - slope / curvature if curvature > 0.0 else math.inf
         t = newton if low < newton < min(high, 10.0 * t) else min(0.5 * (low + high), 4.0 * t)
     return low
+
+
+class NewtonSteps:
+    """A sequence of points that starts at the best one of the run.
+
+    While the data are so few that steps take less than a batch, several are done in one iteration. The best
+    point of each iteration is evaluated, and the multipliers with the highest bound are added if it is new.
+
+    Attributes
+    ----------
+    cost : float
+        Nanoseconds so far, on a usual machine: counted, not measured, because a run can be repeated then.
+    """
+
+    def __init__(self, method: MultiplierMethod, point: Point):
+        self.method = method
+        self.point = point
+        self.cost = 0.0
+
+    def gap(self, run: Run) -> float:
+        """Return the gap that the steps have to close."""
+        return run.upper - run.lower
+
+    def step(self, run: Run) -> bool:
+        """Do one iteration; return False if rounding errors are too large for a step."""
+        method, point = self.method, self.point
+        steps = Steps(point.x, np.asarray(point.image), run.upper, run.lower)
+        self.cost += OVERHEAD + run.timed(walk, method, steps, run.tolerance, BATCH, queries=1)
+        x, z = steps.x, steps.z
+        if steps.count > 1:
+            self.point = run.evaluate(x)
+            if steps.best is not x:
+                run.evaluate(steps.best)
+        if steps.cut is not None:
+            run.add_dual_cut(*steps.cut)
+        if run.closed:
+            return True
+        step = run.timed(method.direction, x, z)
+        if step is None:
+            return False
+        target = run.evaluate(x + step)
+        t = run.timed(method.step_length, x, step, z, np.asarray(target.image))
+        if t == 0.0:
+            return False
+        if t > _FAR:
+            self.point = run.evaluate(x + t * step)
+        else:
+            self.point = run.between(self.point, target, t) if t != 1.0 else target
+        run.proceed()
+        return True
+
+
+def walk(method: MultiplierMethod, steps: Steps, tolerance: Callable[[float], float], most: float) -> float:
+    """Take steps until the gap is closed, or the cost reaches a limit; return the cost."""
+    cost = 0.0
+    while True:
+        steps.look(method)
+        cost += method.cost
+        if cost >= most or steps.upper - steps.lower <= tolerance(steps.upper):
+            return cost
+        step = method.direction(steps.x, steps.z)
+        if step is None:
+            return cost
+        ahead = steps.z + predictions(method.risk, step)
+        t = method.step_length(steps.x, step, steps.z, ahead)
+        if t == 0.0:
+            return cost
+        steps.x, steps.z = steps.x + t * step, steps.z + t * (ahead - steps.z)
+
+
+class Steps:
+    """Steps in a row: the present point, the best point, and the cut with the highest bound."""
+
+    def __init__(self, x: Array, z: Array, upper: float = math.inf, lower: float = -math.inf):
+        self.x, self.z = x, z
+        self.best, self.upper, self.lower = self.x, upper, lower
+        self.cut: tuple[Array, tuple[Array, Array]] | None = None
+        self.count = 0
+
+    def look(self, method: MultiplierMethod) -> None:
+        """Compute the multipliers of the present point, with the best free bias."""
+        self.x, self.z = method.look(self.x, self.z)
+        self.count += 1
+        if method.value <= self.upper or self.count == 1:
+            self.best, self.upper = self.x, method.value
+        if method.bound > self.lower:
+            self.lower = method.bound
+            self.cut = method.multipliers, (method.slopes[np.newaxis], np.array([method.offset]))

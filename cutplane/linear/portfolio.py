@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cutplane.engine.costs import BATCH, OVERHEAD, USUAL_FALL, cost_of_cut
 from cutplane.exceptions import InvalidInputError
-from cutplane.linear.coordinate_ascent import CoordinateAscent
-from cutplane.linear.coordinate_descent import CoordinateDescent
-from cutplane.linear.linear_system import LinearSystem
-from cutplane.linear.newton import SemismoothNewton
+from cutplane.linear.moves import CoordinateAscent, CoordinateDescent, LinearSystem, SemismoothNewton
 from cutplane.linear.predictor import predictor_of, regularized
 from cutplane.methods.base import Estimate, Follower, Method, Refusal, Step
 from cutplane.methods.estimates import answer, sizes, suits
@@ -28,29 +25,29 @@ MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDesce
 """The moves that are tried by default, where the problem has the form they need."""
 
 _NEAR, _FAR = 0.1, 0.3
-"""Where OCAS cuts: as published, and with more features than examples, where its models are poor for long."""
+"""Where OCAS cuts, as published; farther with few examples, because its models are poor then."""
 _TURN = 10
-"""Iterations of cuts before their rate is measured: their gap falls in steps."""
+"""Iterations of cuts before their rate is measured, because their gap falls in steps."""
 _USUAL_CUTS, _USUAL_IF_WIDE = 30, 300
-"""Iterations of cuts for a gap of 1e-3; with more features than examples."""
+"""Iterations of cuts for a gap of 1e-3: more with more features than examples, because cuts are poor then."""
 
 
 class Move(Protocol):
-    """What a method says beside its steps to take part in a portfolio; its state is a `MoveState`.
+    """The members of a method, in addition to its steps, that a portfolio needs; its state is a `MoveState`.
 
     Attributes
     ----------
     turn : int
         Least iterations of a turn, after which its rate is measured.
     memory : float
-        What is kept of an earlier rate at least, in [0, 1]: more than 0 where the gap falls in leaps.
+        The least share of an earlier rate that is kept, in [0, 1]: more than 0 where the gap falls in leaps.
     """
 
     turn: int
     memory: float
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return the fall of log(gap) per nanosecond before it had a turn; inf: first of all, 0: never."""
+        """Return the fall of log(gap) per nanosecond before its first turn; inf: first of all, 0: never."""
         ...
 
 
@@ -60,26 +57,26 @@ class MoveState(Protocol):
     Attributes
     ----------
     cost : float
-        Nanoseconds so far: counted, so that runs can be repeated, or measured by the clock.
+        Nanoseconds so far: counted, because runs can be repeated then, or measured by the clock.
     """
 
     cost: float
 
     def gap(self, run: Run) -> float:
-        """Return the gap that it has to close; ``run.upper - run.lower`` for most."""
+        """Return the gap that it has to close; usually ``run.upper - run.lower``."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class Portfolio(Method):
-    """Cuts by `OCAS`, and moves for problems of special form, as their gap closed per second decides.
+    """Cuts by `OCAS`, and moves for problems of special form, chosen by the gap closed per second.
 
-    Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or one
-    of your own that is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS`
-    with a second cut just beside the best point, which costs a part of a pass where the risk is piecewise
+    Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or
+    yours, if it is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS`
+    with a second cut close to the best point, which costs a part of a pass where the risk is piecewise
     linear. A linear system is solved first of all. Then cuts and moves race, as methods do in
-    `methods.Race`, on costs that are counted and not measured, so that a run can be repeated. What an
-    iteration did is in the history, and ``result.method`` counts the moves.
+    `methods.Race`, on costs that are counted and not measured, because a run can be repeated then. The
+    history names the move of each iteration, and ``result.method`` counts the moves.
 
     Parameters
     ----------
@@ -145,9 +142,13 @@ class Portfolio(Method):
         """Line up moves and cuts."""
         problem, cuts = run.problem, self._cuts(run.problem)
         openings, moves = self._suitable(problem)
-        entrants: list[Entrant] = [_Move(move, problem) for move in moves]
+        entrants: list[Entrant] = [
+            _Counted(move, _seconds(move.usual_rate(problem)), turn=move.turn, memory=move.memory)
+            for move in moves
+        ]
         if (form := regularized(problem)) is not None:
-            entrants.append(_Cuts(cuts, form.size))
+            usual = _USUAL_CUTS if form.size[0] >= form.size[1] else _USUAL_IF_WIDE
+            entrants.append(_Counted(cuts, 1e-9 * usual * cost_of_cut(form.size, 1), form.size, turn=_TURN))
         else:  # reduced problems with linear predictions are no small QPs: they wait until moves are stuck
             waits = bool(moves) and predictor_of(problem) is not None
             found = None if waits else answer(cuts, problem)
@@ -168,7 +169,7 @@ class Portfolio(Method):
         return Step(step.kind, state, step.finished)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return what goes from weight to weight: coordinate descent, Newton steps, or the simplex method."""
+        """Return coordinate descent, Newton steps or the simplex method from weight to weight."""
         from cutplane.linear.follower import LinearFollower, NewtonFollower, can_follow, can_step
         from cutplane.linear.vertices import VertexFollower, can_walk
 
@@ -181,7 +182,7 @@ class Portfolio(Method):
         return VertexFollower(problem) if can_walk(problem) else None
 
     def describe(self, state: Moves | None) -> str:
-        """Return which moves ran, and how often."""
+        """Return the moves that ran, and how often."""
         if state is None:
             return f"{self!r}: none"
         ran = {each.method.name: each.iterations for each in state.schedule.entrants if each.iterations}
@@ -189,7 +190,7 @@ class Portfolio(Method):
         return f"{self!r}: {counts or 'none'}"
 
     def _suitable(self, problem: Declaration) -> tuple[list[Method], list[Any]]:
-        """Return the moves that suit a problem: those that have one turn, and those that have many."""
+        """Return the moves that suit a problem, those with one turn and those with many."""
         known = predictor_of(problem) is not None or offers(problem.risk, Capability.MINIMISER)
         if self.moves is None and not known:
             return [], []
@@ -206,7 +207,7 @@ class Portfolio(Method):
 
 @dataclass(eq=False)
 class Moves:
-    """The state of a portfolio: the schedule, and what precedes it."""
+    """The state of a portfolio: the schedule, and the moves that precede it."""
 
     schedule: Schedule
     openings: list[Method]
@@ -218,39 +219,22 @@ class Moves:
         return sum(entrant.seconds for entrant in self.schedule.entrants)
 
 
-class _Move(Entrant):
-    """A move, whose state says what it cost, and which gap it has to close."""
+class _Counted(Entrant):
+    """A move, whose state counts its cost and has a gap; or cuts, whose cost follows from `size`."""
 
-    def __init__(self, move: Any, problem: Declaration):
-        super().__init__(move, _seconds(move.usual_rate(problem)), turn=move.turn, memory=move.memory)
+    def __init__(self, method: Method, estimate: float, size: Any = None, **options: Any):
+        super().__init__(method, estimate, **options)
+        self._size = size
 
     def gap(self, run: Run) -> float:
-        """Return its gap."""
-        return self.state.gap(run) if self.started else super().gap(run)
+        return super().gap(run) if self._size or not self.started else self.state.gap(run)
 
     def spent(self, run: Run, began: float) -> float:
-        """Return what the last step cost."""
+        if self._size:
+            return 1e-9 * cost_of_cut(self._size, run.n_cuts)
         return 1e-9 * self.state.cost - self.seconds if self.started else 0.0
 
     def charge(self, spent: float, cpu: float) -> float:
-        """Return it."""
-        return spent
-
-
-class _Cuts(Entrant):
-    """Cuts, whose costs are counted."""
-
-    def __init__(self, method: Method, size: tuple[int, int, float]):
-        usual = _USUAL_CUTS if size[0] >= size[1] else _USUAL_IF_WIDE
-        super().__init__(method, 1e-9 * usual * cost_of_cut(size, 1), turn=_TURN)
-        self._size = size
-
-    def spent(self, run: Run, began: float) -> float:
-        """Return what the last cut cost."""
-        return 1e-9 * cost_of_cut(self._size, run.n_cuts)
-
-    def charge(self, spent: float, cpu: float) -> float:
-        """Return it."""
         return spent
 
 

@@ -1,18 +1,19 @@
-"""What the moves for linear predictors ask of a problem: examples, their losses, a diagonal quadratic."""
+"""The form of a problem that moves for linear predictors read: examples, losses, a diagonal quadratic."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cutplane.engine.costs import cost_of_epoch
 from cutplane.engine.declaration import Declaration, remembered
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.pieces.capabilities import Capability, ask, offers, require
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
-    from cutplane.losses.base import ScalarLoss
     from cutplane.risks.data import Data
 
 
@@ -54,22 +55,22 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Regularized:
-    """A risk of linear predictions with a diagonal quadratic, and nothing beside them.
+    """A risk of linear predictions with a diagonal quadratic, and nothing else.
 
     Attributes
     ----------
     risk : LinearPredictor
     quadratic : DiagonalQuadratic
-        Its weights are positive, but for that of a bias.
+        Its weights are positive, except of a bias.
     """
 
     risk: LinearPredictor
     quadratic: DiagonalQuadratic
 
     @property
-    def n_features(self) -> int:
-        """The number of features, without a bias."""
-        return self.risk.X.shape[1]
+    def cost_of_epoch(self) -> float:
+        """Nanoseconds of an epoch of dual coordinate ascent."""
+        return cost_of_epoch(self.size, pieces_of(self.risk.loss) is None)
 
     @property
     def size(self) -> tuple[int, int, float]:
@@ -80,7 +81,7 @@ class Regularized:
 
 @remembered
 def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
-    """Return the regularizer, if it is a diagonal quadratic and all there is beside the risk."""
+    """Return the regularizer, if it is a diagonal quadratic and there is no set."""
     return (
         ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
         if problem.is_unconstrained
@@ -96,7 +97,7 @@ def predictor_of(problem: Declaration) -> LinearPredictor | None:
 
 @remembered
 def regularized(problem: Declaration) -> Regularized | None:
-    """Return the problem in the form the moves need, where multipliers of the examples give cuts, or None."""
+    """Return the problem in the form of moves, if multipliers of the examples give cuts, or None."""
     predictor, quadratic = predictor_of(problem), quadratic_of(problem)
     if predictor is None or quadratic is None or not offers(problem.risk, Capability.DUAL_CUT):
         return None
@@ -105,7 +106,7 @@ def regularized(problem: Declaration) -> Regularized | None:
 
 
 def require_regularized(problem: Declaration, method: str) -> Regularized:
-    """Return the problem in the form the moves need; raise `MissingCapabilityError` if it has another."""
+    """Return the problem in the form of moves; raise `MissingCapabilityError` if it has another."""
     remedy = "Use LinearRisk, with a loss that has a conjugate, or Portfolio()."
     for capability in (Capability.LINEAR_PREDICTOR, Capability.DUAL_CUT):
         require(problem.risk, capability, method, remedy)

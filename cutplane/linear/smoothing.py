@@ -1,11 +1,11 @@
-"""The losses of examples with their kinks smoothed by Moreau envelopes, shifted by multipliers."""
+"""The losses of the examples at a point, their kinks smoothed by Moreau envelopes, shifted by multipliers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _PASS = 2.5
-"""Nanoseconds for an example in a pass over envelopes."""
+"""Nanoseconds for an example in a pass over envelopes, because threads are worth a number of them."""
 _SAMPLE = 512
-"""Examples that tell the first mu, to the factor of 4 that it is rounded to."""
+"""Examples that determine the first mu, because it is rounded to a power of 4."""
 _SHARE = 0.2
-"""The first smoothing costs at most a fifth of what the risk has above its infimum."""
+"""Share of the risk above its infimum that the first smoothing costs, because more hides the kinks."""
 _RANGE = 30
-"""The first mu lies within 4^-30 and 4^30, beyond all digits."""
+"""Largest size of the exponent of 4 in the first mu, because 4^-30 is beyond all digits."""
+_SHRINK = 0.5
+"""Factor on mu with new shifts, because the error falls with both."""
+_FINEST = 4.0**-60
+"""Least smoothing relative to the targets, because less changes no digit of data of sizes down to 1e-20."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,28 +47,32 @@ class Outlined(ScalarLoss):
         return self.phi
 
 
-class Smoothing:
-    """The loss of example i is min over r of phi(r) + (r - s_i - mu v_i)^2 / (2 mu), with s_i its argument.
+class Examples:
+    """The weighted sum f of the losses as a function of the predictions z, smoothed if they have kinks.
 
-    Its slopes are multipliers of the examples; in the place of the shifts v they lead to those of the loss
-    itself: the method of multipliers. A loss without kinks is left as it is, and mu is 0.
+    The smoothed loss of example i is min over r of phi(r) + (r - s_i - mu v_i)^2 / (2 mu), with s_i its
+    argument. The slopes are multipliers of the examples; with these as the shifts v, the slopes tend to
+    multipliers of the losses themselves: the method of multipliers. Without kinks mu is 0.
 
     Attributes
     ----------
     mu : float
     shifts : ndarray of shape (m,)
         The multipliers v.
+    kinked : bool
+        Whether the losses have kinks.
+    quadratic : bool
+        Whether the model of `bends` is the risk itself.
     """
 
     def __init__(self, risk: LinearPredictor, shifts: Array | None = None):
-        phi = pieces_of(risk.loss)
-        self.risk = risk
-        self.phi = phi if phi is not None and phi.jumps.any() else None
-        self._outline = None if phi is None else as_outline(phi, risk.loss.variable == "margin")
-        m = risk.X.shape[0]
+        self.risk, self.phi, m = risk, pieces_of(risk.loss), risk.X.shape[0]
+        self.kinked = self.phi is not None and bool(self.phi.jumps.any())
+        self.quadratic = risk.loss.curvature is not None
+        self._outline = None if self.phi is None else as_outline(self.phi, risk.loss.variable == "margin")
         self._parts = equal_ranges(m, _PASS * m)
-        self.conjugate = conjugates(risk, risk.y, risk.weights, self._parts)
-        self.risk_at = _risk(risk, self._outline, self._parts)
+        self.conjugate = _conjugates(risk, risk.y, risk.weights, self._parts)
+        self._valued: tuple[Array, float] | None = None
         self.become(0.0, np.zeros(m) if shifts is None else shifts)
 
     def become(self, mu: float, shifts: Array) -> None:
@@ -73,64 +81,93 @@ class Smoothing:
         self._envelope = None if self._outline is None else envelope(self._outline, mu)
         self._weighted: WeightedLoss | None = None
 
-    @property
-    def loss(self) -> ScalarLoss:
-        """The envelope."""
-        return self.weighted.loss
+    def advance(self, r: Array) -> bool:
+        """Shift by the slopes r, and smooth less; tell whether that was possible."""
+        possible = self.mu > _FINEST * max(1.0, float(np.abs(self.risk.y).max()))
+        if possible:
+            self.become(_SHRINK * self.mu, self.unweighted(r))
+        return possible
 
-    @property
-    def weighted(self) -> WeightedLoss:
-        """The envelopes of the examples, with their weights."""
-        if self._weighted is None:
-            loss, phi = self.risk.loss, self.phi
-            loss = loss if phi is None else Outlined(phi.envelope(self.mu), loss.variable)
-            self._weighted = weighted(loss, self.risk.y, self.risk.weights)
-        return self._weighted
+    def risk_at(self, z: Array) -> float:
+        """Return the weighted sum of the losses as they are; for the same array it is computed once."""
+        if self._valued is None or self._valued[0] is not z:
+            self._valued = z, float(self._true.values(z)[0])
+        return self._valued[1]
+
+    def value(self, z: Array) -> float:
+        """Return f(z)."""
+        return float(self._smooth.values(self._shifted(z))[0]) if self.kinked else self.risk_at(z)
+
+    def slopes(self, z: Array) -> Array:
+        """Return the weighted multipliers of the examples: the slopes of f."""
+        if self.kinked and not self.mu:
+            self.become(self.first_mu(z, math.inf), self.shifts)
+        return self._smooth.derivatives(self._shifted(z))
+
+    def bends(self, z: Array, least: float = 0.0) -> Array:
+        """Return the second derivatives of f, each at least a share `least` of its largest value."""
+        loss, weights = self._smooth.loss, self.risk.weights
+        if self.quadratic:
+            return loss.curvature * weights
+        d = self._smooth.second_derivatives(self._shifted(z))
+        if least > 0.0 and math.isfinite(loss.smoothness):
+            d = np.maximum(d, (least * loss.smoothness) * weights)
+        return d
 
     def look(self, z: Array) -> tuple[Array, Array]:
-        """Return the slopes of the envelopes at predictions z, which are multipliers, and weighted bends."""
-        c = self.risk.weights
+        """Return the multipliers at predictions z without the weights of the examples, and the bends."""
         if self._envelope is None:
-            slopes = self.weighted.derivatives(z)
-            u = np.divide(slopes, c, out=np.zeros(z.size), where=c > 0.0)
-            return u, self.weighted.second_derivatives(z)
-        u, bends = derivatives_of(self._envelope, self.shifted(z), self.risk.y, self._parts)
-        bends *= c
-        return self.into_domain(u), bends
+            return self.unweighted(self._smooth.derivatives(z)), self._smooth.second_derivatives(z)
+        u, bends = _derivatives(self._envelope, self._shifted(z), self.risk.y, self._parts)
+        bends *= self.risk.weights
+        return _into_domain(self.risk, u, self.risk.y), bends
 
     def along(self, z0: Array, z1: Array) -> Callable[[float], tuple[float, float]]:
-        """Return t -> the derivatives, first and second, of the envelopes of z0 + t (z1 - z0), summed."""
+        """Return t -> the first and second derivative of f(z0 + t (z1 - z0))."""
         if self._envelope is None:
-            line = self.weighted.line(z0, z1)
+            line = self._smooth.line(z0, z1)
             derivatives = line.derivative or line.newton
             assert derivatives is not None
             return derivatives
-        parts = self.shifted(z0), self.shifted(z1), self.risk.y, self.risk.weights
+        arrays = self._shifted(z0), self._shifted(z1), self.risk.y, self.risk.weights
         if len(self._parts) == 1:
-            return partial(along, self._envelope, *parts)
+            return partial(along, self._envelope, *arrays)
 
         def summed(t: float) -> tuple[float, float]:
             found = run_chunks(
-                lambda part: along(self._envelope, *(array[slice(*part)] for array in parts), t), self._parts
+                lambda part: along(self._envelope, *(array[slice(*part)] for array in arrays), t), self._parts
             )
             return sum(slope for slope, _ in found), sum(bend for _, bend in found)
 
         return summed
 
-    def shifted(self, z: Array) -> Array:
-        """Return the arguments of the envelopes at predictions z."""
-        return z + self.mu * self.shifts if self.mu else z
+    def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
+        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or about that; 0 for s = 1.
 
-    def into_domain(self, u: Array) -> Array:
-        """Return u with what rounding has put outside the domain of the conjugates put back."""
+        With smoothed losses it is by how much the factor raises `error`. `d` are the bends at z.
+        """
+        if s == 1.0:
+            return 0.0
+        if self.phi is not None and not self.quadratic:
+            return max(0.0, self.error(s, z, r) - (self.error(1.0, z, r) if self.kinked else 0.0))
+        quadratic = 0.5 * (1.0 - s) ** 2 * bend_of_conjugate(r, self.bends(z) if d is None else d)
+        return quadratic if self.quadratic else min(quadratic, (1.0 - s) * (self.value(z) - self._infimum))
+
+    def error(self, s: float, z: Array, r: Array) -> float:
+        """Return the sum of the losses and their conjugates at s r, less <s r, z>: at least 0."""
+        return max(0.0, self.risk_at(z) + self.conjugate(s * self.unweighted(r)) - s * float(r @ z))
+
+    def unweighted(self, r: Array) -> Array:
+        """Return multipliers without the weights of the examples, in the domain of the conjugates."""
+        weights = self.risk.weights
+        u = np.divide(r, weights, out=np.zeros_like(r), where=weights > 0.0)
         return _into_domain(self.risk, u, self.risk.y)
 
     def first_mu(self, z: Array, gap: float) -> float:
         """Return the power of 4 for which smoothing at the predictions z costs about `gap`, or 0."""
-        outline = self._outline
-        if self.phi is None or outline is None:
+        if not self.kinked or self._outline is None:
             return 0.0
-        risk, rows = self.risk, slice(None, None, max(1, z.size // _SAMPLE))
+        risk, outline, rows = self.risk, self._outline, slice(None, None, max(1, z.size // _SAMPLE))
         y, weights, z = (np.ascontiguousarray(array[rows]) for array in (risk.y, risk.weights, z))
         total = float(weights.sum())
         if not total > 0.0:
@@ -139,11 +176,10 @@ class Smoothing:
         value = float(weights @ risk.loss.value(z, y))
         gap = min(gap, _SHARE * (value - float(weights @ risk.loss.infimum(y))))
         parts = [(0, y.size)]
-        conjugate = conjugates(risk, y, weights, parts)
+        conjugate = _conjugates(risk, y, weights, parts)
 
         def costs_more(k: int) -> bool:
-            u, _ = derivatives_of(envelope(outline, 4.0**k), z, y, parts)
-            u = _into_domain(risk, u, y)
+            u = _into_domain(risk, _derivatives(envelope(outline, 4.0**k), z, y, parts)[0], y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
         steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # smoothing costs at most mu / 2 times that
@@ -155,13 +191,39 @@ class Smoothing:
             k += 1
         return 4.0**k
 
+    @cached_property
+    def _true(self) -> WeightedLoss:
+        """The losses as they are."""
+        return _weighted(self.risk.loss, self.risk)
 
-def derivatives_of(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple[Array, Array]:
-    """Return the derivatives, first and second, of losses without kinks in the predictions z."""
+    @property
+    def _smooth(self) -> WeightedLoss:
+        """The losses without kinks."""
+        if not self.kinked:
+            return self._true
+        if self._weighted is None:
+            phi: Any = self.phi
+            self._weighted = _weighted(Outlined(phi.envelope(self.mu), self.risk.loss.variable), self.risk)
+        return self._weighted
+
+    @cached_property
+    def _infimum(self) -> float:
+        weights, infima = self.risk.weights, self.risk.loss.infimum(self.risk.y)
+        return float(np.where(weights > 0.0, weights * infima, 0.0).sum())
+
+    def _shifted(self, z: Array) -> Array:
+        """Return the arguments of the envelopes at predictions z."""
+        return z + self.mu * self.shifts if self.mu else z
+
+
+def bend_of_conjugate(r: Array, d: Array) -> float:
+    """Return the second derivative of the conjugate of the model with bends d, along its multipliers r."""
+    return float(r @ np.divide(r, d, out=np.zeros_like(r), where=d > 0.0))
+
+
+def _derivatives(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple[Array, Array]:
+    """Return the first and second derivatives of losses without kinks in the predictions z."""
     first, second = np.empty(z.size), np.empty(z.size)
-    if len(parts) == 1:
-        both_derivatives(outline, z, y, first, second)
-        return first, second
 
     def do(part: tuple[int, int]) -> None:
         rows = slice(*part)
@@ -171,49 +233,33 @@ def derivatives_of(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple
     return first, second
 
 
-def sum_of(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
-    """Return the weighted sum of losses as a function of the predictions."""
-    edges, sums = np.array([part[0] for part in parts] + [y.size]), np.empty(len(parts))
-
-    def total(z: Array) -> float:
-        if sums.size == 1:
-            values(outline, z, y, weights, edges, sums)
-        else:
-            run_chunks(
-                lambda k: values(outline, z, y, weights, edges[k : k + 2], sums[k : k + 1]), range(sums.size)
-            )
-        return float(sums.sum())
-
-    return total
+def _weighted(loss: ScalarLoss, risk: LinearPredictor) -> WeightedLoss:
+    return weighted_loss(loss, risk.y, risk.weights, np.array([0, risk.y.size]))
 
 
-def _risk(risk: LinearPredictor, outline: Outline | None, parts: Ranges) -> Callable[[Array], float]:
-    if outline is not None:
-        return sum_of(outline, risk.y, risk.weights, parts)
-    losses = weighted(risk.loss, risk.y, risk.weights)
-    return lambda z: float(losses.values(z)[0])
-
-
-def weighted(loss: ScalarLoss, y: Array, weights: Array) -> WeightedLoss:
-    """Return the weighted sum of the losses of the examples, in one block."""
-    return weighted_loss(loss, y, weights, np.array([0, y.size]))
-
-
-def conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
+def _conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
     """Return the weighted sum of the conjugates as a function of multipliers within their domain.
 
     It is nan if the loss has no pieces.
     """
-    phi = pieces_of(risk.loss)
+    phi, margin = pieces_of(risk.loss), risk.loss.variable == "margin"
     if phi is None:
         return lambda u: np.nan
-    if risk.loss.variable == "margin":
-        return sum_of(as_outline(phi.star, True), y, weights, parts)
-    star, targets = sum_of(as_outline(phi.star, False), np.zeros(y.size), weights, parts), weights * y
-    return lambda u: star(u) + float(u @ targets)
+    outline, targets = as_outline(phi.star, margin), y if margin else np.zeros(y.size)
+    edges, sums = np.array([part[0] for part in parts] + [y.size]), np.empty(len(parts))
+
+    def total(u: Array) -> float:
+        run_chunks(
+            lambda k: values(outline, u, targets, weights, edges[k : k + 2], sums[k : k + 1]),
+            range(sums.size),
+        )
+        return float(sums.sum()) + (0.0 if margin else float(u @ (weights * y)))
+
+    return total
 
 
 def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:
+    """Return u with the rounding errors outside the domain of the conjugates removed."""
     phi = pieces_of(risk.loss)
     if phi is None:
         return u

@@ -1,226 +1,102 @@
-"""Compiled passes over columns of the data, for coordinate descent; see `coordinate_descent`.
+"""Block coordinate descent on a quadratic model of the losses, compiled; see `coordinate_descent`.
 
-`columns` is a tuple: an array whose rows are the columns of the data, or data, indices and indptr of CSC.
-Columns are named by a list `which`, in which -1 stands for a column of ones. Coordinate k of the list has the
-value x_k and a term costs_k |x_k| + weights_k (x_k - centre_k)^2 / 2 on [low_k, high_k] of its own; the rest
-is a quadratic model sum_i r_i^2 / (2 d_i), whose r moves by d_i X_ik times a step on x_k.
+Block k holds the places starts_k <= c < starts_{k+1} of a list `which` of columns, in which -1 stands for a
+column of ones. Place c has the value x_c and the term costs_c |x_c| + weights_c (x_c - centre_c)^2 / 2 on
+[low_c, high_c]; a block of several places has the term costs_c ||x||, no weights and no bounds. The rest is
+the model sum_i r_i^2 / (2 d_i), where r_i changes by d_i X_ic times a step on x_c. The largest eigenvalue of
+the model in block k is bends_k.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numba.extending import overload
 
+from cutplane.linear.rows import add_times, dot, put, size
 from cutplane.runtime.compiling import SUMS, routine
 
-BATCH = 5
-"""Sweeps between two extrapolations, as published."""
-MOST = 200
-"""Batches of one call, after which the caller looks at the clock."""
+_BATCH = 5
+"""Sweeps between two extrapolations, because that is the number published."""
+_MOST = 200
+"""Batches of one call, because the caller then checks the time."""
 _RIDGE = 1e-14
-"""Steps that depend on one another leave their products singular but for rounding."""
-_INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": True}
-
-
-def size(columns, j, r):
-    """Return the number of entries of a column."""
-    if j < 0 or len(columns) == 1:
-        return r.shape[0]
-    return int(columns[2][j + 1] - columns[2][j])
-
-
-def dot(columns, j, r):
-    """Return the product of a column and r."""
-    if j < 0:
-        return r.sum()
-    if len(columns) == 1:
-        return columns[0][j] @ r
-    data, indices, indptr = columns
-    part = slice(indptr[j], indptr[j + 1])
-    return data[part] @ r[indices[part]]
-
-
-def dot_squares(columns, j, d):
-    """Return the product of the squares of a column and d."""
-    if j < 0:
-        return d.sum()
-    if len(columns) == 1:
-        return np.square(columns[0][j], dtype=np.float64) @ d
-    data, indices, indptr = columns
-    part = slice(indptr[j], indptr[j + 1])
-    return np.square(data[part], dtype=np.float64) @ d[indices[part]]
-
-
-def add(columns, j, step, d, r):
-    """Add a column times step and d to r."""
-    if j < 0:
-        r += step * d
-    elif len(columns) == 1:
-        r += step * d * columns[0][j]
-    else:
-        data, indices, indptr = columns
-        part = slice(indptr[j], indptr[j + 1])
-        r[indices[part]] += step * d[indices[part]] * data[part]
-
-
-def put(source, target):
-    """Copy a vector; numba takes seconds to compile the assignment to a slice."""
-    target[:] = source
-
-
-@overload(put, _INLINE)
-def _put(source, target):
-    def do(source, target):
-        for i in range(target.shape[0]):
-            target[i] = source[i]
-
-    return do
-
-
-@overload(size, _INLINE)
-def _size(columns, j, r):
-    if len(columns) == 1:
-        return lambda columns, j, r: r.shape[0]
-    return lambda columns, j, r: r.shape[0] if j < 0 else np.int64(columns[2][j + 1] - columns[2][j])
-
-
-@overload(dot, _INLINE)
-def _dot(columns, j, r):
-    def dense(columns, j, r):
-        total = 0.0
-        if j < 0:
-            for i in range(r.shape[0]):
-                total += r[i]
-        else:
-            column = columns[0][j]
-            for i in range(r.shape[0]):
-                total += column[i] * r[i]
-        return total
-
-    def compressed(columns, j, r):
-        data, indices, indptr = columns
-        total = 0.0
-        if j < 0:
-            for i in range(r.shape[0]):
-                total += r[i]
-        else:
-            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
-                total += data[p] * r[indices[p]]
-        return total
-
-    return dense if len(columns) == 1 else compressed
-
-
-@overload(dot_squares, _INLINE)
-def _dot_squares(columns, j, d):
-    def dense(columns, j, d):
-        total = 0.0
-        if j < 0:
-            for i in range(d.shape[0]):
-                total += d[i]
-        else:
-            column = columns[0][j]
-            for i in range(d.shape[0]):
-                total += column[i] * d[i] * column[i]
-        return total
-
-    def compressed(columns, j, d):
-        data, indices, indptr = columns
-        total = 0.0
-        if j < 0:
-            for i in range(d.shape[0]):
-                total += d[i]
-        else:
-            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
-                total += data[p] * d[indices[p]] * data[p]
-        return total
-
-    return dense if len(columns) == 1 else compressed
-
-
-@overload(add, _INLINE)
-def _add(columns, j, step, d, r):
-    def dense(columns, j, step, d, r):
-        if j < 0:
-            for i in range(r.shape[0]):
-                r[i] += step * d[i]
-        else:
-            column = columns[0][j]
-            for i in range(r.shape[0]):
-                r[i] += step * d[i] * column[i]
-
-    def compressed(columns, j, step, d, r):
-        data, indices, indptr = columns
-        if j < 0:
-            for i in range(r.shape[0]):
-                r[i] += step * d[i]
-        else:
-            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
-                r[indices[p]] += step * d[indices[p]] * data[p]
-
-    return dense if len(columns) == 1 else compressed
+"""Share of their trace added to the products of steps, because dependent steps make them singular."""
+_ABOVE = 1.0 + 4.0 * 2.0**-52
+"""Factor on the largest ratio, because that is rounded."""
 
 
 @routine(fastmath=SUMS)
-def slopes_and_bends(columns, which, d, r, slopes, bends):
-    """Set the products of the columns with r, and, where there is room, of their squares with d."""
-    for k in range(which.shape[0]):
-        slopes[k] = dot(columns, which[k], r)
-    if bends.shape[0]:
-        for k in range(which.shape[0]):
-            bends[k] = dot_squares(columns, which[k], d)
-
-
-@routine(fastmath=SUMS)
-def add_columns(columns, which, steps, ones, z):
-    """Add the columns, times the steps, to z; `ones` are as many ones as z has entries."""
-    for k in range(which.shape[0]):
-        if steps[k] != 0.0:
-            add(columns, which[k], steps[k], ones, z)
-
-
-@routine(fastmath=SUMS)
-def sweep(columns, which, places, x, terms, bends, d, r):
-    """Minimise over one coordinate after the other.
-
-    Return the fall of the objective, which is at least that, and the entries of the data visited.
-    """
-    costs, weights, centre, low, high = terms
-    fall = 0.0
+def _group_step(columns, which, start, end, x, cost, steep, d, r):
+    """Take a proximal gradient step in a group; return the fall of the objective, and the entries visited."""
+    new = np.empty(end - start)
+    fall = square = 0.0
     visited = 0
-    for place in range(places.shape[0]):
-        k = places[place]
-        j = which[k]
-        bend, cost = bends[k], costs[k]
-        visited += size(columns, j, r)
-        total = bend + weights[k]
-        if total <= 0.0 and cost <= 0.0:
-            continue
-        v = bend * x[k] - dot(columns, j, r) + weights[k] * centre[k]
-        new = 0.0
-        if abs(v) > cost:
-            new = (v - cost if v > 0.0 else v + cost) / total
-        new = low[k] if new < low[k] else high[k] if new > high[k] else new
-        step = new - x[k]
+    for c in range(start, end):
+        visited += size(columns, which[c], r)
+        new[c - start] = x[c] - dot(columns, which[c], r) / steep
+        square += new[c - start] * new[c - start]
+    norm, held = math.sqrt(square), cost / steep
+    share = 1.0 - held / norm if norm > held else 0.0
+    for c in range(start, end):
+        step = share * new[c - start] - x[c]
         if step != 0.0:
-            x[k] = new
-            fall += 0.5 * total * step * step
-            visited += size(columns, j, r)
-            add(columns, j, step, d, r)
+            x[c] = x[c] + step if share > 0.0 else 0.0
+            fall += 0.5 * steep * step * step
+            visited += size(columns, which[c], r)
+            add_times(columns, which[c], step, d, r)
     return fall, visited
 
 
 @routine(fastmath=SUMS)
-def model(x, terms, d, r):
-    """Return the objective of the model, but for a constant."""
+def _sweep(columns, which, blocks, starts, x, terms, bends, d, r):
+    """Minimise over one block after the other; return the fall, at least, and the entries visited."""
+    costs, weights, centre, low, high = terms
+    fall = 0.0
+    visited = 0
+    for place in range(blocks.shape[0]):
+        k = blocks[place]
+        c, end, bend = starts[k], starts[k + 1], bends[k]
+        if end - c > 1:
+            if bend > 0.0:
+                more, seen = _group_step(columns, which, c, end, x, costs[c], bend, d, r)
+                fall += more
+                visited += seen
+            continue
+        j, cost = which[c], costs[c]
+        visited += size(columns, j, r)
+        total = bend + weights[c]
+        if total <= 0.0 and cost <= 0.0:
+            continue
+        v = bend * x[c] - dot(columns, j, r) + weights[c] * centre[c]
+        new = 0.0
+        if abs(v) > cost:
+            new = (v - cost if v > 0.0 else v + cost) / total
+        new = low[c] if new < low[c] else high[c] if new > high[c] else new
+        step = new - x[c]
+        if step != 0.0:
+            x[c] = new
+            fall += 0.5 * total * step * step
+            visited += size(columns, j, r)
+            add_times(columns, j, step, d, r)
+    return fall, visited
+
+
+@routine(fastmath=SUMS)
+def _model(starts, x, terms, d, r):
+    """Return the objective of the model up to a constant."""
     costs, weights, centre, _, _ = terms
     total = 0.0
-    for k in range(x.shape[0]):
-        offset = x[k] - centre[k]
-        total += costs[k] * abs(x[k]) + 0.5 * weights[k] * offset * offset
+    for k in range(starts.shape[0] - 1):
+        c, end = starts[k], starts[k + 1]
+        if end - c > 1:
+            square = 0.0
+            for e in range(c, end):
+                square += x[e] * x[e]
+            total += costs[c] * math.sqrt(square)
+        else:
+            offset = x[c] - centre[c]
+            total += costs[c] * abs(x[c]) + 0.5 * weights[c] * offset * offset
     for i in range(r.shape[0]):
         if d[i] > 0.0:
             total += 0.5 * r[i] * r[i] / d[i]
@@ -228,7 +104,7 @@ def model(x, terms, d, r):
 
 
 @routine(fastmath=SUMS)
-def solve(A, b):
+def _solve(A, b):
     """Solve A x = b in place, A positive definite; numba takes seconds to compile `np.linalg.solve`."""
     n = b.shape[0]
     for i in range(n):
@@ -244,49 +120,39 @@ def solve(A, b):
 
 
 @routine(fastmath=SUMS)
-def combination(xs, rs, x, r):
-    """Return the affine combination of iterates whose steps cancel best [1]_, and its residual; or x and r.
+def _extrapolate(xs, rs, starts, x, terms, d, r, value):
+    """Go to the affine combination of the iterates whose steps cancel best, if the model is lower there.
 
-    References
-    ----------
-    .. [1] Q. Bertrand, M. Massias, "Anderson acceleration of coordinate descent", AISTATS 2021,
-       arXiv:2011.10065.
+    This is Anderson acceleration, reference [2] of `CoordinateDescent`. Return the value of the model.
     """
     count = xs.shape[0] - 1
     products = np.zeros((count, count))
     for a in range(count):
         for b in range(a + 1):
             total = 0.0
-            for k in range(x.shape[0]):
-                total += (xs[a + 1, k] - xs[a, k]) * (xs[b + 1, k] - xs[b, k])
+            for c in range(x.shape[0]):
+                total += (xs[a + 1, c] - xs[a, c]) * (xs[b + 1, c] - xs[b, c])
             products[a, b] = products[b, a] = total
     trace = 0.0
     for a in range(count):
         trace += products[a, a]
     if not trace > 0.0:
-        return x, r
+        return value
     for a in range(count):
         products[a, a] += _RIDGE * trace
     shares = np.ones(count)
-    solve(products, shares)
+    _solve(products, shares)
     shares /= shares.sum()
     ahead, residual = np.zeros(x.shape[0]), np.zeros(r.shape[0])
     for a in range(count):
-        for k in range(x.shape[0]):
-            ahead[k] += shares[a] * xs[a + 1, k]
+        for c in range(x.shape[0]):
+            ahead[c] += shares[a] * xs[a + 1, c]
         for i in range(r.shape[0]):
             residual[i] += shares[a] * rs[a + 1, i]
-    return ahead, residual
-
-
-@routine(fastmath=SUMS)
-def extrapolate(xs, rs, x, terms, d, r, value):
-    """Go to the combination of iterates, if the model is lower there; return the value where that ends."""
-    ahead, residual = combination(xs, rs, x, r)
-    for k in range(x.shape[0]):
-        if not terms[3][k] <= ahead[k] <= terms[4][k]:
+    for c in range(x.shape[0]):
+        if not terms[3][c] <= ahead[c] <= terms[4][c]:
             return value
-    other = model(ahead, terms, d, residual)
+    other = _model(starts, ahead, terms, d, residual)
     if not other < value:
         return value
     put(ahead, x)
@@ -295,52 +161,54 @@ def extrapolate(xs, rs, x, terms, d, r, value):
 
 
 @routine(fastmath=SUMS)
-def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
-    """Sweep over all coordinates, then in batches over those that are free to move; x and r are updated.
+def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
+    """Sweep over all blocks, then in batches over those that can change both ways; x and r are updated.
 
-    It ends when a sweep over all coordinates lowers the model by less than the goal, or by less than a share
-    of what the first one did. The falls in batches tell how many more are needed: it ends also when more
-    entries of the data would be visited than the budget.
+    It ends when a sweep over all blocks lowers the model by less than the goal, or than a share of the fall
+    of the first one. The falls of batches predict how many more are needed: it also ends if these would visit
+    more entries of the data than the budget.
 
     Returns
     -------
     visited : float
         Entries of the data that were read.
     fall : float
-        That of the last sweep over all coordinates; inf beyond the budget.
+        That of the last sweep over all blocks; inf beyond the budget.
     """
     costs, _, _, low, high = terms
-    everywhere = np.arange(which.shape[0])
-    active = np.empty(which.shape[0], np.int64)
-    xs, rs = np.empty((BATCH + 1, x.shape[0])), np.empty((BATCH + 1, r.shape[0]))
+    everywhere = np.arange(starts.shape[0] - 1)
+    active = np.empty(everywhere.shape[0], np.int64)
+    xs, rs = np.empty((_BATCH + 1, x.shape[0])), np.empty((_BATCH + 1, r.shape[0]))
     visited = 0.0
     batches = 0
-    while batches < MOST:
-        fall, seen = sweep(columns, which, everywhere, x, terms, bends, d, r)
+    while batches < _MOST:
+        fall, seen = _sweep(columns, which, everywhere, starts, x, terms, bends, d, r)
         visited += seen
         if fall <= goal:
             return visited, fall
         if share > 0.0:
             goal, share = max(goal, share * fall), 0.0
         count = 0
-        for k in range(which.shape[0]):
-            if (x[k] != 0.0 or costs[k] == 0.0) and low[k] < x[k] < high[k]:
-                active[count] = k
-                count += 1
-        places = active[:count]
-        value = model(x, terms, d, r)
+        for k in range(everywhere.shape[0]):
+            for c in range(starts[k], starts[k + 1]):
+                if (x[c] != 0.0 or costs[c] == 0.0) and low[c] < x[c] < high[c]:
+                    active[count] = k
+                    count += 1
+                    break
+        blocks = active[:count]
+        value = _model(starts, x, terms, d, r)
         before = 0.0
-        while batches < MOST:
+        while batches < _MOST:
             batches += 1
             start, began = value, visited
             put(x, xs[0])
             put(r, rs[0])
-            for s in range(BATCH):
-                fall, seen = sweep(columns, which, places, x, terms, bends, d, r)
+            for s in range(_BATCH):
+                fall, seen = _sweep(columns, which, blocks, starts, x, terms, bends, d, r)
                 visited += seen
                 put(x, xs[s + 1])
                 put(r, rs[s + 1])
-            value = extrapolate(xs, rs, x, terms, d, r, model(x, terms, d, r))
+            value = _extrapolate(xs, rs, starts, x, terms, d, r, _model(starts, x, terms, d, r))
             fall = start - value
             if fall <= goal:
                 break
@@ -352,3 +220,48 @@ def descend(columns, which, x, terms, bends, d, r, goal, share, budget):
                     break
             before = fall
     return visited, math.inf
+
+
+@routine
+def outlook(x, g, terms, free):
+    """Return the factor of multipliers with slopes g that gives the best bound, and the gap with it.
+
+    Each place is a block, and slopes of free ones count as zero.
+    """
+    costs, weights, centre, low, high = terms
+    excess = 0.0
+    curved = False
+    for j in range(x.shape[0]):
+        curved |= weights[j] > 0.0
+        if costs[j] > 0.0:
+            held = costs[j] + weights[j] * abs(x[j] - centre[j])
+            if g[j] > 0.0 and low[j] == -math.inf:
+                excess = max(excess, g[j] / held)
+            if g[j] < 0.0 and high[j] == math.inf:
+                excess = max(excess, -g[j] / held)
+    factor = 1.0 / (excess * _ABOVE) if excess > 1.0 else 1.0
+    gap, whole = 0.0, 0.0
+    for j in range(x.shape[0]):
+        for k in range(2 if curved and factor < 1.0 else 1):
+            v = 0.0 if free[j] else g[j] * (factor if k == 0 else 1.0)
+            cost, weight, away = costs[j], weights[j], x[j] - centre[j]
+            best = 0.0
+            if weight > 0.0:
+                slope = v - weight * centre[j]
+                if abs(slope) > cost:
+                    best = (cost - slope if slope > 0.0 else -cost - slope) / weight
+            elif abs(v) > cost:
+                best = low[j] if v > 0.0 else high[j]
+            best = min(max(best, low[j]), high[j])
+            term = math.inf
+            if abs(best) < math.inf:
+                there = best - centre[j]
+                term = cost * (abs(x[j]) - abs(best)) + v * (x[j] - best)
+                term += 0.5 * weight * (away - there) * (away + there)
+            if k == 0:
+                gap += term
+            else:
+                whole += term
+    if curved and factor < 1.0 and whole < gap:
+        return 1.0, whole
+    return factor, gap

@@ -1,4 +1,4 @@
-"""Regularizers and boxes that are sums over the coordinates, and what is asked of them there."""
+"""Regularizers and boxes that are sums over blocks: coordinates, or groups of them with a norm."""
 
 from __future__ import annotations
 
@@ -8,40 +8,57 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
+from cutplane.proof.rounding import EPS
 from cutplane.regularizers.base import separable_form_of
+from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _GROWTH = 2
-"""How many times as large as the set of coordinates that move a working set is, as published."""
+"""Size of a working set in sets of blocks that move, because that is the factor published."""
 _PART = 20
-"""A working set of this part of the coordinates is swept as often, within the cost of a pass over all."""
+"""Part of the blocks in a working set at least, because 20 sweeps of it cost no more than a pass over all."""
 _FEW = 10
-"""Coordinates of the smallest working set, as published."""
+"""Blocks of the smallest working set, because that is the number published."""
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """h_j(x_j) = costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j], for each coordinate."""
+    """The sum over the coordinates of costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j].
+
+    With `labels`, which name the block of each coordinate, a block has the term costs_j ||x|| instead, no
+    weights and no bounds. Without, each coordinate is a block.
+    """
 
     costs: Array
     weights: Array
     centre: Array
     low: Array
     high: Array
+    labels: Array | None = None
 
     def on(self, index: Array) -> Terms:
-        """Return those of some coordinates."""
-        return Terms(*(array[index] for array in self.arrays))
+        """Return the terms of some coordinates: all or none of a group, one group after another."""
+        labels = None if self.labels is None else np.unique(self.labels[index], return_inverse=True)[1]
+        return Terms(*(array[index] for array in self.arrays), labels=labels)
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """The five of them, in this order, read-only whatever they are: so a routine is compiled once."""
+        """Costs, weights, centre, low, high: always read-only, because a routine is compiled once then."""
         costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
         return costs, weights, centre, read_only(self.low), read_only(self.high)
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where each block starts, and where the last one ends, if one follows another."""
+        n = self.costs.size
+        if self.labels is None:
+            return np.arange(n + 1)
+        return np.append(np.flatnonzero(np.diff(self.labels, prepend=-1)), n)
 
     @cached_property
     def free(self) -> Array:
@@ -55,7 +72,7 @@ class Terms:
 
     @property
     def scalable(self) -> bool:
-        """Whether the conjugates are finite after scaling, but for the free coordinates."""
+        """Whether scaling makes the conjugates finite, except those of free coordinates."""
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return bool((self.free | (self.costs > 0.0) | (self.weights > 0.0) | bounded).all())
 
@@ -65,61 +82,104 @@ class Terms:
         paid = self.costs > 0.0
         return bool(self.weights[~paid].any() or (self.low > 0.0).any() or (self.high < 0.0).any())
 
+    @cached_property
+    def _first(self) -> Array:
+        """The first coordinate of each block."""
+        return np.unique(np.asarray(self.labels), return_index=True)[1]
+
     def moves(self, x: Array) -> Array:
         """Return where the sum is smooth at x, and x can go both ways."""
-        return ((x != 0.0) | (self.costs == 0.0)) & (self.low < x) & (x < self.high)
+        return ((self._norms(x) != 0.0) | (self.costs == 0.0)) & (self.low < x) & (x < self.high)
 
     def __call__(self, x: Array) -> float:
         """Return the sum at a point within the bounds."""
         offset = x - self.centre
-        return float(self.costs @ np.abs(x) + 0.5 * (self.weights * offset) @ offset)
+        return float(self.costs @ (self._units(x) * x) + 0.5 * (self.weights * offset) @ offset)
 
     def slope(self, x: Array) -> Array:
         """Return the derivatives where the sum is smooth."""
-        return self.costs * np.sign(x) + self.weights * (x - self.centre)
+        return self.costs * self._units(x) + self.weights * (x - self.centre)
+
+    def add_curvature(self, x: Array, hessian: Array) -> None:
+        """Add the second derivatives where the sum is smooth."""
+        np.einsum("jj->j", hessian)[:] += self.weights
+        if self.labels is None:
+            return
+        norms, units = self._norms(x), self._units(x)
+        for k in np.unique(self.labels[(self.costs > 0.0) & (norms > 0.0)]):
+            block = np.flatnonzero(self.labels == k)
+            bend = np.eye(block.size) - np.outer(units[block], units[block])
+            hessian[np.ix_(block, block)] += self.costs[block[0]] / norms[block[0]] * bend
 
     def ratios(self, x: Array, g: Array) -> Array:
-        """Return by which factor slopes g of the risk exceed what the terms hold at x."""
+        """Return by which factor slopes g of the risk exceed the slopes of the terms at x."""
+        g = g if self.labels is None else self._norms(g)
         held = self.costs + self.weights * np.abs(x - self.centre)
         with np.errstate(divide="ignore", invalid="ignore"):
             down = np.where(np.isinf(self.high), -g / held, 0.0)
             up = np.where(np.isinf(self.low), g / held, 0.0)
         return np.where(held > 0.0, np.maximum(down, up), 0.0)
 
-    def pulls(self, x: Array, g: Array) -> Array:
-        """Return how hard slopes g of the risk pull at coordinates: in (-1, 1], positive where they move."""
-        slope = g + self.weights * (x - self.centre)
+    def chosen(self, x: Array, g: Array) -> Array:
+        """Return a working set: the blocks that move, and those with the largest slopes g of the risk."""
+        slope, moving = g + self.weights * (x - self.centre), self.moves(x)
+        slope = slope if self.labels is None else self._norms(slope)
         up = np.where(x < self.high, -slope - np.where(x >= 0.0, self.costs, -self.costs), -np.inf)
         down = np.where(x > self.low, slope - np.where(x <= 0.0, self.costs, -self.costs), -np.inf)
         size = self.costs + np.abs(slope)
-        return np.maximum(up, down) / np.where(size > 0.0, size, 1.0)
-
-    def chosen(self, x: Array, g: Array) -> Array:
-        """Return a working set: the coordinates that move, and those that are pulled most."""
-        return strongest(self.pulls(x, g), self.moves(x))
+        pulls = np.where(moving, np.inf, np.maximum(up, down) / np.where(size > 0.0, size, 1.0))
+        if self.labels is None:
+            return _strongest(pulls)
+        groups = _strongest(pulls[self._first])
+        ranks = np.full(pulls.size, -1)
+        ranks[groups] = np.arange(groups.size)
+        chosen = np.flatnonzero(ranks[self.labels] >= 0)
+        return chosen[np.argsort(ranks[self.labels[chosen]], kind="stable")]
 
     def outlook(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
-        Slopes of free coordinates count as zero, and what the factor costs the losses is not counted.
+        Slopes of free coordinates count as zero, and the gap is without the losses.
         """
-        from cutplane.linear.terms_passes import outlook
+        from cutplane.linear.sweeps import outlook
 
-        return outlook(x, g, self.arrays, self.free)
+        if self.labels is None:
+            return outlook(x, g, self.arrays, self.free)
+        excess, held = float(self.ratios(x, g).max(initial=0.0)), ~self.free
+        factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0
+        return factor, max(0.0, self(x) + factor * float(g[held] @ x[held]))
+
+    def _norms(self, v: Array) -> Array:
+        """Return the norm of the block of each coordinate."""
+        return np.abs(v) if self.labels is None else np.sqrt(np.bincount(self.labels, v * v))[self.labels]
+
+    def _units(self, x: Array) -> Array:
+        """Return x over the norm of its block; 0 where that is."""
+        if self.labels is None:
+            return np.sign(x)
+        norms = self._norms(x)
+        return np.divide(x, norms, out=np.zeros_like(x), where=norms > 0.0)
 
 
-def strongest(pulls: Array, moving: Array) -> Array:
-    """Return all that move, and those with the strongest pulls, strongest first."""
-    pulls = np.where(moving, np.inf, pulls)
-    size = max(_GROWTH * np.count_nonzero(moving), pulls.size // _PART, _FEW)
+def _strongest(pulls: Array) -> Array:
+    """Return all blocks with the pull inf, and those with the largest pulls, largest first."""
+    size = max(_GROWTH * np.count_nonzero(pulls == np.inf), pulls.size // _PART, _FEW)
     which = np.argpartition(-pulls, size)[:size] if size < pulls.size else np.arange(pulls.size)
     return which[np.argsort(-pulls[which], kind="stable")]
 
 
-def terms_of(problem: Declaration) -> Terms | None:
-    """Return regularizer and set as terms of the coordinates; None if they are no such sum."""
-    bounds = problem.simple_set.bounds(problem.dim)
-    form = separable_form_of(problem.active_regularizer, problem.dim)
-    if bounds is None or form is None or problem.separators:
+def terms_of(problem: Declaration, groups: bool = False) -> Terms | None:
+    """Return regularizer and set as terms, with groups if these are wanted; None if they are none."""
+    if problem.separators:
         return None
-    return Terms(form.costs, form.quadratic.weights, form.quadratic.centre, *bounds)
+    n, g = problem.dim, problem.active_regularizer
+    bounds, form = problem.simple_set.bounds(n), separable_form_of(g, n)
+    if bounds is not None and form is not None:
+        return Terms(form.costs, form.quadratic.weights, form.quadratic.centre, *bounds)
+    form = ask(g, Capability.GROUPED, n) if groups and is_whole_space(problem.simple_set, n) else None
+    if form is None:
+        return None
+    alone, zeros, ends = form.labels < 0, np.zeros(n), np.full(n, np.inf)
+    labels = np.where(alone, form.costs.size - 1 + np.cumsum(alone), form.labels)
+    costs = np.append(form.costs, 0.0)[form.labels]
+    return Terms(costs, zeros, zeros, -ends, ends, np.unique(labels, return_inverse=True)[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ from scipy import sparse
 
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
-from cutplane.linear.vertex_passes import MOVED, OPTIMAL, step
 from cutplane.losses.base import pieces_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 if TYPE_CHECKING:
@@ -23,21 +24,30 @@ _MOST_ENTRIES = 300_000
 """Entries of the data, because a step reads them all and a path takes about as many steps as it has examples:
 at this size a path takes 0.2 to 0.9 of as many cold solves, at twice as many entries up to 1.5."""
 _REFRESHED = 50
-"""Steps after which everything is computed from the basis, because each leaves a rounding error."""
+"""Steps after which all is computed from the basis, because each adds a rounding error."""
 _APART = 1e-10
-"""Random shifts of knots and costs, relative to them, because without these it may go in circles at ties."""
+"""Random shifts of knots and costs, relative to them, because steps may cycle at ties."""
 _STEPS = 20
-"""Steps for each example and coordinate at one weight, many times what was ever seen, before it is left."""
+"""Most steps for each example and coordinate at one weight, because many times fewer are ever needed."""
+_MOVED, _OPTIMAL, _LOST = 0, 1, 2
+_VIOLATION = 1e-9
+"""Violation of a multiplier, relative to its interval, that is rounding error, because it is a sum."""
+_PIVOT = 1e-9
+"""Smallest pivot, relative to the direction, because smaller ones are rounding errors."""
+_STILL = 1e-11
+"""Change of a prediction that is rounding error, relative to the largest one, because it is a sum."""
+_PER_COORDINATE = 0.3
+"""Violation of a coordinate in violations of an example, because 0.1 to 1 take as many steps."""
 
 
 class VertexFollower:
     """The simplex method on ``sum_i c_i l(<x_i, w> + b, y_i) + sum_j costs_j |w_j|``, for falling weights.
 
     The solution is a vertex: some examples lie at knots of their losses, and as many coordinates are not
-    zero. Multipliers of these examples outside of the slopes at their knots, or slopes of the risk above the
-    cost of a coordinate that is zero, say along which edge the objective falls; a step goes past all knots on
-    it up to the minimum, as in the method of Barrodale and Roberts [1]_. The next weight begins at the vertex
-    of the last.
+    zero. The objective falls along an edge where the multiplier of such an example lies outside of the slopes
+    at its knot, or a slope of the risk exceeds the cost of a coordinate that is zero; a step goes past all
+    knots on the edge to the minimum, as in the method of Barrodale and Roberts [1]_. The next weight begins
+    at the vertex of the last.
 
     Parameters
     ----------
@@ -95,9 +105,9 @@ class VertexFollower:
                 check_time()
                 if not self._refresh():
                     return None
-            outcome = step(self._X, self._places, self._slopes, costs, *state)
-            if outcome != MOVED:
-                return self._proposal(terms.costs) if outcome == OPTIMAL and self._refresh() else None
+            outcome = _step(self._X, self._places, self._slopes, costs, *state)
+            if outcome != _MOVED:
+                return self._proposal(terms.costs) if outcome == _OPTIMAL and self._refresh() else None
         return None
 
     def _refresh(self) -> bool:
@@ -141,3 +151,262 @@ def can_walk(problem: Declaration) -> bool:
     few = risk.X.shape[0] * risk.X.shape[1] <= _MOST_ENTRIES and np.isfinite(phi.slopes).all()
     linear = terms.costs.all() and not terms.weights.any() and not bounded
     return bool(few and linear and offers(problem.risk, Capability.DUAL_CUT))
+
+
+@routine(fastmath=SUMS)
+def _products(X, d, out):
+    """Set the products of the rows with d; return the largest size."""
+    largest = 0.0
+    for i in range(X.shape[0]):
+        total = 0.0
+        row = X[i]
+        for j in range(d.shape[0]):
+            total += row[j] * d[j]
+        out[i] = total
+        largest = max(largest, abs(total))
+    return largest
+
+
+@routine
+def _reaching(times, rises, count, rise):
+    """Return the first of so many times, in order, up to which the rises sum to `rise`; inf if none is."""
+    total = 0.0
+    for k in range(count):
+        total += rises[k]
+    if not total >= rise:
+        return math.inf
+    low, high, below = 0, count, 0.0
+    while high - low > 1:
+        a, b, c = times[low], times[(low + high) // 2], times[high - 1]
+        pivot = max(min(a, b), min(max(a, b), c))
+        less, k, more = low, low, high
+        before, there = 0.0, 0.0
+        while k < more:
+            t, r = times[k], rises[k]
+            if t < pivot:
+                before += r
+                times[k], rises[k] = times[less], rises[less]
+                times[less], rises[less] = t, r
+                less += 1
+                k += 1
+            elif t > pivot:
+                more -= 1
+                times[k], rises[k] = times[more], rises[more]
+                times[more], rises[more] = t, r
+            else:
+                there += r
+                k += 1
+        if below + before >= rise:
+            high = less
+        elif below + before + there >= rise:
+            return pivot
+        else:
+            below += before + there
+            low = more
+    return times[low]
+
+
+@routine
+def _entering(X, slopes, costs, basis, inverse, g, base):
+    """Return the example (1) or coordinate (2) that leaves its knot or zero, its place, side and violation.
+
+    The slopes of the risk without the basic examples are `base`; g is set to all of them.
+    """
+    rows, knots, columns, signs, inside, size = basis
+    p = size[0]
+    best, found, place, side, violation = 0.0, 0, -1, 0.0, 0.0
+    for j in range(g.shape[0]):
+        g[j] = base[j]
+    for b in range(p):
+        u, norm = 0.0, 0.0
+        for a in range(p):
+            j = columns[a]
+            u -= inverse[a, b] * (base[j] + costs[j] * signs[a])
+            norm += inverse[a, b] * inverse[a, b]
+        i = rows[b]
+        low, high = slopes[knots[b], i], slopes[knots[b] + 1, i]
+        off = max(low - u, u - high)
+        if off > _VIOLATION * (high - low) and off > best * math.sqrt(norm):
+            best, found, place, violation = off / math.sqrt(norm), 1, b, off
+            side = -1.0 if u < low else 1.0
+        for j in range(g.shape[0]):
+            g[j] += u * X[i, j]
+    for j in range(g.shape[0]):
+        if inside[j] < 0:
+            off = abs(g[j]) - costs[j]
+            if off > _VIOLATION * costs[j] and _PER_COORDINATE * off > best:
+                best, found, place, violation = _PER_COORDINATE * off, 2, j, off
+                side = -1.0 if g[j] > 0.0 else 1.0
+    return found, place, side, violation
+
+
+@routine
+def _step(X, places, slopes, costs, x, z, piece, u, base, basis, inverse, work):
+    """Go along the edge that falls most, as far as the objective falls; return _MOVED, _OPTIMAL or _LOST.
+
+    Parameters
+    ----------
+    places : ndarray of shape (K, m)
+        The knots of each example, and `slopes`, shape (K + 1, m), times its weight.
+    piece : ndarray of shape (m,)
+        Where each example is; -1 of basic ones, whose slope in `u` is 0.
+    basis : tuple
+        Basic examples, their knots, basic coordinates, their signs, the place of each coordinate or -1, and
+        the number of them, shape (1,).
+    """
+    rows, knots, columns, signs, _, size = basis
+    g, d, w, y, moves, near, times, rises = work
+    m, n, p, n_knots = X.shape[0], X.shape[1], size[0], places.shape[0]
+    found, place, side, violation = _entering(X, slopes, costs, basis, inverse, g, base)
+    if found == 0:
+        return _OPTIMAL
+    for j in range(n):
+        d[j] = 0.0
+    for a in range(p):
+        w[a] = 0.0
+        if found == 1:
+            d[columns[a]] = side * inverse[a, place]
+        else:
+            for b in range(p):
+                w[a] += inverse[a, b] * X[rows[b], place]
+            d[columns[a]] = -side * w[a]
+    if found == 2:
+        d[place] = side
+    still = _STILL * _products(X, d, moves)
+    if found == 1:
+        i = rows[place]
+        piece[i] = knots[place] + (1 if side > 0.0 else 0)
+        z[i], moves[i], u[i] = places[knots[place], i], side, slopes[piece[i], i]
+        for j in range(n):
+            base[j] += u[i] * X[i, j]
+    count = 0
+    for i in range(m):
+        near[i] = math.inf
+        if piece[i] < 0 or abs(moves[i]) <= still:
+            continue
+        first, k = count, piece[i]
+        while 0 <= k - (moves[i] < 0.0) < n_knots:
+            knot = k - 1 if moves[i] < 0.0 else k
+            times[count] = max(0.0, (places[knot, i] - z[i]) / moves[i])
+            rises[count] = (slopes[knot + 1, i] - slopes[knot, i]) * abs(moves[i])
+            count += 1
+            k += -1 if moves[i] < 0.0 else 1
+        if count > first:
+            near[i] = times[first]
+    for a in range(p):
+        j = columns[a]
+        if x[j] * d[j] < 0.0:
+            times[count], rises[count] = -x[j] / d[j], 2.0 * costs[j] * abs(d[j])
+            count += 1
+    t = _reaching(times, rises, count, violation)
+    if not t < math.inf:
+        return _LOST
+    stop, knot, drop = -1, -1, -1
+    for i in range(m):
+        if near[i] > t:
+            continue
+        down = moves[i] < 0.0
+        k = piece[i]
+        while 0 <= k - down < n_knots:
+            ahead = k - 1 if down else k
+            when = max(0.0, (places[ahead, i] - z[i]) / moves[i])
+            if when == t and stop < 0:
+                stop, knot = i, ahead
+            if when >= t:
+                break
+            k += -1 if down else 1
+        if k != piece[i]:
+            change = slopes[k, i] - u[i]
+            piece[i], u[i] = k, slopes[k, i]
+            for j in range(n):
+                base[j] += change * X[i, j]
+    for a in range(p):
+        j = columns[a]
+        if x[j] * d[j] < 0.0:
+            when = -x[j] / d[j]
+            if when < t:
+                signs[a] = -signs[a]
+            elif when == t and stop < 0:
+                drop = a
+    for j in range(n):
+        x[j] += t * d[j]
+    for i in range(m):
+        z[i] += t * moves[i]
+    if stop >= 0:
+        for j in range(n):
+            base[j] -= u[stop] * X[stop, j]
+        u[stop], piece[stop], z[stop] = 0.0, -1, places[knot, stop]
+    elif drop >= 0:
+        x[columns[drop]] = 0.0
+    else:
+        return _LOST
+    return _exchange(X, basis, inverse, w, y, found == 1, place, side, stop, knot, drop)
+
+
+@routine
+def _exchange(X, basis, inverse, w, y, example, place, side, stop, knot, drop):
+    """Change the basis: an example or a coordinate leaves it, or joins, for another one; return the state."""
+    rows, knots, columns, signs, inside, size = basis
+    p = size[0]
+    if stop >= 0:
+        for b in range(p):
+            y[b] = 0.0
+            for a in range(p):
+                y[b] += X[stop, columns[a]] * inverse[a, b]
+    if stop >= 0 and example:
+        pivot = y[place]
+        if not abs(pivot) > _PIVOT:
+            return _LOST
+        for a in range(p):
+            share = inverse[a, place] / pivot
+            for b in range(p):
+                inverse[a, b] -= share * y[b]
+            inverse[a, place] = share
+        rows[place], knots[place] = stop, knot
+    elif stop >= 0:
+        pivot = X[stop, place]
+        for a in range(p):
+            pivot -= X[stop, columns[a]] * w[a]
+        if not abs(pivot) > _PIVOT:
+            return _LOST
+        for a in range(p):
+            for b in range(p):
+                inverse[a, b] += w[a] * y[b] / pivot
+            inverse[a, p], inverse[p, a] = -w[a] / pivot, -y[a] / pivot
+        inverse[p, p] = 1.0 / pivot
+        rows[p], knots[p], columns[p], signs[p], inside[place] = stop, knot, place, side, p
+        size[0] = p + 1
+    elif example:
+        pivot = inverse[drop, place]
+        if not abs(pivot) > _PIVOT:
+            return _LOST
+        last = p - 1
+        for a in range(p):
+            if a != drop:
+                share = inverse[a, place] / pivot
+                for b in range(p):
+                    if b != place:
+                        inverse[a, b] -= share * inverse[drop, b]
+        for b in range(p):
+            inverse[drop, b] = inverse[last, b]
+        for a in range(p):
+            inverse[a, place] = inverse[a, last]
+        inside[columns[drop]] = -1
+        if drop != last:
+            columns[drop], signs[drop] = columns[last], signs[last]
+            inside[columns[drop]] = drop
+        rows[place], knots[place] = rows[last], knots[last]
+        size[0] = last
+    else:
+        pivot = w[drop]
+        if not abs(pivot) > _PIVOT:
+            return _LOST
+        for b in range(p):
+            share = inverse[drop, b] / pivot
+            for a in range(p):
+                if a != drop:
+                    inverse[a, b] -= w[a] * share
+            inverse[drop, b] = share
+        inside[columns[drop]] = -1
+        columns[drop], signs[drop], inside[place] = place, side, drop
+    return _MOVED

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from cutplane.linear.columns import Columns
-from cutplane.linear.examples import Examples
+from cutplane.linear.rows import as_rows
+from cutplane.linear.smoothing import Examples
+from cutplane.linear.sweeps import descend
 from cutplane.linear.terms import Terms
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import CANCELLED
 from cutplane.runtime.deadline import check_time
 
-PER_PRODUCT, PER_CUBE, _CALLS = 0.15, 0.25, 1e6
-"""What a product of a Gram matrix, a cubed unknown of some linear systems, and the calls around them cost, in
-entries of the data visited by a sweep."""
-MOST_UNKNOWNS = 2000
-"""A Gram matrix of 32 MB."""
-RIDGE = 1e-12
-"""Columns that depend on one another leave a Gram matrix singular but for rounding."""
+PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.25, 1e6
+"""Costs of a product of a Gram matrix, of a cubed unknown of some linear systems, and of the calls around
+them, in entries of the data visited by a sweep, because sweeps and Newton steps are compared by these."""
+_MOST_UNKNOWNS = 2000
+"""Unknowns of a linear system, because a Gram matrix of them takes 32 MB."""
+_RIDGE = 1e-12
+"""Share of the largest diagonal entry added to a Gram matrix, because dependent columns make it singular."""
 _PIVOTS = 5
-"""Coordinates that are dropped on the way of a Newton step, before sweeps tell others that move."""
+"""Kinks at which a Newton step goes on without a coordinate, because sweeps then find others that move."""
 _ROUNDS = 200
-"""Many times what was ever seen."""
-ARMIJO = 0.01
-"""The share of the expected fall that a step is accepted with, as in reference [3] of `CoordinateDescent`."""
+"""Rounds at one working set, because many times fewer are ever needed."""
+_ARMIJO = 0.01
+"""Share of the expected fall that accepts a step, because reference [3] of `CoordinateDescent` uses it."""
 HALVINGS, _ATTEMPTS = 30, 5
-"""Of a step of sweeps, to the last digits; and of a Newton step, which is given up sooner."""
+"""Halvings of a step of sweeps, because 30 reach the last digits; of a Newton step, which fails sooner."""
 _ROUGH = 0.1
-"""The fall of the last sweep, as a share of the first one, where a quadratic model is not the risk."""
-_SHARP = 0.1
-"""The fall of a sweep, as a share of the gap, that usually goes with a gap that small."""
+"""Share of the fall of the first sweep at which the last one may stop, because the model is not the risk."""
+_SHARP, _SHARPER = 0.1, 10
+"""Fall of a sweep as a share of the gap to reach, because that usually closes it; changes of this share."""
+_ABOVE = 1.0 + 1e-10
+"""Factor on the largest eigenvalue, because it is computed with a rounding error."""
 
 
 @dataclass(eq=False)
@@ -47,11 +51,11 @@ class Position:
     visited : float
         Entries of the data.
     damping : float
-        The share of the largest second derivative that the model of a loss has at least.
+        The least second derivative in the model of a loss, as a share of the largest one.
     sharpness : float
         The fall of a sweep at which a gap is closed, as a share of the gap.
     patience : float
-        How many times the cost of a Newton step sweeps may cost: more, where such steps failed.
+        The cost of sweeps in Newton steps at which one is taken: more after such steps failed.
     """
 
     x: Array
@@ -63,14 +67,14 @@ class Position:
 
 
 class WorkingSet:
-    """min over some coordinates of the sum of the losses and their terms; the others stay where they are.
+    """min over some coordinates of the sum of the losses and their terms; the others keep their values.
 
-    A round makes a quadratic model of the losses, and either sweeps over the coordinates of the model, or
-    takes a Newton step in those that are free to move. Sweeps are as fast as their falls tell; where they are
-    expected to cost more than the Newton step, it is taken.
+    A round makes a quadratic model of the losses, and either sweeps over the blocks of the model, or takes a
+    Newton step in the coordinates that can change both ways: where the falls of sweeps predict that they cost
+    more than that step.
     """
 
-    def __init__(self, examples: Examples, terms: Any, columns: Columns, which: Array, position: Position):
+    def __init__(self, examples: Examples, terms: Terms, columns: Columns, which: Array, position: Position):
         self.examples = examples
         self.terms = terms
         self.columns = columns
@@ -90,7 +94,7 @@ class WorkingSet:
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
             factor, gap = self.terms.outlook(self.x, slopes)
-            gap += examples.excess(factor, position.z, r, d) + gain(slopes[free], bends[free])
+            gap += examples.excess(factor, position.z, r, d) + _gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
             if settled:
@@ -108,7 +112,10 @@ class WorkingSet:
             x = self.x.copy()
             goal, share = position.sharpness * tolerance, 0.0 if examples.quadratic else _ROUGH
             budget = position.patience * self._cost_of_newton(moving)
-            visited, fall = self._sweep(x, bends, d, r, goal, share, budget)
+            visited, fall = descend(
+                columns.arrays, columns.which, self.terms.starts, x, self.terms.arrays,
+                self._largest(bends, d), d, r, goal, share, budget,
+            )  # fmt: skip
             position.visited += visited
             newton, settled = fall == math.inf, fall <= goal
             if not self._advance(x - self.x, slopes, 0 if examples.quadratic else HALVINGS):
@@ -117,25 +124,32 @@ class WorkingSet:
         position.x[self.which] = self.x
         return moved
 
-    def _sweep(self, x: Array, bends: Array, *model: Any) -> tuple[float, float]:
-        return self.columns.descend(x, self.terms.arrays, bends, *model)
+    def _largest(self, bends: Array, d: Array) -> Array:
+        """Return the largest eigenvalue of the model in each block."""
+        if self.terms.labels is None:
+            return bends
+        blocks = [np.arange(start, end) for start, end in pairwise(self.terms.starts)]
+        grams = [
+            self.columns.gram(block, d) if block.size > 1 else bends[block, np.newaxis] for block in blocks
+        ]
+        return np.array([_ABOVE * np.linalg.eigvalsh(gram)[-1] for gram in grams])
 
     def _cost_of_newton(self, moving: Array) -> float:
-        if not 0 < moving.size <= MOST_UNKNOWNS:
+        if not 0 < moving.size <= _MOST_UNKNOWNS:
             return math.inf
         products = self.columns.cost_of_gram(moving)
-        return _CALLS + PER_PRODUCT * products + PER_CUBE * moving.size**3
+        return _CALLS + PER_PRODUCT * products + _PER_CUBE * moving.size**3
 
     def _newton(self, moving: Array, slopes: Array, d: Array) -> Array | None:
-        """Minimise the model over the coordinates that can move, dropping those that come to a kink."""
+        """Minimise the model over the coordinates that can move, without those that reach a kink."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         self.position.visited += self._cost_of_newton(moving)
         terms, x, g = self.terms.on(moving), self.x[moving], slopes[moving]
         hessian = self.columns.gram(moving, d)
+        terms.add_curvature(x, hessian)
         diagonal = np.einsum("jj->j", hessian)
-        diagonal += terms.weights
-        diagonal += RIDGE * diagonal.max(initial=0.0)
+        diagonal += _RIDGE * diagonal.max(initial=0.0)
         rest = np.arange(moving.size)
         for _ in range(_PIVOTS):
             part = terms.on(rest)
@@ -145,7 +159,7 @@ class WorkingSet:
             except LinAlgError:
                 break
             direction = -cho_solve(factor, gradient, check_finite=False)
-            ahead, whole = to_kink(x[rest], direction, part, -float(direction @ gradient))
+            ahead, whole = _to_kink(x[rest], direction, part, -float(direction @ gradient))
             change = ahead - x[rest]
             g += hessian[:, rest] @ change
             g[rest] -= part.weights * change
@@ -157,48 +171,65 @@ class WorkingSet:
             self.position.patience *= 4.0
         step = np.zeros_like(self.x)
         step[moving] = x - self.x[moving]
-        return step if step.any() else None
+        return step if step.any() and np.isfinite(step).all() else None
 
     def _advance(self, step: Array, slopes: Array, halvings: int) -> bool:
-        """Go along the step as far as the objective falls; tell whether it does.
+        """Take the step, or the first of its halves that lowers the objective; tell whether x moved.
 
-        Without halvings the step is taken: it was made by a model that is the risk itself.
+        Without halvings it is taken, because a model that is the risk itself gave it.
         """
-        position, value, terms = self.position, self.examples.value, self.terms
-        move = np.zeros_like(position.z)
-        self.columns.add(step, move)
-        if not halvings:
-            position.z, self.x = position.z + move, self.x + step
-            return bool(step.any())
-        own, start, t = terms(self.x), value(position.z), 1.0
-        noise = CANCELLED * (abs(own) + abs(start))
-        for _ in range(halvings):
-            x, z = self.x + t * step, position.z + t * move
-            rise = terms(x) - own
-            if value(z) - start + rise <= ARMIJO * min(t * float(slopes @ step) + rise, 0.0) + noise:
-                position.damping *= 0.125 if t == 1.0 else 1.0
-                position.z, self.x = z, x
-                return bool(step.any())
-            t *= 0.5
-            position.damping = min(1.0, 8.0 * position.damping)
-        return False
+        position, move = self.position, self.columns.times(step)
+        t = 1.0
+        if halvings:
+            t, halved = search(self.examples, self.terms, self.x, position.z, step, move, slopes, halvings)
+            position.damping *= 0.125 if halved == 0 else 8.0**halved
+            position.damping = min(1.0, position.damping)
+        if t == 0.0:
+            return False
+        position.z, self.x = position.z + t * move, self.x + t * step
+        return bool(step.any())
 
 
-def gain(slopes: Array, bends: Array) -> float:
-    """Return what coordinates without a term may still gain."""
+def search(
+    examples: Examples,
+    terms: Terms,
+    x: Array,
+    z: Array,
+    step: Array,
+    move: Array,
+    slopes: Array,
+    halvings: int,
+) -> tuple[float, int]:
+    """Return 1, or the first of its halves that lowers the objective enough, or 0; and the halvings.
+
+    `move` is the change of the predictions z along the step of x; `slopes` are those of the losses at x.
+    """
+    own, start, slope, t = terms(x), examples.value(z), float(slopes @ step), 1.0
+    noise = CANCELLED * (abs(own) + abs(start))
+    for halved in range(halvings):
+        rise = terms(x + t * step) - own
+        if examples.value(z + t * move) - start + rise <= _ARMIJO * min(t * slope + rise, 0.0) + noise:
+            return t, halved
+        t *= 0.5
+    return 0.0, halvings
+
+
+def _gain(slopes: Array, bends: Array) -> float:
+    """Return by how much coordinates without a term may lower the objective."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(slopes == 0.0, 0.0, 0.5 * slopes**2 / bends).sum())
 
 
-def to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bool]:
+def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bool]:
     """Go along a Newton step to the minimum of the model; tell whether that is its end.
 
-    The derivative is -bend at its beginning and 0 at its end, but for the kinks on the way, where signs
-    change, and the bounds, where it ends.
+    The derivative is -bend at its beginning and 0 at its end, except for kinks where a coordinate alone
+    changes its sign, and for bounds, where the step ends.
     """
     side = np.where(step > 0.0, terms.high, terms.low)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        kinks = np.where((step != 0.0) & (terms.costs > 0.0), -x / step, math.inf)
+        kinked = (step != 0.0) & (terms.costs > 0.0) & (terms.labels is None)
+        kinks = np.where(kinked, -x / step, math.inf)
         ends = np.where(np.isfinite(side) & (step != 0.0), (side - x) / step, math.inf)
     kinks[kinks <= 0.0] = math.inf
     slope, t = -bend, min(1.0, max(0.0, float(ends.min(initial=1.0))))
@@ -213,3 +244,57 @@ def to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bo
     ahead = np.where(kinks == t, 0.0, x + t * step)
     ahead = np.where(ends == t, side, ahead)
     return np.clip(ahead, terms.low, terms.high), t == 1.0
+
+
+class Compressed:
+    """The factor L of the Gram matrix of all columns: sweeps over it in place of the data visit no example.
+
+    Parameters
+    ----------
+    columns : Columns
+        All of them.
+    d : ndarray of shape (m,)
+        The second derivatives of the losses, everywhere or at one point.
+    """
+
+    def __init__(self, columns: Columns, d: Array):
+        self._everywhere = np.arange(columns.which.size)
+        self.columns, self.gram = columns, columns.gram(self._everywhere, d)
+        self._bends = np.diag(self.gram).copy()
+        raised = self.gram.copy()
+        np.einsum("jj->j", raised)[:] += _RIDGE * self._bends.max(initial=0.0) + np.finfo(float).tiny
+        self._factor = np.ascontiguousarray(np.linalg.cholesky(raised))
+
+    def minimiser(
+        self, x: Array, terms: Terms, g: Array, bend: float, tolerance: float
+    ) -> tuple[Array, float]:
+        """Return the minimiser of terms and the quadratic model with slopes g at x, and the entries visited.
+
+        `bend` is the second derivative of the conjugate of the risk along its multipliers.
+        """
+        from scipy.linalg.lapack import dposv, dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
+
+        if terms.smooth:
+            _, step, failed = dposv(self.gram + np.diag(terms.weights), -g - terms.slope(x), lower=1)
+            return (x if failed else x + step), _PER_CUBE * float(x.size) ** 3
+        x, ones, free = x.copy(), np.ones_like(x), np.flatnonzero(terms.free)
+        r, _ = dtrtrs(self._factor.T, g, lower=0, trans=1)
+        share = _SHARP * _SHARP
+        goal, visited = share * tolerance, 0.0
+        for _ in range(_SHARPER):
+            check_time()
+            model = terms.arrays, self._bends, ones, r, goal, 0.0, math.inf
+            more, _ = descend(as_rows(self._factor), self._everywhere, terms.starts, x, *model)
+            visited += more
+            slopes = self._factor @ r
+            factor, gap = terms.outlook(x, slopes)
+            gap += 0.5 * (1.0 - factor) ** 2 * bend + _gain(slopes[free], self._bends[free])
+            if gap <= tolerance:
+                break
+            goal *= share
+        return x, visited
+
+
+def cost_of_compression(m: int, n: int) -> float:
+    """Return the cost in entries of the data visited by a sweep; inf for too many coordinates."""
+    return PER_PRODUCT * m * n**2 + _PER_CUBE * n**3 if n <= _MOST_UNKNOWNS else math.inf

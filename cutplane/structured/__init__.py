@@ -1,15 +1,12 @@
 """Structured outputs: labellings of sequences, trees and graphs, learnt with a large margin."""
 
 from cutplane.structured.alignment import AlignmentRisk, align
-from cutplane.structured.chain import ChainRisk
-from cutplane.structured.example_sum import ExampleSum
-from cutplane.structured.features import Factors
+from cutplane.structured.chain import ChainLogLikelihood, ChainRisk, decode, marginals
+from cutplane.structured.example_sum import ExampleSum, Factors
 from cutplane.structured.graph import GraphRisk
 from cutplane.structured.hierarchy import Hierarchy
-from cutplane.structured.likelihood import ChainLogLikelihood
 from cutplane.structured.multilabel import MultilabelRisk, best_sets
 from cutplane.structured.pairwise import PairwiseRisk
-from cutplane.structured.predictions import decode, marginals
 from cutplane.structured.risk import StructuredRisk
 
 __all__ = [

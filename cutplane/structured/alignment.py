@@ -11,10 +11,8 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.examples import as_weights
-from cutplane.structured.example_sum import ExampleSum
-from cutplane.structured.features import Factors
+from cutplane.structured.example_sum import ExampleSum, Factors, Shares
 from cutplane.structured.sequences import LabelLoss, as_costs
-from cutplane.structured.shares import Shares
 
 
 class AlignmentRisk(Shares, ExampleSum):

@@ -1,49 +1,57 @@
-"""When a cache of labellings pays, for block-coordinate ascent."""
+"""Block-coordinate ascent on the dual of sums over examples of a maximum over labellings."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from cutplane.exceptions import OracleError
+from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
-from cutplane.runtime.deadline import seconds_left
+from cutplane.runtime.clock import clock
+from cutplane.runtime.deadline import check_time, seconds_left
+from cutplane.structured.mixture import pack, unpack
+
+if TYPE_CHECKING:
+    from cutplane.structured.example_sum import ExampleSum, Factors
 
 _MOST = 100
-"""Cached epochs after one with decoders: where all that is left is rounding, they might go on for ever."""
+"""Cached epochs after one with decoders, because rounding errors might let them go on for ever."""
+KEPT = 10
+"""Epochs for which a labelling without a share is kept, because that is the number published."""
+_SEED = 0x9E3779B97F4A7C15
+"""Seed of random orders, because it has as many ones as zeros."""
+_PER_READ, _PER_VISIT = 1.0, 50.0
+"""Nanoseconds of an entry of a row read for one state, and of a visit, because cached epochs stop by cost."""
 
 
 class Epoch(NamedTuple):
-    """What a visit of every example did."""
+    """The outcome of a visit of every example.
+
+    Attributes
+    ----------
+    gap : float
+        The sum of the gaps of the examples, each at the time of its visit.
+    rise : float
+        The rise of the lower bound.
+    cost : float
+        In any unit.
+    """
 
     gap: float
-    """The sum of the gaps of the examples, each at the time of its visit."""
     rise: float
-    """By what the lower bound rose."""
     cost: float
-    """In any unit."""
 
 
 class CachedAscent(ABC):
-    """Epochs with decoders, and between them epochs that take labellings found before."""
-
-    @property
-    @abstractmethod
-    def x(self) -> Array:
-        """The point that follows from the labellings and their shares, shape (dim,)."""
-
-    @property
-    @abstractmethod
-    def average(self) -> Array:
-        """The average of the iterates, shape (dim,)."""
-
-    @property
-    @abstractmethod
-    def multipliers(self) -> Array:
-        """Convex combinations of labellings, as `mixture` packs them."""
+    """A `BlockAscent` of epochs with decoders, and between them epochs that take labellings found before."""
 
     @abstractmethod
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example, with its decoder, or with the labellings that are kept of it."""
+        """Visit every example, with its decoder, or with its cached labellings."""
 
     def advance(self) -> float:
         """Do an epoch with decoders, and cached ones as long as the last rose no slower than all of them."""
@@ -54,3 +62,248 @@ class CachedAscent(ABC):
             if more <= 0.0 or more * cost < rise * extra or seconds_left() == 0.0:
                 break
         return gap
+
+
+@dataclass(eq=False)
+class _Labelling:
+    """A labelling, its piece, its share, and the last epoch in which it was the best."""
+
+    numbers: Array
+    factors: Factors
+    offset: float
+    share: float
+    used: int
+
+
+class ExampleAscent(CachedAscent):
+    """Labellings with their pieces, and the point that follows from them.
+
+    The cost of an epoch is measured, because the decoders are the user's. It starts from `multipliers`, or
+    from the labellings that the decoders return at the centre.
+    """
+
+    def __init__(self, risk: ExampleSum, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
+        self.risk = risk
+        self.lam = float(quadratic.weights[0])
+        self._x = quadratic.centre.copy()
+        self._early = np.zeros(risk.dim)
+        self._visits, self._late, self._now = 0, 1.0, 0
+        self._rng = np.random.default_rng(0)
+        self._kept: list[list[_Labelling]] = [[] for _ in range(risk.n_examples)]
+        if multipliers is None:
+            for i, kept in enumerate(self._kept):
+                y, factors, offset = risk.best(quadratic.centre, i)
+                kept.append(_Labelling(risk.as_numbers(y), factors, offset, 1.0, 0))
+        else:
+            for i, share, numbers in risk.labellings_in(multipliers):
+                factors, offset = risk.piece(i, risk.from_numbers(i, numbers))
+                self._kept[i].append(_Labelling(numbers, factors, offset, share, 0))
+        for kept in self._kept:
+            for one in kept:
+                one.factors.add_to(self._x, -one.share / self.lam)
+
+    @property
+    def x(self) -> Array:
+        """The point that follows from the labellings and their shares, shape (dim,)."""
+        return self._x.copy()
+
+    @property
+    def average(self) -> Array:
+        """The average of the iterates, the k-th with a weight in proportion to k, shape (dim,)."""
+        return self._x - self._early / self._late
+
+    @property
+    def multipliers(self) -> Array:
+        """The labellings with a share."""
+        sizes = np.array([kept[0].numbers.size for kept in self._kept])
+        shape = max(map(len, self._kept)), len(self._kept)
+        shares, labels = np.zeros(shape), np.zeros((shape[0], sizes.sum()))
+        ends = np.cumsum(sizes)
+        for i, kept in enumerate(self._kept):
+            for k, one in enumerate(kept):
+                shares[k, i] = one.share
+                labels[k, ends[i] - sizes[i] : ends[i]] = one.numbers
+        return pack(shares, labels, sizes)
+
+    def epoch(self, exact: bool) -> Epoch:
+        """Visit every example in random order."""
+        began, gap, rise = clock(), 0.0, 0.0
+        self._now += 1
+        for i in self._rng.permutation(len(self._kept)).tolist():
+            if exact:
+                check_time()
+                self._decode(i)
+            met, more = self._visit(self._kept[i])
+            gap, rise = gap + met, rise + more
+        return Epoch(gap, rise, clock() - began)
+
+    def _decode(self, i: int) -> None:
+        """Keep the best labelling of an example."""
+        y, factors, offset = self.risk.best(self._x, i)
+        numbers, kept = self.risk.as_numbers(y), self._kept[i]
+        if numbers.size != kept[0].numbers.size:
+            raise OracleError(
+                f"The labellings of example {i} have {kept[0].numbers.size} and {numbers.size} numbers; "
+                "certificates need as many for each: pad them in as_numbers."
+            )
+        if not any(np.array_equal(numbers, one.numbers) for one in kept):
+            kept.append(_Labelling(numbers, factors, offset, 0.0, self._now))
+
+    def _visit(self, kept: list[_Labelling]) -> tuple[float, float]:
+        """Shift share from the worst of the labellings kept to the best; return the gap and the rise."""
+        self._visits += 1
+        late, self._late = self._late, self._late * (self._visits + 2.0) / self._visits
+        heights = [one.factors.dot(self._x) + one.offset for one in kept]
+        best = max(range(len(kept)), key=heights.__getitem__)
+        worst = min((k for k, one in enumerate(kept) if one.share > 0.0), key=heights.__getitem__)
+        height = heights[best] - heights[worst]
+        gap = heights[best] - sum(one.share * h for one, h in zip(kept, heights, strict=True))
+        kept[best].used, rise = self._now, 0.0
+        if height > 0.0:
+            change = kept[best].factors.minus(kept[worst].factors)
+            square, far = float(change.values @ change.values), kept[worst].share
+            if square * far > self.lam * height:
+                far = self.lam * height / square
+            rise = far * (height - 0.5 * far * square / self.lam)
+            change.add_to(self._x, -far / self.lam)
+            change.add_to(self._early, -late * far / self.lam)
+            kept[best].share += far
+            kept[worst].share = max(0.0, kept[worst].share - far)
+        kept[:] = [one for one in kept if one.share > 0.0 or self._now - one.used <= KEPT]
+        return max(0.0, gap), rise
+
+
+_NONE = np.empty(0, np.int64)
+CHAINS = _NONE, np.empty((0, 2), np.int64), _NONE, _NONE, _NONE, np.empty(0, np.bool_)
+"""The edges of linear chains: from each position of a sequence to the next."""
+
+
+class Forests(NamedTuple):
+    """Labelled chains or forests as compiled block steps read them.
+
+    Attributes
+    ----------
+    rows : tuple of ndarray
+        The features of the nodes, as `as_rows` returns them.
+    links : ndarray of shape (E, k)
+        The features of the edges; a single row holds for all.
+    starts : ndarray of shape (m + 1,)
+        Where the nodes of each forest start.
+    edges : tuple of ndarray
+        Where the edges of each forest start, and the edges as `best_labellings` reads them; or `CHAINS`.
+    labels : ndarray of shape (N,)
+        The true ones.
+    n_states : int
+    costs, weights : ndarray of shape (m,)
+        Of a wrong label of each forest, and of the forest.
+    entries : float
+        Stored entries of a row, on average.
+    work : float
+        Nanoseconds, roughly, that it takes to decode all.
+    """
+
+    rows: tuple[Array, Array, Array, Array]
+    links: Array
+    starts: Array
+    edges: tuple[Array, Array, Array, Array, Array, Array]
+    labels: Array
+    n_states: int
+    costs: Array
+    weights: Array
+    entries: float
+    work: float
+
+
+class ForestAscent(CachedAscent):
+    """Slots of labellings and their shares, and the weights that follow from them, updated in place.
+
+    It starts from `multipliers`, whose cut has the slope `slope`, or from the true labellings.
+    """
+
+    def __init__(
+        self,
+        data: Forests,
+        quadratic: DiagonalQuadratic,
+        multipliers: Array | None = None,
+        slope: Array | None = None,
+    ):
+        self.data, m = data, data.starts.size - 1
+        self.lam = float(quadratic.weights[0])
+        self._sizes = np.diff(data.starts)
+        self._labels = data.labels[np.newaxis].copy()
+        self._shares = np.ones((1, m))
+        self._used = np.zeros((1, m), dtype=np.int64)
+        self._counts = np.ones(m, dtype=np.int64)
+        if multipliers is not None:
+            self._take(multipliers)
+        self._weights = self._split(quadratic.centre - (0.0 if slope is None else slope / self.lam))
+        self._early, self._change = (tuple(map(np.zeros_like, self._weights)) for _ in range(2))
+        self._visits, self._late, self._now = 0, 1.0, 0
+        self._order, self._seed = np.arange(m), np.uint64(_SEED)
+        S, counts = data.n_states, np.diff(data.edges[0])
+        self._tables = np.empty((2, self._sizes.max(), S))
+        self._pairs = np.empty((min(counts.max(initial=0), len(data.links)), S * S))
+
+    @property
+    def x(self) -> Array:
+        """The point that follows from the labellings and their shares, shape (dim,)."""
+        return _joined(self._weights)
+
+    @property
+    def average(self) -> Array:
+        """The average of the iterates, the k-th with a weight in proportion to k, shape (dim,)."""
+        return self.x - _joined(self._early) / self._late
+
+    @property
+    def multipliers(self) -> Array:
+        """The labellings with a share."""
+        return pack(self._shares, self._labels, self._sizes)
+
+    def epoch(self, exact: bool) -> Epoch:
+        """Visit every example in random order; the cost is counted, not measured, as runs are repeated."""
+        from cutplane.linear.dual_ascent import shuffle
+        from cutplane.structured.forest_passes import epoch
+
+        data = self.data
+        self._make_room(int(self._counts.max()) + exact)
+        self._seed = np.uint64(shuffle(self._order, self._order.size, self._seed))
+        self._now += 1
+        room = np.empty((2, len(self._labels)))
+        gap, rise, work, self._visits, self._late = epoch(
+            data.rows, data.links, data.starts, data.edges, self._order, data.labels,
+            data.costs, data.weights, self.lam, exact, self._now,
+            *self._weights, *self._early, self._visits, self._late,
+            self._labels, self._shares, self._used, self._counts,
+            *self._change, *self._tables, self._pairs, room,
+        )  # fmt: skip
+        cost = _PER_READ * work * data.entries + _PER_VISIT * self._sizes.size
+        return Epoch(gap, rise, cost + exact * data.work)
+
+    def _split(self, x: Array) -> tuple[Array, Array]:
+        """Return the weights of states, shape (n, S), and of pairs of states, shape (k, S S), of a vector."""
+        S, k = self.data.n_states, self.data.links.shape[1]
+        emissions, transitions = np.split(x, [x.size - S * S * k])
+        return emissions.reshape(S, -1).T.copy(), transitions.reshape(S * S, k).T.copy()
+
+    def _take(self, multipliers: Array) -> None:
+        """Fill the slots."""
+        slots = list(unpack(multipliers, self._sizes))
+        self._make_room(len(slots))
+        self._shares[:] = 0.0
+        self._counts[:] = 0
+        for k, (there, shares, places, numbers) in enumerate(slots):
+            self._shares[k, there] = shares
+            self._labels[k, places] = numbers
+            self._counts[there] += 1
+
+    def _make_room(self, slots: int) -> None:
+        """Provide so many slots."""
+        if len(self._labels) < slots:
+            more = slots + slots // 2 - len(self._labels)
+            for name in ("_labels", "_shares", "_used"):
+                known = getattr(self, name)
+                setattr(self, name, np.concatenate([known, np.zeros((more, known.shape[1]), known.dtype)]))
+
+
+def _joined(parts: tuple[Array, ...]) -> Array:
+    return np.concatenate([part.T.ravel() for part in parts])

@@ -1,18 +1,66 @@
-"""The max-margin risk of linear chains."""
+"""Linear chains: the max-margin risk, the likelihood, and predictions."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Self
 
 import numpy as np
 
-from cutplane.exceptions import OracleError
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.forms import DiagonalQuadratic
-from cutplane.pieces.validation import Array
-from cutplane.structured.forest_ascent import ForestAscent
-from cutplane.structured.mixture import unpack
-from cutplane.structured.sequence_risk import SequenceRisk
-from cutplane.structured.sequences import LabelLoss, as_costs
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.risks.base import Risk
+from cutplane.risks.examples import as_weights, describe
+from cutplane.runtime.threads import run_chunks
+from cutplane.structured.ascent import ForestAscent
+from cutplane.structured.example_sum import Shares
+from cutplane.structured.mixture import slots
+from cutplane.structured.sequences import LabelLoss, Sequences, as_costs, as_csr_or_dense, as_starts, stack
+
+
+class SequenceRisk(Shares, Risk):
+    """A mean over sequences of a function of the scores of their labellings; see `ChainRisk`."""
+
+    black_box = False
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        lengths: Any = None,
+        n_states: int | None = None,
+        sample_weight: Any = None,
+        normalize: bool = True,
+    ):
+        self.sequences = Sequences.of(X, y, lengths, n_states)
+        self.n_examples = len(self.sequences)
+        self.weights = as_weights(sample_weight, self.n_examples, normalize)
+        self.dim = self.sequences.dim
+
+    def __repr__(self) -> str:
+        data = self.sequences
+        return f"{type(self).__name__}({len(data)} sequences, {describe(data.X)}, {data.n_states} states)"
+
+    @property
+    def work(self) -> Array:
+        """Nanoseconds that it takes to decode all sequences before each, shape (m + 1,)."""
+        return self.sequences.work
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the sequences low <= i < high."""
+        part = super().part(low, high)
+        part.sequences = self.sequences.part(low, high)
+        return part
+
+    @property
+    def infima(self) -> Array:
+        """0: no violation is below that of the true labelling, and no probability above 1; shape (1,)."""
+        return np.zeros(1)
+
+    def cancelled(self, z: Array) -> float:
+        """Return a bound of the size of the scores, which cancel in differences."""
+        return self.sequences.size_of_scores(z, self.weights)
 
 
 class ChainRisk(SequenceRisk):
@@ -58,8 +106,8 @@ class ChainRisk(SequenceRisk):
 
     Notes
     -----
-    The oracle decodes all sequences by the Viterbi algorithm, on several threads: O(N S (n + S)). Memory
-    beside the data is that of a few vectors w, N labels, and the scores of the longest sequences. The optimum
+    The oracle decodes all sequences by the Viterbi algorithm, on several threads: O(N S (n + S)). It needs
+    memory for a few vectors w, N labels, and the scores of the longest sequences. The optimum
     found by `Problem.solve` is certified for the risk; the best method is `BlockFrankWolfe` where sequences
     are many, and `ProximalBundle` where they are few.
 
@@ -104,19 +152,178 @@ class ChainRisk(SequenceRisk):
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ForestAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
-        return ForestAscent(self, self.sequences.forests, quadratic, multipliers)
+        slope = None if multipliers is None else self.dual_cut(multipliers)[0][0]
+        return ForestAscent(self.sequences.forests(self.costs, self.weights), quadratic, multipliers, slope)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""
-        data = self.sequences
-        terms, offset = [], 0.0
-        for there, shares, places, numbers in unpack(u, np.diff(data.starts)):
-            if ((numbers < 0) | (numbers >= data.n_states) | (numbers % 1.0 != 0.0)).any():
-                raise OracleError(f"A labelling holds a label that is none of 0 to {data.n_states - 1}.")
-            factors, found = np.zeros(len(data)), data.labels.copy()
-            factors[there] = self.weights[there] * shares
-            found[places] = numbers
+        data, terms, offset = self.sequences, [], 0.0
+        for found, shares in slots(u, data.labels, data.starts, data.n_states):
             wrong = np.add.reduceat(found != data.labels, data.starts[:-1], dtype=np.int64)
-            offset += float(factors @ (self.costs * wrong))
-            terms.append((found, factors))
+            offset += float((self.weights * shares) @ (self.costs * wrong))
+            terms.append((found, self.weights * shares))
         return data.differences(terms)[np.newaxis], np.array([offset])
+
+
+class ChainLogLikelihood(SequenceRisk):
+    """The mean over m sequences of the negative log-likelihood of a conditional random field.
+
+    The vector w holds emission weights, states x features, and transition weights, states x states, as in
+    `ChainRisk`, and scores labellings s of a sequence x by F_w(x, s). Probabilities are in proportion to
+    exp F_w(x, s), and [1]_
+
+        f(w) = sum_i c_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)],
+
+    a smooth function, which `LBFGS` minimises.
+
+    Parameters
+    ----------
+    X, y, lengths, n_states, sample_weight, normalize
+        The data and the weights c, as in `ChainRisk`.
+
+    Raises
+    ------
+    InvalidInputError
+        As by `ChainRisk`.
+
+    Notes
+    -----
+    The oracle goes forward and backward over all sequences, on several threads: O(N S (n + S)). It computes
+    logarithms, because sums over labellings of long sequences overflow.
+
+    References
+    ----------
+    .. [1] J. Lafferty, A. McCallum, F. Pereira, "Conditional random fields: Probabilistic models for
+       segmenting and labeling sequence data", ICML 2001, https://repository.upenn.edu/handle/20.500.14332/6188.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> X = [np.eye(2)[[0, 1, 0]], np.eye(2)[[1, 1]]]
+    >>> risk = cut.structured.ChainLogLikelihood(X, [[0, 1, 0], [1, 1]])
+    >>> print(round(risk(np.zeros(risk.dim)), 4), round(2.5 * np.log(2.0), 4))
+    1.7329 1.7329
+    >>> result = cut.Problem(risk, cut.L2(0.1)).solve(tol=1e-6)
+    >>> print(result.status, round(result.objective, 4))
+    OPTIMAL 0.4796
+    """
+
+    smooth = True
+
+    def oracle(self, x: Array) -> tuple[float, Array]:
+        """Return the value and the gradient at `x`."""
+        from cutplane.structured.likelihood_passes import expectations
+
+        data, plan = self.sequences, self.sequences.sums
+        known = data.powers(x)
+        size, S = data.n_states * data.n_features, data.n_states
+        sums = plan.room(self.dim)
+        sums.fill(0.0)
+
+        def do(group: tuple[int, int]) -> float:
+            low, high = plan.span(group)
+            longest = int(np.diff(data.starts[low : high + 1]).max())
+            tables, largest = np.empty((3, longest, S)), np.empty(longest)
+            room, value = np.empty((3, S)), 0.0
+            for segment in range(*group):
+                parts = sums[segment, :size].reshape(-1, S), sums[segment, size : self.dim].reshape(S, S)
+                value += expectations(
+                    data.rows, data.starts, plan.edges[segment], plan.edges[segment + 1],
+                    data.labels, self.weights, *known, *tables, largest, room, *parts,
+                )  # fmt: skip
+            return value
+
+        value = sum(run_chunks(do, plan.groups))
+        slope = plan.add_up(sums, self.dim)[0]
+        slope[:size] = slope[:size].reshape(-1, S).T.ravel()
+        return max(0.0, value), slope
+
+
+def decode(w: Array, X: Any, lengths: Any = None) -> Any:
+    """Return the labellings with the largest scores of a chain with the weights w.
+
+    Parameters
+    ----------
+    w : array_like of shape (dim,)
+        As `ChainRisk` and `ChainLogLikelihood` have them.
+    X : ndarray, sparse array, or list of these
+        Positions of shape (N, n), or a list of sequences.
+    lengths : array_like of int, optional
+        How many positions each sequence has, if X is not a list.
+
+    Returns
+    -------
+    ndarray of shape (N,), or list of ndarray
+        A list if X is one.
+
+    Raises
+    ------
+    InvalidInputError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.structured import decode
+    >>> E, T = np.array([[1.0], [-1.0]]), np.array([[0.0, 3.0], [0.0, 0.0]])
+    >>> decode(np.append(E, T), np.array([[1.0], [1.0], [0.5]])).tolist()
+    [0, 0, 1]
+    """
+    w, data, listed = _unlabelled(w, X, lengths)
+    nothing = np.zeros(len(data))
+    found = data.decode(w, nothing, nothing)[1].astype(np.int64)
+    return np.split(found, data.starts[1:-1]) if listed else found
+
+
+def marginals(w: Array, X: Any, lengths: Any = None) -> Any:
+    """Return the probability of each state at each position, of a conditional random field.
+
+    Parameters
+    ----------
+    w : array_like of shape (dim,)
+        As `ChainLogLikelihood` has them.
+    X, lengths
+        As in `decode`.
+
+    Returns
+    -------
+    ndarray of shape (N, S), or list of ndarray of shape (length, S)
+        A list if X is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.structured import marginals
+    >>> E, T = np.zeros((2, 1)), np.log([[3.0, 1.0], [1.0, 1.0]])
+    >>> marginals(np.append(E, T), np.ones((2, 1))).round(4).tolist()
+    [[0.6667, 0.3333], [0.6667, 0.3333]]
+    """
+    from cutplane.structured.likelihood_passes import marginals as fill
+
+    w, data, listed = _unlabelled(w, X, lengths)
+    known, S = data.powers(w), data.n_states
+    out = np.empty((data.labels.size, S))
+
+    def do(part: tuple[int, int]) -> None:
+        longest = int(np.diff(data.starts[part[0] : part[1] + 1]).max())
+        tables, largest, room = np.empty((3, longest, S)), np.empty(longest), np.empty((3, S))
+        fill(data.rows, data.starts, *part, *known, *tables, largest, room, out)
+
+    run_chunks(do, data.chunks)
+    return np.split(out, data.starts[1:-1]) if listed else out
+
+
+def _unlabelled(w: Any, X: Any, lengths: Any) -> tuple[Array, Sequences, bool]:
+    """Return checked weights, sequences without labels, and whether they were given as a list."""
+    listed = lengths is None and isinstance(X, list | tuple)
+    X, _, lengths = stack(X, None, lengths)
+    X = as_csr_or_dense(X)
+    w = as_vector("w", w)
+    n = X.shape[1]
+    n_states = round(0.5 * (math.sqrt(n * n + 4.0 * w.size) - n))
+    if n_states * (n + n_states) != w.size:
+        raise InvalidInputError(
+            f"w has {w.size} entries, which is no S (S + {n}) for sequences with {n} features."
+        )
+    labels = np.zeros(X.shape[0], dtype=np.min_scalar_type(n_states - 1))
+    return w, Sequences(X, labels, as_starts(lengths, X.shape[0]), n_states), listed

@@ -1,27 +1,78 @@
-"""Risks that are sums over examples of a maximum over labellings."""
+"""Risks that are sums over examples of a maximum over labellings, and the features of labellings."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from copy import copy
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
+from cutplane.exceptions import OracleError
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
-from cutplane.structured.example_ascent import ExampleAscent
-from cutplane.structured.features import Factors
+from cutplane.runtime.chunks import balanced_ranges
+from cutplane.structured.ascent import CachedAscent, ExampleAscent
 from cutplane.structured.mixture import sizes_in, unpack
+
+
+class Factors(NamedTuple):
+    """A vector given by some of its entries: indices, which may repeat, and values, which are added up."""
+
+    indices: Array
+    values: Array
+
+    def dot(self, w: Array) -> float:
+        """Return the inner product with w."""
+        return float(self.values @ w[self.indices])
+
+    def add_to(self, out: Array, factor: float) -> None:
+        """Add a multiple to a dense vector."""
+        np.add.at(out, self.indices, factor * self.values)
+
+    def minus(self, other: Factors) -> Factors:
+        """Return the difference, each index once."""
+        indices, where = np.unique(np.concatenate([self.indices, other.indices]), return_inverse=True)
+        return Factors(indices, np.bincount(where, np.concatenate([self.values, -other.values])))
+
+    def times(self, factor: float) -> Factors:
+        """Return a multiple."""
+        return Factors(self.indices, factor * self.values)
+
+
+class Shares:
+    """A sum over `n_examples` that can be divided; attributes in `per_example` have an entry for each."""
+
+    n_examples: int
+    per_example: ClassVar[tuple[str, ...]] = ("weights",)
+
+    @property
+    def work(self) -> Array:
+        """Cost, in any unit, of decoding all examples before each, shape (m + 1,)."""
+        return np.arange(self.n_examples + 1)
+
+    def part(self, low: int, high: int) -> Self:
+        """Return the sum over the examples low <= i < high."""
+        part = copy(self)
+        part.n_examples = high - low
+        for name in self.per_example:
+            setattr(part, name, getattr(self, name)[low:high])
+        return part
+
+    def split(self, n_parts: int) -> list[Self]:
+        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        return [self.part(low, high) for low, high in balanced_ranges(self.work, n_parts)]
 
 
 class ExampleSum(Risk):
     """f(w) = sum_i max over labellings y of <a_i(y), w> + b_i(y).
 
-    A subclass says how many examples there are, and implements `decode` and `piece`; the oracle, and what
-    `BlockFrankWolfe` needs, follow. Labellings are numbers, or arrays of numbers, of the same shape for all
-    labellings of an example; for others, implement `as_numbers` and `from_numbers`.
+    A subclass sets the number of examples, and implements `decode` and `piece`; the oracle, and the members
+    that `BlockFrankWolfe` needs, follow. Labellings are numbers, or arrays of numbers, of the same shape for
+    all labellings of an example; for others, implement `as_numbers` and `from_numbers`.
 
     Attributes
     ----------
@@ -76,7 +127,7 @@ class ExampleSum(Risk):
             factors.add_to(slope, 1.0)
         return value, slope
 
-    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ExampleAscent:
+    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
         return ExampleAscent(self, quadratic, multipliers)
 
@@ -95,3 +146,43 @@ class ExampleSum(Risk):
         for there, shares, _, numbers in unpack(u, sizes):
             parts = np.split(numbers, np.cumsum(sizes[there])[:-1])
             yield from zip(there.tolist(), shares.tolist(), parts, strict=True)
+
+
+def dimension_of(feature: Any) -> int | None:
+    """Return the number of coordinates of a joint feature; None if it is a pair of indices and values."""
+    if sparse.issparse(feature):
+        return int(feature.shape[-1])
+    return None if isinstance(feature, tuple) else int(np.size(feature))
+
+
+def as_factors(feature: Any, dim: int) -> Factors:
+    """Return a joint feature (a vector, a sparse row, or a pair of indices and values) by its entries."""
+    try:
+        if sparse.issparse(feature):
+            entries = feature.tocoo()
+            indices, values = entries.coords[-1], entries.data
+            fits = feature.shape[-1] == dim and feature.size <= np.size(values) + dim
+            fits &= len(feature.shape) == 1 or feature.shape[0] == 1
+        elif isinstance(feature, tuple):
+            indices, values = np.asarray(feature[0]), np.asarray(feature[1])
+            fits = len(feature) == 2 and indices.shape == values.shape and indices.ndim == 1
+            fits &= indices.dtype.kind in "iu" or indices.size == 0
+        else:
+            dense = np.asarray(feature, dtype=np.float64).ravel()
+            fits, indices = dense.size == dim, np.flatnonzero(dense)
+            values = dense[indices] if fits else dense
+        values = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, IndexError) as error:
+        raise OracleError(f"joint_feature must return numbers, got {feature!r}: {error}.") from error
+    if not fits:
+        raise OracleError(
+            f"joint_feature must return a vector of {dim} numbers, a sparse row of that length, or a pair "
+            "(indices, values) of equal length, got "
+            + (f"shape {feature.shape}." if hasattr(feature, "shape") else f"{feature!r}.")
+        )
+    indices = np.array(indices, dtype=np.int64)
+    if indices.size and not (0 <= indices.min() and indices.max() < dim):
+        raise OracleError(f"joint_feature returned the index {indices.max()}; indices are below {dim}.")
+    if not np.isfinite(values).all():
+        raise OracleError("joint_feature returned an entry that is not finite.")
+    return Factors(indices, values)

@@ -1,21 +1,223 @@
-"""Block-coordinate ascent for linear chains and forests, compiled; see `forest_ascent`.
+"""Linear chains and forests in compiled loops: best labellings, sums of features, block-coordinate ascent.
 
-Each example has a convex combination of labellings: slot k holds labels[k, start:end] with the share
-shares[k, i], and counts[i] slots are in use. The weights follow from these: `emissions`, shape (n, S), is
-for the states of nodes, whose features are `rows`, and `transitions`, shape (k, S S), for the pairs of states
-of edges, whose features are `links`. A visit moves share from one labelling to a better one.
+The features of nodes are `rows`, as `as_rows` returns them, and those of edges `links`; the weights are
+`emissions`, shape (n, S), of the states of nodes, and `transitions`, shape (k, S S), of the pairs of states
+of edges, or shape (S, S) for chains, whose edges have the feature 1. The nodes of example i are starts[i] <=
+t < starts[i + 1]; those of a chain follow one another.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cutplane.runtime.compiling import SUMS, routine
-from cutplane.structured.chain_passes import decode, row_scores
-from cutplane.structured.graph_passes import best_labellings
+from cutplane.runtime.compiling import NUMBERS, SUMS, routine
+from cutplane.structured.ascent import KEPT
 
-_KEPT = 10
-"""Epochs for which a labelling without a share is kept, as published."""
+
+@routine(fastmath=SUMS)
+def row_scores(rows, t, emissions, out):
+    """Fill `out`, shape (S,), with the scores of the states at a position; zeros of the row cost nothing."""
+    X, data, indices, indptr = rows
+    n_states = out.shape[0]
+    for s in range(n_states):
+        out[s] = 0.0
+    if indptr.shape[0] == 0:
+        for j in range(X.shape[1]):
+            x = np.float64(X[t, j])
+            if x != 0.0:
+                for s in range(n_states):
+                    out[s] += x * emissions[j, s]
+    else:
+        for p in range(indptr[t], indptr[t + 1]):
+            x, j = np.float64(data[p]), indices[p]
+            for s in range(n_states):
+                out[s] += x * emissions[j, s]
+
+
+@routine(fastmath=SUMS)
+def add_row(rows, t, factor, s, out):
+    """Add a multiple of a row to the row s of `out`, shape (S, n)."""
+    X, data, indices, indptr = rows
+    if indptr.shape[0] == 0:
+        for j in range(X.shape[1]):
+            out[s, j] += factor * X[t, j]
+    else:
+        for p in range(indptr[t], indptr[t + 1]):
+            out[s, indices[p]] += factor * data[p]
+
+
+@routine(fastmath=NUMBERS)
+def best_labelling(scores, transitions, reach, found):
+    """Set `found` to a labelling with the largest score, of ties the first states.
+
+    `reach`, of the shape of `scores`, (length, S), is set to the largest score of the positions so far that
+    ends in each state.
+    """
+    length, n_states = scores.shape
+    for s in range(n_states):
+        reach[0, s] = scores[0, s]
+    for t in range(1, length):
+        for s in range(n_states):
+            reach[t, s] = -np.inf
+        for before in range(n_states):
+            known = reach[t - 1, before]
+            for s in range(n_states):
+                value = known + transitions[before, s]
+                reach[t, s] = value if value > reach[t, s] else reach[t, s]
+        for s in range(n_states):
+            reach[t, s] += scores[t, s]
+    last = 0
+    for s in range(1, n_states):
+        if reach[length - 1, s] > reach[length - 1, last]:
+            last = s
+    found[length - 1] = last
+    for t in range(length - 2, -1, -1):
+        following, best = last, -np.inf
+        for s in range(n_states):
+            value = reach[t, s] + transitions[s, following]
+            if value > best:
+                best, last = value, s
+        found[t] = last
+
+
+@routine
+def violation(scores, transitions, start, found, labels):
+    """Return the score of a labelling of a sequence less that of the true one: exactly 0 if they agree."""
+    total = 0.0
+    for t in range(start, start + scores.shape[0]):
+        s, own = found[t], labels[t]
+        if s != own:
+            total += scores[t - start, s] - scores[t - start, own]
+        if t > start and (s != own or found[t - 1] != labels[t - 1]):
+            total += transitions[found[t - 1], s] - transitions[labels[t - 1], own]
+    return total
+
+
+@routine
+def score_of(scores, transitions, labels, start):
+    """Return the score of the labelling labels[start], labels[start + 1], ... of a sequence."""
+    total = scores[0, labels[start]]
+    for t in range(1, scores.shape[0]):
+        total += scores[t, labels[start + t]] + transitions[labels[start + t - 1], labels[start + t]]
+    return total
+
+
+@routine
+def decode(rows, starts, low, high, emissions, transitions, labels, costs, weights, scores, reach, found):
+    """Fill `found` with the best labellings of the sequences low <= i < high, the loss added.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (N,)
+        The true ones.
+    costs : ndarray of shape (m,)
+        What a wrong label of each sequence costs.
+    scores, reach : ndarray of shape (longest, S)
+        Room for a sequence.
+
+    Returns
+    -------
+    float
+        The sum over the sequences of weight times (largest score, the loss added, - score of the true one).
+    """
+    total = 0.0
+    for i in range(low, high):
+        start, end = starts[i], starts[i + 1]
+        table = scores[: end - start]
+        for t in range(start, end):
+            row_scores(rows, t, emissions, table[t - start])
+            for s in range(table.shape[1]):
+                if s != labels[t]:
+                    table[t - start, s] += costs[i]
+        best_labelling(table, transitions, reach, found[start:end])
+        total += weights[i] * max(0.0, violation(table, transitions, start, found, labels))
+    return total
+
+
+@routine
+def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
+    """Add the features of the labellings found, less those of the true ones, to the sums.
+
+    `emissions` has shape (S, n). Positions where both agree cost nothing.
+    """
+    for i in range(low, high):
+        if weights[i] == 0.0:
+            continue
+        for t in range(starts[i], starts[i + 1]):
+            if found[t] != labels[t]:
+                add_row(rows, t, weights[i], found[t], emissions)
+                add_row(rows, t, -weights[i], labels[t], emissions)
+            if t > starts[i] and (found[t] != labels[t] or found[t - 1] != labels[t - 1]):
+                transitions[found[t - 1], found[t]] += weights[i]
+                transitions[labels[t - 1], labels[t]] -= weights[i]
+
+
+@routine(fastmath=NUMBERS)
+def best_labellings(
+    starts, first_edge, edges, order, parents, links, forests, low, high, unaries, pairs, message, found
+):  # fmt: skip
+    """Fill `found` with labellings of largest score of those graphs low <= i < high that are forests.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (m + 1,)
+        Where the nodes of each graph start.
+    first_edge : int
+        The first edge of graph `low`.
+    edges : ndarray of shape (E, 2)
+    order : ndarray of shape (N,)
+        The nodes of each graph, parents before children.
+    parents, links : ndarray of shape (N,)
+        The parent of each node, -1 of a root, and the edge to it.
+    forests : ndarray of bool, shape (m,)
+    unaries : ndarray of shape (n, S)
+        The scores of the states of these nodes; set to the largest of what is below each of them.
+    pairs : ndarray of shape (k, S, S)
+        The scores of an edge, its first node by rows; edges take turns with the k tables.
+    message : ndarray of shape (S,)
+        Room.
+    found : ndarray of shape (n,)
+        Of ties the first states, the nodes from the roots down.
+    """
+    first, n_states = starts[low], unaries.shape[1]
+    for i in range(low, high):
+        if not forests[i]:
+            continue
+        for k in range(starts[i + 1] - 1, starts[i] - 1, -1):
+            u = order[k]
+            p = parents[u]
+            if p < 0:
+                continue
+            table = pairs[(links[u] - first_edge) % pairs.shape[0]]
+            if edges[links[u], 0] == u:
+                for above in range(n_states):
+                    message[above] = -np.inf
+                for s in range(n_states):
+                    known = unaries[u - first, s]
+                    for above in range(n_states):
+                        value = known + table[s, above]
+                        message[above] = value if value > message[above] else message[above]
+            else:
+                for above in range(n_states):
+                    best = -np.inf
+                    for s in range(n_states):
+                        value = unaries[u - first, s] + table[above, s]
+                        best = value if value > best else best
+                    message[above] = best
+            for above in range(n_states):
+                unaries[p - first, above] += message[above]
+        for k in range(starts[i], starts[i + 1]):
+            u = order[k]
+            p = parents[u]
+            best, state = -np.inf, 0
+            for s in range(n_states):
+                value = unaries[u - first, s]
+                if p >= 0:
+                    e, t = (links[u] - first_edge) % pairs.shape[0], found[p - first]
+                    value += pairs[e, s, t] if edges[links[u], 0] == u else pairs[e, t, s]
+                if value > best:
+                    best, state = value, s
+            found[u - first] = state
 
 
 @routine
@@ -253,7 +455,7 @@ def epoch(
 
     With `exact`, each is decoded, and the labelling found is kept in a slot, of which there must be one free;
     else the best of those kept is taken. A labelling without a share that was the best in none of the last
-    `_KEPT` epochs is dropped.
+    `KEPT` epochs is dropped.
 
     Parameters
     ----------
@@ -328,7 +530,7 @@ def epoch(
                 shares[best, i] += far
                 shares[worst, i] = max(0.0, shares[worst, i] - far)
             for k in range(count - 1, 0, -1):
-                if shares[k, i] == 0.0 and now - used[k, i] > _KEPT:
+                if shares[k, i] == 0.0 and now - used[k, i] > KEPT:
                     last = counts[i] - 1
                     for t in range(start, end):
                         labels[k, t] = labels[last, t]

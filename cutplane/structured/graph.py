@@ -14,12 +14,11 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_numbers
 from cutplane.risks.examples import as_labels, describe
 from cutplane.risks.matrix import as_matrix
-from cutplane.structured.example_ascent import ExampleAscent
-from cutplane.structured.forest_ascent import ForestAscent, Forests
+from cutplane.structured.ascent import CachedAscent, ForestAscent, Forests
 from cutplane.structured.graphs import Graphs, as_edges
 from cutplane.structured.pairwise import PairwiseRisk
 from cutplane.structured.risk import Decoder
-from cutplane.structured.sequences import PER_STATE, LabelLoss, as_csr_or_dense, as_rows, stack
+from cutplane.structured.sequences import PER_STATE, LabelLoss, as_csr_or_dense, stack
 
 
 class GraphRisk(PairwiseRisk):
@@ -171,10 +170,10 @@ class GraphRisk(PairwiseRisk):
         of_edges = edges.reshape(len(edges), self.graphs.n_states**2).T @ Z
         return np.concatenate([of_nodes.ravel(), of_edges.ravel()])
 
-    def block_ascent(
-        self, quadratic: DiagonalQuadratic, multipliers: Array | None = None
-    ) -> ForestAscent | ExampleAscent:
+    def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it; compiled for forests."""
+        from cutplane.linear.rows import as_rows
+
         graphs, S = self.graphs, self.graphs.n_states
         if not graphs.forests.all():
             return super().block_ascent(quadratic, multipliers)
@@ -183,9 +182,11 @@ class GraphRisk(PairwiseRisk):
         data = Forests(
             as_rows(self.X), read_only(self.Z), graphs.starts,
             (graphs.edge_starts, graphs.edges, *graphs.walk, graphs.forests),
-            graphs.labels.astype(np.min_scalar_type(S - 1)), S, entries / graphs.labels.size + k, work,
+            graphs.labels.astype(np.min_scalar_type(S - 1)), S, self.costs, self.weights,
+            entries / graphs.labels.size + k, work,
         )  # fmt: skip
-        return ForestAscent(self, data, quadratic, multipliers)
+        slope = None if multipliers is None else self.dual_cut(multipliers)[0][0]
+        return ForestAscent(data, quadratic, multipliers, slope)
 
     def predict(self, w: Array, X: Sequence[Any], edges: Any, edge_features: Any = None) -> list[Array]:
         """Return the labellings of largest score of other graphs, as this decoder finds them.

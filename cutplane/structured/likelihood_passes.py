@@ -8,7 +8,7 @@ import numpy as np
 
 from cutplane.losses.inlined import exp
 from cutplane.runtime.compiling import SUMS, routine
-from cutplane.structured.chain_passes import row_scores, score_of
+from cutplane.structured.forest_passes import row_scores, score_of
 
 _TINY = 1e-280
 """Below it a sum of exponentials has lost digits, and is computed anew around its largest term."""

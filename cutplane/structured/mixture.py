@@ -41,20 +41,9 @@ def pack(shares: Array, labels: Array, sizes: Array) -> Array:
 
 
 def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield for each slot which examples have a labelling there, their shares, and where which numbers are.
+    """Yield for each slot the examples that have it, their shares, the places of their numbers, and these.
 
-    The shares of an example are divided by their sum.
-
-    Parameters
-    ----------
-    u : ndarray
-    sizes : ndarray of shape (m,)
-        How many numbers a labelling of each example has.
-
-    Raises
-    ------
-    OracleError
-        If the vector is no such combination.
+    The shares of an example are divided by their sum. An `OracleError` is raised for other vectors.
     """
     u, m = np.asarray(u, dtype=np.float64), sizes.size
     counts = u[:m]
@@ -76,8 +65,22 @@ def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]
         yield there, shares / totals[there], places, numbers
 
 
+def slots(u: Array, labels: Array, starts: Array, n_states: int) -> Iterator[tuple[Array, Array]]:
+    """Yield for each slot labels of all N nodes, the true `labels` where it is empty, and the shares.
+
+    `starts` holds where the nodes of each of the m examples start. An `OracleError` is raised for labels that
+    are no states.
+    """
+    for there, some, places, numbers in unpack(u, np.diff(starts)):
+        if ((numbers < 0) | (numbers >= n_states) | (numbers % 1.0 != 0.0)).any():
+            raise OracleError(f"A labelling holds a label that is none of 0 to {n_states - 1}.")
+        shares, found = np.zeros(starts.size - 1), labels.copy()
+        shares[there], found[places] = some, numbers
+        yield found, shares
+
+
 def sizes_in(u: Array, m: int) -> Array:
-    """Return how many numbers the labellings of each of m examples have, as the vector says."""
+    """Return how many numbers the labellings of each of m examples have, read from the vector."""
     sizes = np.asarray(u, dtype=np.float64)[m : 2 * m]
     if sizes.size < m or not ((sizes >= 1.0) & (sizes % 1.0 == 0.0) & (sizes < np.size(u))).all():
         raise OracleError(_COMPLAINT)

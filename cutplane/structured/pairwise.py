@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 
@@ -12,16 +12,11 @@ from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array
 from cutplane.risks.examples import as_weights
 from cutplane.runtime.threads import run_chunks
-from cutplane.structured.example_sum import ExampleSum
-from cutplane.structured.features import Factors
-from cutplane.structured.graphs import Graphs
-from cutplane.structured.mixture import unpack
+from cutplane.structured.example_sum import ExampleSum, Factors, Shares
+from cutplane.structured.graphs import BestMarginals, Graphs
+from cutplane.structured.mixture import slots
 from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
-from cutplane.structured.shares import Shares
-
-if TYPE_CHECKING:
-    from cutplane.structured.relaxation import BestMarginals
 
 _SMALL = 1000
 """Columns of a linear programme that takes a fraction of the time of `map`, and replaces it where tight."""
@@ -128,10 +123,8 @@ class PairwiseRisk(Shares, ExampleSum):
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""
         graphs, offset, slope = self.graphs, 0.0, np.zeros(self.dim)
-        for there, shares, places, numbers in unpack(u, np.diff(graphs.starts)):
-            factors, found = np.zeros(len(graphs)), graphs.labels.copy()
-            factors[there] = self.weights[there] * shares
-            found[places] = self.from_numbers(0, numbers)
+        for found, shares in slots(u, graphs.labels, graphs.starts, graphs.n_states):
+            factors = self.weights * shares
             wrong = np.add.reduceat(found != graphs.labels, graphs.starts[:-1], dtype=np.int64)
             offset += float(factors @ (self.costs * wrong))
             for low, high in graphs.chunks:
@@ -140,7 +133,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
     def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
         """Return labellings of largest score of the graphs low <= i < high; `unaries` is overwritten."""
-        from cutplane.structured.graph_passes import best_labellings
+        from cutplane.structured.forest_passes import best_labellings
 
         graphs = self.graphs
         found = np.zeros(len(unaries), dtype=np.int64)
@@ -181,8 +174,6 @@ class PairwiseRisk(Shares, ExampleSum):
 
     def _programme(self, n_nodes: int, ends: Array) -> BestMarginals:
         """Return the linear programme of a graph, the same for all that are alike."""
-        from cutplane.structured.relaxation import BestMarginals
-
         key = n_nodes, ends.tobytes()
         if key not in self._marginals:
             self._marginals[key] = BestMarginals(n_nodes, self.graphs.n_states, ends)

@@ -11,9 +11,7 @@ from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_count
 from cutplane.risks.examples import as_weights
-from cutplane.structured.example_sum import ExampleSum
-from cutplane.structured.features import Factors, as_factors, dimension_of
-from cutplane.structured.shares import Shares
+from cutplane.structured.example_sum import ExampleSum, Factors, Shares, as_factors, dimension_of
 
 Rescaling = Literal["margin", "slack"]
 Decoder = Literal["exact", "outer", "inner"]

@@ -14,10 +14,10 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_integers, as_real, refuse_masked
 from cutplane.risks.examples import as_labels
-from cutplane.risks.matrix import as_matrix, contiguous, unsigned
+from cutplane.risks.matrix import as_matrix, contiguous
 from cutplane.runtime.chunks import Ranges, Segments, balanced_ranges, count_chunks, segments
 from cutplane.runtime.threads import run_chunks
-from cutplane.structured.forest_ascent import CHAINS, Forests
+from cutplane.structured.ascent import CHAINS, Forests
 
 LabelLoss = Literal["hamming", "share"]
 
@@ -82,18 +82,6 @@ def _shape(part: Any) -> Any:
         return None  # ragged
 
 
-def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
-    """Return a checked matrix as the compiled passes read it: an array, and data, indices, indptr.
-
-    What is not there is empty, and nothing can be written to, so that dense and sparse rows have one routine.
-    """
-    if not sparse.issparse(X):
-        none = unsigned(np.empty(0, np.int32))
-        return read_only(X), read_only(np.empty(0, X.dtype)), none, none
-    none = read_only(np.empty((0, 0), X.dtype))
-    return none, read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
-
-
 @dataclass(frozen=True, eq=False)
 class Sequences:
     """Checked sequences.
@@ -139,14 +127,11 @@ class Sequences:
         rows, starts = slice(self.starts[low], self.starts[high]), self.starts[low : high + 1]
         return Sequences(self.X[rows], self.labels[rows], starts - starts[0], self.n_states)
 
-    @property
-    def longest(self) -> int:
-        """The length of the longest sequence."""
-        return int(np.diff(self.starts).max())
-
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:
         """X as compiled passes read it."""
+        from cutplane.linear.rows import as_rows
+
         return as_rows(self.X)
 
     @cached_property
@@ -158,22 +143,12 @@ class Sequences:
         before = entries[self.starts] + self.starts * float(self.n_states)
         return PER_STATE * self.n_states * before
 
-    @property
-    def cost(self) -> float:
-        """Nanoseconds, roughly, that it takes to decode all."""
-        return float(self.work[-1])
-
-    @property
-    def row_entries(self) -> float:
-        """Stored entries of a row, on average."""
-        return self.X.nnz / self.X.shape[0] if sparse.issparse(self.X) else float(self.n_features)
-
-    @property
-    def forests(self) -> Forests:
-        """The sequences, as compiled block steps read them."""
+    def forests(self, costs: Array, weights: Array) -> Forests:
+        """Return the sequences, with their costs of a wrong label and weights, for compiled block steps."""
+        entries = self.X.nnz if sparse.issparse(self.X) else self.X.size
         return Forests(
             self.rows, read_only(np.ones((1, 1))), self.starts, CHAINS, self.labels, self.n_states,
-            self.row_entries, self.cost,
+            costs, weights, entries / self.labels.size, float(self.work[-1]),
         )  # fmt: skip
 
     @cached_property
@@ -221,7 +196,7 @@ class Sequences:
 
         `costs` are those of a wrong label, and `weights` those of the sequences, shape (m,).
         """
-        from cutplane.structured.chain_passes import decode
+        from cutplane.structured.forest_passes import decode
 
         emissions, transitions = self.split(w)
         found = np.empty_like(self.labels)
@@ -239,7 +214,7 @@ class Sequences:
 
         Each term is a labelling of all positions, and a factor for each sequence.
         """
-        from cutplane.structured.chain_passes import add_differences
+        from cutplane.structured.forest_passes import add_differences
 
         plan, size = self.sums, self.n_states * self.n_features
         sums = plan.room(self.dim)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear import sweeps
 from cutplane.linear.descent import Descent
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
@@ -67,11 +66,10 @@ class L1Path(PathWalker):
         paid = terms.costs > 0.0
         start.slopes_without(paid)
         self.problem, self.terms, self.weights = problem, terms, risk.weights
-        self.columns = start._columns(np.arange(dim))
+        self.columns = start.columns(np.arange(dim))
         self.pieces = risk.loss.pieces(risk.y)
         ends = np.full((1, m), np.inf)
         self._knots = np.vstack([-ends, np.where(risk.weights > 0.0, self.pieces.knots, np.inf), ends])
-        self._ones = np.ones(m)
         self.x, self.signs = start.position.x, np.zeros(dim)
         self.factor, self.active = CholeskyFactor(), []
         self._reorder()
@@ -103,15 +101,13 @@ class L1Path(PathWalker):
 
     def predictions(self, v: Array) -> Array:
         """Return the predictions of v, shape (m,)."""
-        z = np.zeros(self._ones.size)
-        sweeps.add_columns(self.columns._arrays, self.columns.which, v, self._ones, z)
-        return z
+        return self.columns.times(v)
 
     def direction(self) -> tuple[Array, Array, Array]:
         v = np.zeros_like(self.x)
         v[self.index] = self.factor.solve(self.pull)
         moves = self.predictions(v)
-        return v, moves, self._products(self.bends * moves) + self.terms.weights * v
+        return v, moves, self.columns.products(self.bends * moves) + self.terms.weights * v
 
     def next_event(self, v: Array, moves: Array, changes: Array, pace: float = 1.0) -> Event:
         tau, kind, index, side = first_event(
@@ -179,13 +175,6 @@ class L1Path(PathWalker):
         off = np.abs(self.slopes[self.index] + self.lam * self.pull).max(initial=0.0)
         return bool(off > _LOST * self.lam * self.terms.costs.max())
 
-    def _products(self, u: Array, coordinates: Array | None = None) -> Array:
-        """Return the products of columns with u."""
-        which = self.columns.which if coordinates is None else self.columns.which[coordinates]
-        out = np.empty(which.size)
-        sweeps.slopes_and_bends(self.columns._arrays, which, u, u, out, out[:0])
-        return out
-
     def _locate(self) -> None:
         """Compute the predictions, their pieces, and the slopes of a point."""
         self.z = self.predictions(self.x)
@@ -214,7 +203,7 @@ class L1Path(PathWalker):
 
     def _gradient(self) -> Array:
         terms = self.terms
-        return self._products(self.bases + self.bends * self.z) + terms.weights * (self.x - terms.centre)
+        return self.columns.products(self.bases + self.bends * self.z) + terms.weights * (self.x - terms.centre)
 
     def _reorder(self) -> None:
         """Set the active coordinates, and the rates at which their slopes rise while lam falls."""
@@ -250,7 +239,7 @@ class L1Path(PathWalker):
         """Return the products of a column with the active ones, and with itself."""
         unit = np.zeros_like(self.x)
         unit[j] = 1.0
-        products = self._products(self.bends * self.predictions(unit), np.array([*self.active, j]))
+        products = self.columns.products(self.bends * self.predictions(unit), np.array([*self.active, j]))
         return products[:-1], float(products[-1] + self.terms.weights[j])
 
     def _gram(self) -> Array:
@@ -261,7 +250,7 @@ class L1Path(PathWalker):
         """Return the entries of an example in the active columns."""
         unit = np.zeros_like(self.z)
         unit[i] = 1.0
-        return self._products(unit, self.index)
+        return self.columns.products(unit, self.index)
 
 
 @routine

@@ -13,7 +13,7 @@ from scipy import sparse
 import cutplane
 from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem, Status
 from cutplane.linear import CoordinateAscent
-from cutplane.linear.coordinate_ascent import DualAscent
+from cutplane.linear.dual_ascent import DualAscent
 from cutplane.losses import (
     Hinge,
     Logistic,

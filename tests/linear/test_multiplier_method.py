@@ -12,8 +12,7 @@ from scipy import sparse
 
 from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem, Status
 from cutplane.linear import SemismoothNewton
-from cutplane.linear.multiplier_method import MultiplierMethod
-from cutplane.linear.newton import NewtonSteps
+from cutplane.linear.multiplier_method import MultiplierMethod, NewtonSteps
 from cutplane.losses import EpsilonInsensitive, Hinge, Squared, SquaredEpsilonInsensitive
 from cutplane.risks.passes import sparse_gram
 from cutplane.runtime.threads import get_threads, set_threads

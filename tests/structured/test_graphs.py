@@ -11,7 +11,7 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.structured import ChainRisk, GraphRisk, MultilabelRisk, best_sets
-from cutplane.structured.example_ascent import ExampleAscent
+from cutplane.structured.ascent import ExampleAscent
 from cutplane.testing import check_risk
 
 S, N, K, L = 3, 2, 2, 3

@@ -9,7 +9,7 @@ from structured_risks import RISKS, M
 import cutplane as cut
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.structured import ExampleSum, Factors
-from cutplane.structured.example_ascent import ExampleAscent
+from cutplane.structured.ascent import ExampleAscent
 
 
 @pytest.mark.parametrize("name", RISKS)

@@ -224,7 +224,7 @@ def viterbi(
     **options
         As in `Problem.iterate`; ``max_iter`` is 60 by default.
     """
-    from cutplane.structured.predictions import decode
+    from cutplane.structured.chain import decode
 
     sequences = risk.sequences
     start, stop = sequences.starts[word : word + 2]
