@@ -117,11 +117,6 @@ class AlignmentRisk(Shares, ExampleSum):
         """What it takes to align all pairs before each, shape (m + 1,)."""
         return np.cumsum([0, *(a.size * b.size for a, b in zip(self.A, self.B, strict=True))])
 
-    @property
-    def infima(self) -> Array:
-        """0, the score of the true alignments; shape (1,)."""
-        return np.zeros(1)
-
     def cancelled(self, z: Array) -> float:
         """Return a bound of the size of the scores, of which only differences are left."""
         sizes = np.array([2 * (a.size + b.size) for a, b in zip(self.A, self.B, strict=True)])

@@ -274,7 +274,7 @@ class ForestAscent(CachedAscent):
             data.costs, data.weights, self.lam, exact, self._now,
             *self._weights, *self._early, self._visits, self._late,
             self._labels, self._shares, self._used, self._counts,
-            *self._change, *self._tables, self._pairs, room,
+            *self._change, *self._tables, self._pairs, np.empty(data.n_states), room,
         )  # fmt: skip
         cost = _PER_READ * work * data.entries + _PER_VISIT * self._sizes.size
         return Epoch(gap, rise, cost + exact * data.work)

@@ -53,11 +53,6 @@ class SequenceRisk(Shares, Risk):
         part.sequences = self.sequences.part(low, high)
         return part
 
-    @property
-    def infima(self) -> Array:
-        """0: no violation is below that of the true labelling, and no probability above 1; shape (1,)."""
-        return np.zeros(1)
-
     def cancelled(self, z: Array) -> float:
         """Return a bound of the size of the scores, which cancel in differences."""
         return self.sequences.size_of_scores(z, self.weights)

@@ -54,6 +54,11 @@ class Shares:
         """Cost, in any unit, of decoding all examples before each, shape (m + 1,)."""
         return np.arange(self.n_examples + 1)
 
+    @property
+    def infima(self) -> Array:
+        """0, the violation of the true labellings; shape (1,)."""
+        return np.zeros(1)
+
     def part(self, low: int, high: int) -> Self:
         """Return the sum over the examples low <= i < high."""
         part = copy(self)
@@ -175,10 +180,11 @@ def as_factors(feature: Any, dim: int) -> Factors:
     except (TypeError, ValueError, IndexError) as error:
         raise OracleError(f"joint_feature must return numbers, got {feature!r}: {error}.") from error
     if not fits:
+        shape = getattr(feature, "shape", None)
         raise OracleError(
             f"joint_feature must return a vector of {dim} numbers, a sparse row of that length, or a pair "
             "(indices, values) of equal length, got "
-            + (f"shape {feature.shape}." if hasattr(feature, "shape") else f"{feature!r}.")
+            + (f"{feature!r}." if shape is None else f"shape {shape}.")
         )
     indices = np.array(indices, dtype=np.int64)
     if indices.size and not (0 <= indices.min() and indices.max() < dim):

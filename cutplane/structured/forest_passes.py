@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.linear.rows import add, dot
 from cutplane.runtime.compiling import NUMBERS, SUMS, routine
 from cutplane.structured.ascent import KEPT
 
@@ -34,65 +35,6 @@ def row_scores(rows, t, emissions, out):
                 out[s] += x * emissions[j, s]
 
 
-@routine(fastmath=SUMS)
-def add_row(rows, t, factor, s, out):
-    """Add a multiple of a row to the row s of `out`, shape (S, n)."""
-    X, data, indices, indptr = rows
-    if indptr.shape[0] == 0:
-        for j in range(X.shape[1]):
-            out[s, j] += factor * X[t, j]
-    else:
-        for p in range(indptr[t], indptr[t + 1]):
-            out[s, indices[p]] += factor * data[p]
-
-
-@routine(fastmath=NUMBERS)
-def best_labelling(scores, transitions, reach, found):
-    """Set `found` to a labelling with the largest score, of ties the first states.
-
-    `reach`, of the shape of `scores`, (length, S), is set to the largest score of the positions so far that
-    ends in each state.
-    """
-    length, n_states = scores.shape
-    for s in range(n_states):
-        reach[0, s] = scores[0, s]
-    for t in range(1, length):
-        for s in range(n_states):
-            reach[t, s] = -np.inf
-        for before in range(n_states):
-            known = reach[t - 1, before]
-            for s in range(n_states):
-                value = known + transitions[before, s]
-                reach[t, s] = value if value > reach[t, s] else reach[t, s]
-        for s in range(n_states):
-            reach[t, s] += scores[t, s]
-    last = 0
-    for s in range(1, n_states):
-        if reach[length - 1, s] > reach[length - 1, last]:
-            last = s
-    found[length - 1] = last
-    for t in range(length - 2, -1, -1):
-        following, best = last, -np.inf
-        for s in range(n_states):
-            value = reach[t, s] + transitions[s, following]
-            if value > best:
-                best, last = value, s
-        found[t] = last
-
-
-@routine
-def violation(scores, transitions, start, found, labels):
-    """Return the score of a labelling of a sequence less that of the true one: exactly 0 if they agree."""
-    total = 0.0
-    for t in range(start, start + scores.shape[0]):
-        s, own = found[t], labels[t]
-        if s != own:
-            total += scores[t - start, s] - scores[t - start, own]
-        if t > start and (s != own or found[t - 1] != labels[t - 1]):
-            total += transitions[found[t - 1], s] - transitions[labels[t - 1], own]
-    return total
-
-
 @routine
 def score_of(scores, transitions, labels, start):
     """Return the score of the labelling labels[start], labels[start + 1], ... of a sequence."""
@@ -103,121 +45,18 @@ def score_of(scores, transitions, labels, start):
 
 
 @routine
-def decode(rows, starts, low, high, emissions, transitions, labels, costs, weights, scores, reach, found):
-    """Fill `found` with the best labellings of the sequences low <= i < high, the loss added.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (N,)
-        The true ones.
-    costs : ndarray of shape (m,)
-        What a wrong label of each sequence costs.
-    scores, reach : ndarray of shape (longest, S)
-        Room for a sequence.
-
-    Returns
-    -------
-    float
-        The sum over the sequences of weight times (largest score, the loss added, - score of the true one).
-    """
-    total = 0.0
-    for i in range(low, high):
-        start, end = starts[i], starts[i + 1]
-        table = scores[: end - start]
-        for t in range(start, end):
-            row_scores(rows, t, emissions, table[t - start])
-            for s in range(table.shape[1]):
-                if s != labels[t]:
-                    table[t - start, s] += costs[i]
-        best_labelling(table, transitions, reach, found[start:end])
-        total += weights[i] * max(0.0, violation(table, transitions, start, found, labels))
-    return total
-
-
-@routine
 def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
-    """Add the features of the labellings found, less those of the true ones, to the sums.
-
-    `emissions` has shape (S, n). Positions where both agree cost nothing.
-    """
+    """Add the features of labellings of chains, less those of the true ones, to sums by states."""
     for i in range(low, high):
         if weights[i] == 0.0:
             continue
         for t in range(starts[i], starts[i + 1]):
             if found[t] != labels[t]:
-                add_row(rows, t, weights[i], found[t], emissions)
-                add_row(rows, t, -weights[i], labels[t], emissions)
+                add(rows, t, weights[i], emissions[found[t]])
+                add(rows, t, -weights[i], emissions[labels[t]])
             if t > starts[i] and (found[t] != labels[t] or found[t - 1] != labels[t - 1]):
                 transitions[found[t - 1], found[t]] += weights[i]
                 transitions[labels[t - 1], labels[t]] -= weights[i]
-
-
-@routine(fastmath=NUMBERS)
-def best_labellings(
-    starts, first_edge, edges, order, parents, links, forests, low, high, unaries, pairs, message, found
-):  # fmt: skip
-    """Fill `found` with labellings of largest score of those graphs low <= i < high that are forests.
-
-    Parameters
-    ----------
-    starts : ndarray of shape (m + 1,)
-        Where the nodes of each graph start.
-    first_edge : int
-        The first edge of graph `low`.
-    edges : ndarray of shape (E, 2)
-    order : ndarray of shape (N,)
-        The nodes of each graph, parents before children.
-    parents, links : ndarray of shape (N,)
-        The parent of each node, -1 of a root, and the edge to it.
-    forests : ndarray of bool, shape (m,)
-    unaries : ndarray of shape (n, S)
-        The scores of the states of these nodes; set to the largest of what is below each of them.
-    pairs : ndarray of shape (k, S, S)
-        The scores of an edge, its first node by rows; edges take turns with the k tables.
-    message : ndarray of shape (S,)
-        Room.
-    found : ndarray of shape (n,)
-        Of ties the first states, the nodes from the roots down.
-    """
-    first, n_states = starts[low], unaries.shape[1]
-    for i in range(low, high):
-        if not forests[i]:
-            continue
-        for k in range(starts[i + 1] - 1, starts[i] - 1, -1):
-            u = order[k]
-            p = parents[u]
-            if p < 0:
-                continue
-            table = pairs[(links[u] - first_edge) % pairs.shape[0]]
-            if edges[links[u], 0] == u:
-                for above in range(n_states):
-                    message[above] = -np.inf
-                for s in range(n_states):
-                    known = unaries[u - first, s]
-                    for above in range(n_states):
-                        value = known + table[s, above]
-                        message[above] = value if value > message[above] else message[above]
-            else:
-                for above in range(n_states):
-                    best = -np.inf
-                    for s in range(n_states):
-                        value = unaries[u - first, s] + table[above, s]
-                        best = value if value > best else best
-                    message[above] = best
-            for above in range(n_states):
-                unaries[p - first, above] += message[above]
-        for k in range(starts[i], starts[i + 1]):
-            u = order[k]
-            p = parents[u]
-            best, state = -np.inf, 0
-            for s in range(n_states):
-                value = unaries[u - first, s]
-                if p >= 0:
-                    e, t = (links[u] - first_edge) % pairs.shape[0], found[p - first]
-                    value += pairs[e, s, t] if edges[links[u], 0] == u else pairs[e, t, s]
-                if value > best:
-                    best, state = value, s
-            found[u - first] = state
 
 
 @routine
@@ -270,38 +109,135 @@ def move_pair(links, pair, step, late, change, weights, early):
 
 
 @routine
-def decode_forest(
-    rows, links, starts, edges, i, emissions, transitions, truth, cost, table, pairs, message, found
+def _climb(edges, k, start, end):
+    """Return the k-th node of an example, parents before children, its parent or -1, and the edge between.
+
+    The last value tells whether the node is the first one of that edge. The root of a chain is its last node.
+    """
+    _, ends, order, parents, above, _ = edges
+    if order.shape[0] == 0:
+        u = start + end - 1 - k
+        return u, u + 1 if u + 1 < end else -1, u + 1, True
+    u = order[k]
+    if parents[u] < 0:
+        return u, -1, 0, True
+    return u, parents[u], above[u], ends[above[u], 0] == u
+
+
+@routine(fastmath=NUMBERS)
+def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, message, found):
+    """Fill `found` with labellings of largest score of those examples low <= i < high that are forests.
+
+    Messages are passed from the leaves to the roots, and states chosen back from the roots: O(N S^2).
+
+    Parameters
+    ----------
+    edges : tuple of ndarray
+        Where the edges of each example start; the edges, shape (E, 2); all nodes, parents before children;
+        the parent of each, -1 of a root; the edge to it; and which examples are forests. Or `CHAINS`.
+    first_edge : int
+        The first edge of example `low`.
+    unaries : ndarray of shape (n, S)
+        The scores of the states of these nodes; set to the largest of all scores below each of them.
+    pairs : ndarray of shape (k, S, S)
+        The scores of an edge, its first node by rows; edges take turns with the k tables.
+    message : ndarray of shape (S,)
+        Room.
+    found : ndarray of shape (n,)
+        Of ties the first states, the nodes from the roots down.
+    """
+    first, n_states, tables = starts[low], unaries.shape[1], pairs.shape[0]
+    for i in range(low, high):
+        if edges[5].shape[0] > 0 and not edges[5][i]:
+            continue
+        start, end = starts[i], starts[i + 1]
+        for k in range(end - 1, start - 1, -1):
+            u, p, e, ahead = _climb(edges, k, start, end)
+            if p < 0:
+                continue
+            table = pairs[(e - first_edge) % tables if tables > 1 else 0]
+            if ahead:
+                for above in range(n_states):
+                    message[above] = -np.inf
+                for s in range(n_states):
+                    known = unaries[u - first, s]
+                    for above in range(n_states):
+                        value = known + table[s, above]
+                        message[above] = value if value > message[above] else message[above]
+            else:
+                for above in range(n_states):
+                    best = -np.inf
+                    for s in range(n_states):
+                        value = unaries[u - first, s] + table[above, s]
+                        best = value if value > best else best
+                    message[above] = best
+            for above in range(n_states):
+                unaries[p - first, above] += message[above]
+        for k in range(start, end):
+            u, p, e, ahead = _climb(edges, k, start, end)
+            table = pairs[(e - first_edge) % tables if tables > 1 else 0]
+            best, state = -np.inf, 0
+            for s in range(n_states):
+                value = unaries[u - first, s]
+                if p >= 0:
+                    value += table[s, found[p - first]] if ahead else table[found[p - first], s]
+                if value > best:
+                    best, state = value, s
+            found[u - first] = state
+
+
+@routine
+def decode(
+    rows, links, starts, edges, low, high, emissions, transitions, truth, costs, weights,
+    scores, reach, pairs, message, found,
 ):  # fmt: skip
-    """Fill `found` with the best labelling of a forest, the loss added."""
-    edge_starts, ends, order, parents, above, forests = edges
-    start, end, first = starts[i], starts[i + 1], edge_starts[i]
-    for t in range(start, end):
-        row_scores(rows, t, emissions, table[t - start])
-        for s in range(table.shape[1]):
-            if s != truth[t]:
-                table[t - start, s] += cost
-    count = min(edge_starts[i + 1] - first, links.shape[0])
-    for k in range(count):
-        for pair in range(pairs.shape[1]):
-            pairs[k, pair] = pair_score(links, first + k, pair, transitions)
-    tables = pairs[:count].reshape(count, table.shape[1], table.shape[1])
-    best_labellings(
-        starts, first, ends, order, parents, above, forests, i, i + 1, table, tables, message, found
-    )
+    """Fill `found` with the best labellings of the examples low <= i < high, the loss added.
 
+    Parameters
+    ----------
+    truth : ndarray of shape (N,)
+        The true labels.
+    costs : ndarray of shape (m,)
+        Of a wrong label of each example.
+    scores, reach : ndarray of shape (longest, S)
+    pairs : ndarray of shape (most edges, or 1 if their features are alike, S S)
+    message : ndarray of shape (S,)
 
-@routine(fastmath=SUMS)
-def state_score(rows, t, s, emissions):
-    """Return the score of state s at a position."""
-    X, data, indices, indptr = rows
-    total = 0.0
-    if indptr.shape[0] == 0:
-        for j in range(X.shape[1]):
-            total += X[t, j] * emissions[j, s]
-    else:
-        for p in range(indptr[t], indptr[t + 1]):
-            total += data[p] * emissions[indices[p], s]
+    Returns
+    -------
+    float
+        The sum over the examples of weight times (largest score, the loss added, - score of the true one).
+    """
+    total, n_states = 0.0, scores.shape[1]
+    for i in range(low, high):
+        start, end = starts[i], starts[i + 1]
+        first, last = range_of(starts, edges[0], i)
+        for t in range(start, end):
+            row_scores(rows, t, emissions, scores[t - start])
+            for s in range(n_states):
+                if s != truth[t]:
+                    scores[t - start, s] += costs[i]
+                reach[t - start, s] = scores[t - start, s]
+        tables = transitions
+        if links.size > 1 or links[0, 0] != 1.0:
+            tables = pairs[: max(1, min(last - first, links.shape[0]))]
+            for k in range(min(last - first, tables.shape[0])):
+                for pair in range(n_states * n_states):
+                    tables[k, pair] = pair_score(links, first + k, pair, transitions)
+        square = tables.reshape(tables.shape[0], n_states, n_states)
+        best_labellings(
+            starts, edges, first, i, i + 1, reach[: end - start], square, message, found[start:end]
+        )
+        violation = 0.0
+        for t in range(start, end):
+            if found[t] != truth[t]:
+                violation += scores[t - start, found[t]] - scores[t - start, truth[t]]
+        for e in range(first, last):
+            u, v = ends_of(edges[1], e)
+            if found[u] != truth[u] or found[v] != truth[v]:
+                table = square[(e - first) % square.shape[0]]
+                violation += table[found[u], found[v]] - table[truth[u], truth[v]]
+        total += weights[i] * max(0.0, violation)
     return total
 
 
@@ -358,7 +294,7 @@ def heights_of(
             differs = differs or labels[k, t] != own
         mixed[t - start] = differs
         if differs:
-            values[0] = state_score(rows, t, own, emissions)
+            values[0] = dot(rows, t, emissions[:, own])
             reads += 1
             for k in range(1, count):
                 s = labels[k, t]
@@ -366,7 +302,7 @@ def heights_of(
                 while labels[same, t] != s:
                     same += 1
                 if same == k:
-                    values[k] = state_score(rows, t, s, emissions)
+                    values[k] = dot(rows, t, emissions[:, s])
                     reads += 1
                 else:
                     values[k] = values[same]
@@ -421,7 +357,7 @@ def move(
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
-            square += state_score(rows, t, b, change) - state_score(rows, t, a, change)
+            square += dot(rows, t, change[:, b]) - dot(rows, t, change[:, a])
     for e in range(low, high):
         u, v = ends_of(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
@@ -449,7 +385,7 @@ def move(
 def epoch(
     rows, links, starts, edges, order, truth, costs, weights, lam, exact, now,
     emissions, transitions, early_emissions, early_transitions, visits, late,
-    labels, shares, used, counts, change, pairs, table, reach, tables, room,
+    labels, shares, used, counts, change, pairs, table, reach, tables, message, room,
 ):  # fmt: skip
     """Visit the examples in a given order.
 
@@ -468,9 +404,8 @@ def epoch(
         after k visits, is also what the next change counts in `early`.
     used : ndarray of shape (K, m)
         The last epoch in which a labelling was the best.
-    table, reach : ndarray of shape (longest, S)
-    tables : ndarray of shape (most edges, or 1 if their features are alike, S S)
-        Of no use for chains.
+    table, reach, tables, message
+        Room for `decode`.
     room : ndarray of shape (2, K)
 
     Returns
@@ -486,15 +421,10 @@ def epoch(
         if weights[i] == 0.0:
             continue
         if exact:
-            found = labels[counts[i]]
-            if edges[0].shape[0] == 0:
-                square = transitions.reshape(table.shape[1], table.shape[1])
-                decode(rows, starts, i, i + 1, emissions, square, truth, costs, weights, table, reach, found)
-            else:
-                decode_forest(
-                    rows, links, starts, edges, i, emissions, transitions, truth, costs[i],
-                    table, tables, reach[0], found[start:end],
-                )  # fmt: skip
+            decode(
+                rows, links, starts, edges, i, i + 1, emissions, transitions, truth, costs, weights,
+                table, reach, tables, message, labels[counts[i]],
+            )  # fmt: skip
             slot = 0
             while not _equal(labels, slot, counts[i], start, end):
                 slot += 1

@@ -1,4 +1,4 @@
-"""Max-margin risks of labelled graphs, whatever the scores of nodes and edges are linear functions of."""
+"""Max-margin risks of labelled graphs whose scores are linear in the weights."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
 
 _SMALL = 1000
-"""Columns of a linear programme that takes a fraction of the time of `map`, and replaces it where tight."""
+"""Columns of a linear programme that is tried before `map`, because it takes a fraction of the time."""
 _CLOSED = 1e-9
-"""The gap of an exact labelling, relative to its energy: what `map` can prove."""
+"""Gap of an exact labelling relative to its energy, because `map` cannot prove less."""
 
 
 class PairwiseRisk(Shares, ExampleSum):
@@ -41,7 +41,7 @@ class PairwiseRisk(Shares, ExampleSum):
     graphs: Graphs
 
     def _set(self, graphs: Graphs, loss: Any, decoder: Any, sample_weight: Any, normalize: bool) -> None:
-        """Set what all such risks have."""
+        """Set the attributes of all such risks."""
         if decoder not in get_args(Decoder):
             raise InvalidInputError(f"decoder must be one of {get_args(Decoder)}, got {decoder!r}.")
         self.graphs, self.loss, self.decoder = graphs, loss, decoder
@@ -51,7 +51,7 @@ class PairwiseRisk(Shares, ExampleSum):
         self._follow()
 
     def _follow(self) -> None:
-        """Set what follows from the graphs and the decoder."""
+        """Set the attributes that follow from the graphs and the decoder."""
         whole = bool(self.graphs.forests.all())
         self.exact = self.decoder != "inner" or whole
         self.relaxed = self.decoder == "outer" and not whole
@@ -59,7 +59,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @property
     def work(self) -> Array:
-        """How many scores all graphs before each have, shape (m + 1,)."""
+        """The number of scores of all graphs before each, shape (m + 1,)."""
         return self.graphs.work
 
     def part(self, low: int, high: int) -> Self:
@@ -73,32 +73,24 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @abstractmethod
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return those of the graphs low <= i < high: nodes x states, and edges x states x states.
+        """Return the scores of the graphs low <= i < high: nodes x states, and edges x states x states.
 
-        Edges may take turns with fewer tables. The arrays may be written to.
+        Edges may take turns with fewer tables. The caller may write to the arrays.
         """
 
     @abstractmethod
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of features, shape (dim,), for factors of the shapes of all scores."""
+        """Return the sum of features, shape (dim,), times factors of the shapes of the scores."""
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
         """Block steps and their cuts, if marginals take the place of labellings."""
         return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
-    @property
-    def infima(self) -> Array:
-        """0, the score of the true labellings; shape (1,)."""
-        return np.zeros(1)
-
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`: all graphs are decoded."""
-        chunks = self.graphs.chunks
-        if self.graphs.forests.all():
-            parts = run_chunks(lambda chunk: self._part(x, *chunk), chunks)
-        else:  # linear programmes go from one graph to the next
-            parts = [self._part(x, *chunk) for chunk in chunks]
+        run = run_chunks if self.graphs.forests.all() else map  # a linear programme serves many graphs
+        parts = list(run(lambda chunk: self._part(x, *chunk), self.graphs.chunks))
         return sum(value for value, _ in parts), np.sum([slope for _, slope in parts], axis=0)
 
     def decode(self, w: Array, i: int) -> Array:
@@ -145,14 +137,13 @@ class PairwiseRisk(Shares, ExampleSum):
             ))  # fmt: skip
             found[nodes] = self._mapped(unaries[nodes], _tables(pairs, edges), i)
         if loose.size < high - low:
-            best_labellings(
-                graphs.starts, graphs.edges_of(low, high).start, graphs.edges, *graphs.walk, graphs.forests,
-                low, high, unaries, pairs, np.empty(graphs.n_states), found,
-            )  # fmt: skip
+            edges = graphs.edge_starts, graphs.edges, *graphs.walk, graphs.forests
+            first, message = graphs.edges_of(low, high).start, np.empty(graphs.n_states)
+            best_labellings(graphs.starts, edges, first, low, high, unaries, pairs, message, found)
         return found
 
     def _mapped(self, unaries: Array, pairs: Array, i: int) -> Array:
-        """Return the labelling of a graph with cycles that a linear programme or `map` finds."""
+        """Return the labelling of a graph with cycles, by a linear programme or `map`."""
         from cutplane.graphical.model import GraphicalModel
 
         if self.decoder == "exact" and unaries.size + pairs.size <= _SMALL:
@@ -173,7 +164,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return result.labelling
 
     def _programme(self, n_nodes: int, ends: Array) -> BestMarginals:
-        """Return the linear programme of a graph, the same for all that are alike."""
+        """Return the linear programme of a graph, one for all with the same edges."""
         key = n_nodes, ends.tobytes()
         if key not in self._marginals:
             self._marginals[key] = BestMarginals(n_nodes, self.graphs.n_states, ends)
@@ -190,7 +181,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return unaries, pairs
 
     def _part(self, w: Array, low: int, high: int) -> tuple[float, Array]:
-        """Return what the graphs low <= i < high contribute to the value and to the slope."""
+        """Return the value and the slope of the graphs low <= i < high."""
         graphs, weights = self.graphs, self.weights[low:high]
         unaries, pairs = self._augmented(w, low, high)
         if self.relaxed:
@@ -239,7 +230,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
 
 def _tables(pairs: Array, edges: slice) -> Array:
-    """Return a table of each of these edges, which take turns with the tables there are."""
+    """Return a table of each of these edges, which take turns with the tables."""
     if len(pairs) == 0:
         return pairs
     return pairs[np.arange(edges.start, edges.stop) % len(pairs)]

@@ -160,11 +160,6 @@ class StructuredRisk(Shares, ExampleSum):
             return ()
         return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
 
-    @property
-    def infima(self) -> Array:
-        """0, the score of the true labellings; shape (1,)."""
-        return np.zeros(1)
-
     def decode(self, w: Array, i: int) -> Any:
         """Return what `loss_augmented_inference` returns for example i."""
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)

@@ -27,6 +27,8 @@ PER_STATE = 0.25
 _ROWS = 4096
 """Rows that are looked at together: a copy of them stays small."""
 
+_ALIKE = read_only(np.ones((1, 1)))
+
 
 def as_costs(loss: Any, sizes: Array) -> Array:
     """Return what a wrong label of each example costs, of which there are `sizes`; the loss is checked."""
@@ -147,7 +149,7 @@ class Sequences:
         """Return the sequences, with their costs of a wrong label and weights, for compiled block steps."""
         entries = self.X.nnz if sparse.issparse(self.X) else self.X.size
         return Forests(
-            self.rows, read_only(np.ones((1, 1))), self.starts, CHAINS, self.labels, self.n_states,
+            self.rows, _ALIKE, self.starts, CHAINS, self.labels, self.n_states,
             costs, weights, entries / self.labels.size, float(self.work[-1]),
         )  # fmt: skip
 
@@ -199,13 +201,15 @@ class Sequences:
         from cutplane.structured.forest_passes import decode
 
         emissions, transitions = self.split(w)
-        found = np.empty_like(self.labels)
+        found, none = np.empty_like(self.labels), np.empty((1, 0))
 
         def do(part: tuple[int, int]) -> float:
             longest = int(np.diff(self.starts[part[0] : part[1] + 1]).max())
-            room = np.empty((2, longest, self.n_states))
-            known = self.rows, self.starts, *part, emissions, transitions
-            return decode(*known, self.labels, costs, weights, *room, found)
+            return decode(
+                self.rows, _ALIKE, self.starts, CHAINS, *part, emissions, transitions.reshape(1, -1),
+                self.labels, costs, weights, *np.empty((2, longest, self.n_states)), none,
+                np.empty(self.n_states), found,
+            )  # fmt: skip
 
         return sum(run_chunks(do, self.chunks)), found
 
