@@ -203,7 +203,8 @@ class L1Path(PathWalker):
 
     def _gradient(self) -> Array:
         terms = self.terms
-        return self.columns.products(self.bases + self.bends * self.z) + terms.weights * (self.x - terms.centre)
+        slopes = self.columns.products(self.bases + self.bends * self.z)
+        return slopes + terms.weights * (self.x - terms.centre)
 
     def _reorder(self) -> None:
         """Set the active coordinates, and the rates at which their slopes rise while lam falls."""
