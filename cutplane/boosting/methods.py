@@ -348,7 +348,7 @@ class LPCorrection:
     def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):
         from cutplane.masters.base import ReducedProblem
         from cutplane.masters.select import Backend, first_candidate
-        from cutplane.regularizers.none import NoRegularizer
+        from cutplane.regularizers.separable import NoRegularizer
 
         self._hull = hull
         self._distributions = CappedSimplex(1.0 / nu, hull.dim)

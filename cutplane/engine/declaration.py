@@ -16,12 +16,11 @@ from cutplane.pieces.cvxpy_tools import common_variables, order_of_entries
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.proof.rounding import FEASIBLE, NEAR
 from cutplane.regularizers.base import Regularizer, separable_form_of
-from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.separable import NoRegularizer
 from cutplane.risks.base import Risk
-from cutplane.risks.composite import CompositeObjective
+from cutplane.risks.sums import CompositeObjective
 from cutplane.sets.base import FeasibleSet, Separator
-from cutplane.sets.box import Box
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import Box, WholeSpace
 
 if TYPE_CHECKING:
     from cutplane.engine.standard import Standard

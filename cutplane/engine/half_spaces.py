@@ -15,8 +15,8 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import CANCELLED, NEAR
 from cutplane.sets.base import HalfSpaces
+from cutplane.sets.intersection import restore_by_rows
 from cutplane.sets.polyhedron import Polyhedron
-from cutplane.sets.restoration import restore_by_rows
 from cutplane.status import Status
 from cutplane.stopping import Ended
 

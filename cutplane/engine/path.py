@@ -16,8 +16,7 @@ from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.users import users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
 from cutplane.regularizers.base import Regularizer
-from cutplane.regularizers.l1 import L1
-from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.separable import L1, L2
 from cutplane.result import Result
 from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.extras import require_extra

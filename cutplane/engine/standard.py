@@ -19,10 +19,8 @@ from cutplane.pieces.forms import GroupedForm, Programme
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import TRIVIAL
 from cutplane.regularizers.base import Regularizer, separable_form_of, unregularized_by
-from cutplane.regularizers.group_lasso import GroupLasso
-from cutplane.regularizers.l1 import L1
-from cutplane.regularizers.l2 import L2
-from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.norms import GroupLasso
+from cutplane.regularizers.separable import L1, L2, NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns, unusual_units
 from cutplane.risks.objective import LinearObjective

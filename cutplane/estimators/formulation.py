@@ -25,11 +25,9 @@ from cutplane.losses.scalar import (
 )
 from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.validation import Array
+from cutplane.regularizers.algebra import Partial
 from cutplane.regularizers.base import Regularizer
-from cutplane.regularizers.elastic_net import ElasticNet
-from cutplane.regularizers.l1 import L1
-from cutplane.regularizers.l2 import L2
-from cutplane.regularizers.partial import Partial
+from cutplane.regularizers.separable import L1, L2, ElasticNet
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 

@@ -23,7 +23,7 @@ from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
-from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.separable import L2
 from cutplane.result import Result
 from cutplane.risks.linear import LinearRisk
 

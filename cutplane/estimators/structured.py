@@ -17,7 +17,7 @@ from cutplane.estimators.formulation import as_choice
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.problem import Problem
-from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.separable import L2
 from cutplane.risks.base import Risk
 from cutplane.structured.chain import ChainLogLikelihood, ChainRisk, decode, marginals
 from cutplane.structured.multilabel import MultilabelRisk, best_sets

@@ -14,12 +14,11 @@ from cutplane.kernels.gram import Gram
 from cutplane.kernels.norm import SquaredNorm
 from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.scalar import Hinge
-from cutplane.pieces.lines import Line
+from cutplane.pieces.lines import Line, shortfall_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.examples import as_weights, bias_slopes, describe
-from cutplane.risks.novelty import shortfall_line
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

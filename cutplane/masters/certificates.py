@@ -26,7 +26,7 @@ from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
 from cutplane.regularizers.base import Minimum, Regularizer
-from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.separable import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
 
 _ENOUGH = 1e-6  # a gap this small, relative to the value, is not worth a second backend

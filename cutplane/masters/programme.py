@@ -15,7 +15,7 @@ from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import CANCELLED, REACH
-from cutplane.regularizers.l1 import L1
+from cutplane.regularizers.separable import L1
 
 
 class _Rest(NamedTuple):

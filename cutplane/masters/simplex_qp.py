@@ -27,7 +27,7 @@ from cutplane.masters.units import piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
-from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.separable import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
 _MANY = 2000  # rows of a set, because their Gram matrix takes 32 MB; a conic solve takes ten times as long

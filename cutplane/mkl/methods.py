@@ -14,7 +14,7 @@ from cutplane.methods.base import Method, Step, require_linear_minimisation
 from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import OnDemandRisk
-from cutplane.sets.lp_ball import lp_norm
+from cutplane.sets.balls import lp_norm
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

@@ -17,7 +17,7 @@ from cutplane.pieces.parameters import as_optional_vector
 from cutplane.pieces.validation import as_nonnegative, as_scalar
 from cutplane.problem import Problem
 from cutplane.regularizers.entropy import RelativeEntropy
-from cutplane.sets.lp_ball import NonnegativeBall
+from cutplane.sets.balls import NonnegativeBall
 from cutplane.sets.simplex import Simplex
 
 if TYPE_CHECKING:

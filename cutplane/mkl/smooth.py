@@ -17,7 +17,7 @@ from cutplane.pieces.validation import Array, as_positive, as_vector
 from cutplane.problem import Problem
 from cutplane.risks.base import ImagedRisk
 from cutplane.sets.box import Box
-from cutplane.sets.projections import softmax
+from cutplane.sets.simplex import softmax
 
 if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine

@@ -17,13 +17,12 @@ from cvxpy.atoms.atom import Atom
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.cvxpy_affine import matrices_of
 from cutplane.pieces.cvxpy_gradients import routine, usable
 from cutplane.pieces.cvxpy_tools import at, shortened
 from cutplane.pieces.validation import Array
 
 _DENSE = 0.25
-"""From this share of nonzeros on a product with a dense matrix is faster than with a sparse one."""
+"""Share of nonzeros from which a matrix is stored dense, because products are faster then."""
 
 
 class _Image(NamedTuple):
@@ -273,3 +272,80 @@ def _stored(matrix: Any, *, dense: bool) -> Any:
     matrix = sparse.csr_array(matrix)
     n_rows, n_columns = matrix.shape
     return matrix.toarray() if dense and matrix.nnz >= _DENSE * n_rows * n_columns else matrix
+
+
+Parts = dict[int, Any]
+"""By the id of a variable: a matrix with a column for each of its entries, in column-major order."""
+
+
+def matrices_of(affine: Any) -> tuple[Parts, Array] | None:
+    """Return the matrices and the constant of an affine expression, in column-major order.
+
+    None if it has atoms other than sums and products with constants, for which cvxpy's gradients are used.
+    """
+    if isinstance(affine, cp.Variable):
+        return {affine.id: sparse.eye_array(affine.size, format="csr")}, np.zeros(affine.size)
+    if isinstance(affine, cp.Constant):
+        return {}, np.ravel(_dense(affine.value), order="F")
+    rule = _RULES.get(type(affine).__name__)
+    return None if rule is None else rule(affine)
+
+
+def _sum(affine: Any) -> tuple[Parts, Array] | None:
+    parts, offset = {}, np.zeros(affine.size)
+    for arg in affine.args:
+        found = matrices_of(arg) if arg.shape == affine.shape else None
+        if found is None:
+            return None
+        offset = offset + found[1]
+        for key, matrix in found[0].items():
+            parts[key] = parts[key] + matrix if key in parts else matrix
+    return parts, offset
+
+
+def _negative(affine: Any) -> tuple[Parts, Array] | None:
+    found = matrices_of(affine.args[0])
+    return None if found is None else ({key: -matrix for key, matrix in found[0].items()}, -found[1])
+
+
+def _promoted(affine: Any) -> tuple[Parts, Array] | None:
+    if not isinstance(affine.args[0], cp.Constant):
+        return None
+    return {}, np.full(affine.size, float(np.reshape(_dense(affine.args[0].value), ())))
+
+
+def _product(affine: Any) -> tuple[Parts, Array] | None:
+    """Return those of A @ v, for a constant matrix, or a row, A."""
+    left, right = affine.args
+    found = matrices_of(right) if isinstance(left, cp.Constant) and right.ndim == 1 else None
+    if found is None or left.ndim not in (1, 2):
+        return None
+    A = left.value if left.ndim == 2 else np.reshape(_dense(left.value), (1, -1))
+    A = sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A, dtype=np.float64)
+    return {key: A @ matrix for key, matrix in found[0].items()}, np.atleast_1d(A @ found[1])
+
+
+def _multiple(affine: Any) -> tuple[Parts, Array] | None:
+    """Return those of a constant times an expression, entry by entry."""
+    constant, other = affine.args
+    if not isinstance(constant, cp.Constant):
+        constant, other = other, constant
+    found = matrices_of(other) if isinstance(constant, cp.Constant) and other.shape == affine.shape else None
+    if found is None or constant.shape not in ((), affine.shape):
+        return None
+    factors = np.broadcast_to(np.ravel(_dense(constant.value), order="F"), (affine.size,))
+    scale = sparse.diags_array(factors, format="csr")
+    return {key: scale @ matrix for key, matrix in found[0].items()}, factors * found[1]
+
+
+def _dense(value: Any) -> Any:
+    return value.toarray() if sparse.issparse(value) else np.asarray(value, dtype=np.float64)
+
+
+_RULES = {
+    "AddExpression": _sum,
+    "NegExpression": _negative,
+    "Promote": _promoted,
+    "MulExpression": _product,
+    "multiply": _multiple,
+}

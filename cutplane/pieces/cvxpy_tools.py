@@ -1,9 +1,10 @@
-"""What pieces of a problem need in order to be cvxpy objects: values, and another variable."""
+"""Pieces of a problem given by cvxpy objects: checks, values, and the same object of another variable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, NotConvexError
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
@@ -120,18 +122,53 @@ def check_numbers(owner: str, piece: Any, *, finite: bool = True) -> None:
             )
 
 
-def check_convex(owner: str, expression: Any) -> None:
-    """Raise `InvalidInputError` unless `expression` is scalar, `NotConvexError` unless it is convex."""
-    import cvxpy as cp
+class CvxpyFunction:
+    """A convex scalar cvxpy expression of variables, whose entries x holds: a risk or a regularizer."""
 
-    if not isinstance(expression, cp.Expression) or not expression.is_scalar():
-        raise InvalidInputError(f"{owner}.expression must be a scalar cvxpy expression, got {expression!r}.")
-    if not expression.is_convex():
-        raise NotConvexError(
-            f"{owner}.expression {shortened(expression)} must be convex, but has curvature "
-            f"{expression.curvature}. Rewrite it by the rules of disciplined convex programming "
-            "(https://dcp.cvxpy.org); if it is concave and to be maximised, pass its negative."
-        )
+    expression: Any
+    variable: Any
+    cvxpy_variables: tuple[Any, ...]
+
+    def _check(self) -> None:
+        """Check the expression and its variables, and set these and the dimension.
+
+        Raises
+        ------
+        NotConvexError
+            If the expression is not convex by cvxpy's rules; the message shows it.
+        InvalidInputError
+            If it is not a scalar, depends on other variables, or a variable has attributes.
+        """
+        import cvxpy as cp
+
+        owner, expression = type(self).__name__, self.expression
+        variables = as_variables(owner, self.variable)
+        if not isinstance(expression, cp.Expression) or not expression.is_scalar():
+            raise InvalidInputError(
+                f"{owner}.expression must be a scalar cvxpy expression, got {expression!r}."
+            )
+        if not expression.is_convex():
+            raise NotConvexError(
+                f"{owner}.expression {shortened(expression)} must be convex, but has curvature "
+                f"{expression.curvature}. Rewrite it by the rules of disciplined convex programming "
+                "(https://dcp.cvxpy.org); if it is concave and to be maximised, pass its negative."
+            )
+        check_depends_only_on(owner, expression, variables)
+        set_fields(self, cvxpy_variables=variables, dim=total_size(variables))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shortened(self.expression)}, {names(self.cvxpy_variables)})"
+
+    @cached_property
+    def plan(self) -> Any:
+        """The compiled expression."""
+        from cutplane.pieces.cvxpy_plan import Plan
+
+        return Plan(self.expression, self.cvxpy_variables)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return the expression with x, a cvxpy expression of shape (dim,), in the place of its variables."""
+        return substitute(self.expression, self.cvxpy_variables, x)
 
 
 def shortened(expression: Any, width: int = 200) -> str:

@@ -1,15 +1,17 @@
-"""The forms in which a piece of a problem describes itself to a master that is not cvxpy."""
+"""Forms that a piece of a problem declares, from which values, lines and cvxpy expressions follow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import eq, ge, le
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from cutplane.pieces.lines import Line, absolute_line, quadratic_line
 from cutplane.pieces.validation import Array
 
 
@@ -17,7 +19,7 @@ from cutplane.pieces.validation import Array
 class DiagonalQuadratic:
     """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2 + constant; weights >= 0 and centre of shape (dim,).
 
-    The constant, >= 0, is what a sum of such forms with different centres leaves: minimisers do not need it,
+    The constant, >= 0, remains where such forms with different centres are added: minimisers do not need it,
     values and bounds do.
     """
 
@@ -35,10 +37,41 @@ class DiagonalQuadratic:
         """Whether all weights are positive."""
         return bool(self.weights.all())
 
+    @cached_property
+    def is_central(self) -> bool:
+        """Whether the centre is the origin."""
+        return not self.centre.any()
+
+    def offset(self, x: Any) -> Any:
+        """Return x - centre."""
+        return x if self.is_central else x - self.centre
+
     def __call__(self, x: Array) -> float:
         """Return the value at x."""
-        offset = x - self.centre
+        offset = self.offset(x)
         return 0.5 * float(self.weights * offset @ offset) + self.constant
+
+    def gradient(self, x: Array) -> Array:
+        """Return the gradient at x."""
+        return self.weights * self.offset(x)
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        """Return t -> g(x0 + t (x1 - x0))."""
+        slope, direction = self.gradient(x0), x1 - x0
+        curvature = float(self.weights * direction @ direction)
+        return quadratic_line(self(x0), float(slope @ direction), curvature)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a sum of squares, with the largest weight in front."""
+        import cvxpy as cp
+
+        if self.is_flat:
+            return cp.Constant(self.constant)
+        top, offset = float(self.weights.max()), self.offset(x)
+        if (self.weights < top).any():
+            offset = cp.multiply(np.sqrt(self.weights / top), offset)
+        squares = 0.5 * top * cp.sum_squares(offset)
+        return squares + self.constant if self.constant else squares
 
     def __add__(self, other: DiagonalQuadratic) -> DiagonalQuadratic:
         weights = self.weights + other.weights
@@ -62,9 +95,60 @@ class SeparableForm:
     quadratic: DiagonalQuadratic
     costs: Array
 
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether all costs are zero."""
+        return not self.costs.any()
+
     def __call__(self, x: Array) -> float:
         """Return the value at x."""
-        return self.quadratic(x) + float(self.costs @ np.abs(x))
+        value = self.quadratic.constant if self.quadratic.is_flat else self.quadratic(x)
+        return value if self.is_smooth else value + float(self.costs @ np.abs(x))
+
+    def subgradient(self, x: Array) -> Array:
+        """Return a subgradient, which is the gradient of the quadratic where x_j = 0."""
+        if self.is_smooth:
+            return self.quadratic.gradient(x)
+        absolute = self.costs * np.sign(x)
+        return absolute if self.quadratic.is_flat else absolute + self.quadratic.gradient(x)
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        """Return t -> g(x0 + t (x1 - x0)); its kinks are the sign changes."""
+        if self.is_smooth:
+            return self.quadratic.line(x0, x1)
+        absolute = absolute_line(self.costs, x0, x1)
+        return absolute if self.quadratic.is_flat else absolute + self.quadratic.line(x0, x1)
+
+    @cached_property
+    def linear(self) -> LinearForm | None:
+        """G as a linear programme: an auxiliary t_j >= |x_j| for each positive cost; None if it is curved."""
+        if not self.quadratic.is_flat:
+            return None
+        dim, paid = self.costs.size, np.flatnonzero(self.costs)
+        if not paid.size:
+            return bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf))
+        pairs = np.tile(np.column_stack([paid, dim + np.arange(paid.size)]), (2, 1))
+        signs, zeros, infinite = np.ones(pairs.shape), np.zeros(paid.size), np.full(paid.size, np.inf)
+        signs[: paid.size, 1] = -1.0
+        rows = signs.ravel(), pairs.ravel(), np.arange(0, pairs.size + 1, 2)
+        return LinearForm(
+            cost=np.concatenate([np.zeros(dim), self.costs[paid]]),
+            lower=np.concatenate([np.full(dim, -np.inf), zeros]),
+            upper=np.full(dim + paid.size, np.inf),
+            rows=sparse.csr_array(rows, shape=(len(pairs), dim + paid.size)),
+            row_lower=np.concatenate([-infinite, zeros]),
+            row_upper=np.concatenate([zeros, infinite]),
+        )
+
+    def cvxpy_form(self, x: Any) -> Any:
+        """Return g as a sum of squares and an l1 norm."""
+        import cvxpy as cp
+
+        if self.is_smooth:
+            return self.quadratic.cvxpy_form(x)
+        top = float(self.costs.max())
+        norm = top * cp.norm1(x if (self.costs == top).all() else cp.multiply(self.costs / top, x))
+        return norm if self.quadratic.is_flat else norm + self.quadratic.cvxpy_form(x)
 
     def __add__(self, other: SeparableForm) -> SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
@@ -152,6 +236,22 @@ class LinearForm:
             row_lower=self.row_lower / unit,
             row_upper=self.row_upper / unit,
         )
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        """Return the constraints on a cvxpy expression x, of a form without auxiliaries."""
+
+        def within(z: Any, lower: Array, upper: Array) -> list[Any]:
+            equal = lower == upper
+            rows = equal, ~equal & (lower > -np.inf), ~equal & (upper < np.inf)
+            relations = (eq, lower), (ge, lower), (le, upper)
+            return [
+                relation(z if chosen.all() else z[np.flatnonzero(chosen)], side[chosen])
+                for chosen, (relation, side) in zip(rows, relations, strict=True)
+                if chosen.any()
+            ]
+
+        found = within(x, self.lower, self.upper)
+        return found + within(self.rows @ x, self.row_lower, self.row_upper) if self.rows.shape[0] else found
 
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
         """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""

@@ -47,7 +47,6 @@ class LinearMap(ABC):
         """Return how a piece that is composed with the map shows it."""
 
     def resolve(self, dim: int) -> LinearMap:
-        """Return the same map of vectors of dimension `dim`, or raise `InvalidInputError`."""
         if dim != self.shape[1]:
             raise InvalidInputError(
                 f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
@@ -56,7 +55,6 @@ class LinearMap(ABC):
         return self
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return A x as a cvxpy expression."""
         import cvxpy as cp
 
         return cp.Constant(self.matrix) @ x
@@ -70,19 +68,15 @@ class MatrixMap(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the matrix."""
         return self.matrix.shape
 
     def __call__(self, x: Array) -> Array:
-        """Return A x."""
         return self.matrix @ x
 
     def transposed(self, s: Array) -> Array:
-        """Return A's, for s of shape (rows,), or each row of s."""
         return s @ self.matrix
 
     def shown(self) -> str:
-        """Return " @ <rows x dim matrix>"."""
         return f" @ {brief(self.matrix)}"
 
 
@@ -94,15 +88,12 @@ class OperatorMap(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the operator."""
         return self.operator.shape
 
     def __call__(self, x: Array) -> Array:
-        """Return A x."""
         return np.asarray(self.operator.matvec(x), dtype=np.float64)
 
     def transposed(self, s: Array) -> Array:
-        """Return A's, for s of shape (rows,), or each row of s."""
         product = self.operator.rmatvec(s) if s.ndim == 1 else self.operator.rmatmat(s.T).T
         return np.asarray(product, dtype=np.float64)
 
@@ -115,7 +106,6 @@ class OperatorMap(LinearMap):
         return sparse.csr_array(sparse.hstack([sparse.csc_array(part) for part in columns]))
 
     def shown(self) -> str:
-        """Return " @ <rows x dim operator>"."""
         return " @ <{}x{} operator>".format(*self.shape)
 
 
@@ -192,20 +182,16 @@ class Selection(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(Number of coordinates selected, dim)."""
         assert self.dim is not None
         return self.positions.size, self.dim
 
     def resolve(self, dim: int) -> LinearMap:
-        """Return the same selection from vectors of dimension `dim`, or raise `InvalidInputError`."""
         return replace(self, dim=dim) if self.open and dim != self.dim else super().resolve(dim)
 
     def __call__(self, x: Array) -> Array:
-        """Return A x."""
         return x[self.index]
 
     def transposed(self, s: Array) -> Array:
-        """Return A's, for s of shape (rows,), or each row of s."""
         return self.spread(s, 0.0)
 
     def spread(self, entries: Array, outside: float) -> Array:
@@ -226,11 +212,9 @@ class Selection(LinearMap):
         return sparse.csr_array((np.ones(rows), (np.arange(rows), self.positions)), shape=(rows, dim))
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return x[index] as a cvxpy expression."""
         return x[self.positions]
 
     def shown(self) -> str:
-        """Return ".on(index)"."""
         return f".on({_shown(self.index)})"
 
 
@@ -283,13 +267,3 @@ def as_shift(b: Any, dim: int) -> Array:
     vector = as_vector("b", b, dim).copy()
     vector.flags.writeable = False
     return vector
-
-
-def enclosed(piece: Any) -> str:
-    """Return the repr of a piece, in parentheses if it is a sum or a product."""
-    text, depth = repr(piece), 0
-    for character in text:
-        depth += (character in "([{<") - (character in ")]}>")
-        if character == " " and depth == 0:
-            return f"({text})"
-    return text

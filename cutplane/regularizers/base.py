@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
+from cutplane.exceptions import MissingCapabilityError, OracleError
+from cutplane.pieces.algebra import ConvexFunction, check_dimension
 from cutplane.pieces.capabilities import Capability, ability, ask, offers
 from cutplane.pieces.forms import DiagonalQuadratic, SeparableForm
-from cutplane.pieces.latex import times, word
+from cutplane.pieces.latex import times
+from cutplane.pieces.linear_maps import LinearMap, Selection
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_nonnegative
 from cutplane.sets.base import is_whole_space
-from cutplane.sets.box import box_corner
+from cutplane.sets.box import Box, box_corner
 
 if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
@@ -30,7 +32,7 @@ class Minimum(NamedTuple):
     x: Array | None
 
 
-class Regularizer(ABC):
+class Regularizer(ConvexFunction):
     """g(x) = lam * omega(x), convex and simple.
 
     A subclass is a frozen dataclass with a field `lam`; it implements `value` and whichever of the optional
@@ -46,7 +48,7 @@ class Regularizer(ABC):
         min over x in `feasible_set` of g(x) + <v, x>, with `feasible_set` free of separation oracles; None if
         there is no closed form for this set. `budget` is an upper bound of g at the solution of the whole
         problem (inf if unknown): the minimum may be taken over {g <= budget} only. The value must be a lower
-        bound up to rounding.
+        bound up to rounding, because certificates are made of it.
     quadratic(dim) -> DiagonalQuadratic or None
         g as a diagonal quadratic form (`lam` included).
     separable_form(dim) -> SeparableForm or None
@@ -76,10 +78,8 @@ class Regularizer(ABC):
     """
 
     lam: float
-    domain: FeasibleSet | None = None
     dim: int | None = None
-    __array_ufunc__ = None  # numpy leaves its operators to ours
-    cvxpy_variables: tuple[Any, ...] = ()
+    written = "g"
 
     @abstractmethod
     def value(self, x: Array) -> float:
@@ -87,11 +87,11 @@ class Regularizer(ABC):
 
     def formula(self, x: str = "x") -> str:
         """Return g(x) in LaTeX; by default its weight and its name."""
-        return times(self.lam, rf"{word(type(self).__name__)}({x})")
+        return times(self.lam, super().formula(x))
 
     def check_dim(self, dim: int) -> None:
         """Raise `InvalidInputError` if this regularizer does not fit vectors of dimension `dim`."""
-        return
+        check_dimension(self, dim)
 
     def resolve(self, dim: int) -> Regularizer:
         """Return the same regularizer of vectors of dimension `dim`, or raise `InvalidInputError`."""
@@ -104,47 +104,22 @@ class Regularizer(ABC):
         return (self,)
 
     def __add__(self, other: Any) -> Regularizer:
-        from cutplane.regularizers.combination import RegularizerSum
+        from cutplane.regularizers.algebra import RegularizerSum
 
         if not isinstance(other, Regularizer):
             return NotImplemented
         return RegularizerSum((*self.summands, *other.summands))
-
-    def __radd__(self, other: Any) -> Regularizer:
-        return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
 
     def __rmul__(self, factor: Any) -> Self:
         return self.with_lam(as_nonnegative("the factor of a regularizer", factor) * self.lam)
 
     __mul__ = __rmul__
 
-    def __matmul__(self, matrix: Any) -> Regularizer:
-        from cutplane.regularizers.image import LinearImage
+    def composed(self, linear_map: LinearMap) -> Regularizer:
+        """Return x -> g(A x)."""
+        from cutplane.regularizers.algebra import LinearImage, Partial
 
-        return LinearImage(self, matrix)
-
-    def __rmatmul__(self, matrix: Any) -> Regularizer:
-        raise TypeError("The function x -> g(B x) is written g @ B, with the regularizer on the left.")
-
-    def on(self, index: Any, dim: int | None = None) -> Regularizer:
-        """Return x -> g(x[index]).
-
-        Parameters
-        ----------
-        index : slice, or array_like of int or bool
-            The coordinates that g is a function of, none twice.
-        dim : int, optional
-            The dimension of x; by default that of the problem.
-
-        Examples
-        --------
-        >>> import numpy as np, cutplane as cut
-        >>> cut.L1(0.5).on(slice(0, 2)).value(np.array([1.0, -2.0, 50.0]))
-        1.5
-        """
-        from cutplane.regularizers.partial import Partial
-
-        return Partial(self, index, dim)
+        return (Partial if isinstance(linear_map, Selection) else LinearImage)(self, linear_map)
 
     def line(self, x0: Array, x1: Array) -> Line:
         """Return t -> g(x0 + t (x1 - x0)); the default evaluates `value` and `subgradient`."""
@@ -167,7 +142,7 @@ class Regularizer(ABC):
 
 
 def has_slope(regularizer: Regularizer) -> bool:
-    """Tell whether a regularizer can be followed along a line: by a `subgradient` or a `line` of its own."""
+    """Tell whether a regularizer implements `subgradient`, or overrides `line`."""
     own_line = type(regularizer).line is not Regularizer.line and offers(regularizer, Capability.LINE)
     return own_line or offers(regularizer, Capability.SUBGRADIENT)
 
@@ -192,12 +167,6 @@ def unregularized_by(regularizer: Regularizer, dim: int) -> Array | None:
 def check_lam(lam: Any) -> float:
     """Return `lam` as a finite nonnegative float, or raise `InvalidInputError`."""
     return as_nonnegative("lam", lam)
-
-
-def check_fits(name: str, array: Array | None, dim: int) -> None:
-    """Raise `InvalidInputError` if `array` (a parameter called `name`) does not have shape (dim,)."""
-    if array is not None and array.shape != (dim,):
-        raise InvalidInputError(f"{name} has shape {array.shape}, but the problem has dimension {dim}.")
 
 
 UNBOUNDED = Minimum(-math.inf, None)
@@ -252,9 +221,9 @@ def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: Feasible
 
 
 def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum | None:
-    """Return the minimum of a sum of functions of coordinates of their own: (which ones, the minimum there).
+    """Return the minimum of a sum of functions of disjoint coordinates: (which ones, the minimum there).
 
-    Together they have all coordinates. None if one of the minima is not known.
+    Together they have all coordinates. None if one of the minima is None.
     """
     known = [(where, part) for where, part in parts if part is not None]
     if len(known) < len(parts):
@@ -268,3 +237,77 @@ def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum |
             return Minimum(value, None)
         x[where] = part.x
     return Minimum(value, x)
+
+
+def minimise_separable(
+    form: SeparableForm, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+) -> Minimum | None:
+    """Return the minimum of the form plus <v, x>: over a box by soft thresholding, clipped.
+
+    `budget` is as in `Regularizer.conjugate_minimiser`: every term of the form is nonnegative.
+    """
+    quadratic, costs = form.quadratic, form.costs
+    weights, centre = quadratic.weights, quadratic.centre
+    if form.is_smooth:
+        return minimise_quadratic(quadratic, v, feasible_set)
+    if quadratic.is_flat:
+        return minimise_absolute(costs, v, feasible_set, budget)
+    bounds = feasible_set.bounds(v.shape[0])
+    if bounds is None:
+        return minimise_quadratic(quadratic, v + costs, feasible_set) if feasible_set.nonnegative else None
+    curved = weights > 0.0
+    if not curved.all():
+        flat = ~curved
+        bent, box = SeparableForm(quadratic.on(curved), costs[curved]), Box(bounds[0][flat], bounds[1][flat])
+        below = minimise_separable(bent, v[curved], Box(bounds[0][curved], bounds[1][curved]))
+        beside = minimise_absolute(costs[flat], v[flat], box, budget)
+        return joined([(curved, below), (flat, beside)], v.shape[0])
+    with np.errstate(all="ignore"):
+        slope = v - weights * centre
+        x = np.clip(-np.sign(slope) * np.maximum(np.abs(slope) - costs, 0.0) / weights, *bounds)
+        offset = x - centre
+        value = v @ x + costs @ np.abs(x) + (0.5 * weights * offset) @ offset + quadratic.constant
+        return minimum(value, x)
+
+
+def minimise_absolute(
+    costs: Array, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+) -> Minimum | None:
+    """Return the minimum of sum_j costs_j |x_j| + <v, x> over a box or a nonnegative set, or a bound of it.
+
+    Where the box is open on the side to which x_j escapes, the minimum is -inf, unless `budget` is
+    finite: a sum <= budget then keeps those coordinates in a ball of the l1 norm.
+    """
+    if not costs.any():
+        return minimise_linear(v, feasible_set)
+    bounds = feasible_set.bounds(v.shape[0])
+    if bounds is None:
+        return minimise_linear(v + costs, feasible_set) if feasible_set.nonnegative else None
+    x = np.where(v > costs, bounds[0], np.where(v < -costs, bounds[1], np.clip(0.0, *bounds)))
+    escaping = np.isinf(x)
+    vertex = _ball_vertex(v, costs, escaping, budget)
+    closed = np.where(escaping, 0.0, x)
+    value = float(costs @ np.abs(closed) + v @ closed) + vertex.value
+    whole_ball = _ball_vertex(v, costs, np.ones_like(escaping), budget).value
+    if value < whole_ball:
+        return Minimum(whole_ball, None)
+    if vertex.x is None:
+        return UNBOUNDED
+    x = closed + vertex.x
+    inside = (x >= bounds[0]).all() and (x <= bounds[1]).all()
+    return Minimum(value, x if inside else None)
+
+
+def _ball_vertex(v: Array, costs: Array, among: Array, budget: float) -> Minimum:
+    """Return the minimum of sum_j costs_j |x_j| + v_j x_j, j in `among`, where the first sum is <= budget."""
+    x = np.zeros_like(v, dtype=np.float64)
+    steep = np.flatnonzero(among & (np.abs(v) > costs))
+    if not steep.size:
+        return Minimum(0.0, x)
+    if not costs[steep].all() or not math.isfinite(budget):
+        return UNBOUNDED
+    with np.errstate(all="ignore"):
+        ratios = np.abs(v[steep]) / costs[steep]
+        j = steep[np.argmax(ratios)]
+        x[j] = -np.sign(v[j]) * budget / costs[j]
+        return minimum(budget * (1.0 - ratios.max()), x)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
-from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.cvxpy_tools import (
-    as_variables,
-    check_convex,
-    check_depends_only_on,
-    names,
-    shortened,
-    substitute,
-    total_size,
-)
+from cutplane.exceptions import OracleError
+from cutplane.pieces.cvxpy_tools import CvxpyFunction, names, shortened
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import Regularizer, check_lam
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CvxpyRegularizer(Regularizer):
+class CvxpyRegularizer(CvxpyFunction, Regularizer):
     """g(x) = lam omega(x), with omega a cvxpy expression.
 
     Parameters
@@ -54,32 +45,19 @@ class CvxpyRegularizer(Regularizer):
     expression: Any
     variable: Any
     lam: float = 1.0
-    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        variables = as_variables("CvxpyRegularizer", self.variable)
-        check_convex("CvxpyRegularizer", self.expression)
-        check_depends_only_on("CvxpyRegularizer", self.expression, variables)
-        set_fields(self, lam=check_lam(self.lam), cvxpy_variables=variables)
+        self._check()
+        set_fields(self, lam=check_lam(self.lam))
 
     def __repr__(self) -> str:
         return f"CvxpyRegularizer({self.expression}, {names(self.cvxpy_variables)}, lam={self.lam:g})"
 
-    def check_dim(self, dim: int) -> None:
-        """Raise `InvalidInputError` if the variable does not have `dim` entries."""
-        size = total_size(self.cvxpy_variables)
-        if size != dim:
-            raise InvalidInputError(
-                f"The variable of {self!r} has {size} entries, but the problem has dimension {dim}."
-            )
-
     def value(self, x: Array) -> float:
-        """Return g(x); inf outside the domain of an atom."""
-        return self.lam * self._plan.value(x)
+        return self.lam * self.plan.value(x)
 
     def subgradient(self, x: Array) -> Array:
-        """Return a subgradient by the chain rule."""
-        slope = self._plan.value_and_slope(x)[1]
+        slope = self.plan.value_and_slope(x)[1]
         if slope is None:
             raise OracleError(
                 f"There is no subgradient of {shortened(self.expression)} at "
@@ -89,11 +67,4 @@ class CvxpyRegularizer(Regularizer):
         return self.lam * slope
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return lam times the expression with x in the place of the variables."""
-        return self.lam * substitute(self.expression, self.cvxpy_variables, x)
-
-    @cached_property
-    def _plan(self) -> Any:
-        from cutplane.pieces.cvxpy_plan import Plan
-
-        return Plan(self.expression, self.cvxpy_variables)
+        return self.lam * super().cvxpy_form(x)

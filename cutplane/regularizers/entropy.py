@@ -17,7 +17,6 @@ from cutplane.regularizers.base import (
     UNBOUNDED,
     Minimum,
     Regularizer,
-    check_fits,
     check_lam,
     minimise_linear,
     minimum,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 _TINY = float(np.finfo(np.float64).tiny)
+"""Stands for zero in logarithms, because x ln x is 0 there up to rounding."""
 
 
 class _Entropy(Regularizer):
@@ -40,11 +40,9 @@ class _Entropy(Regularizer):
     def _log_reference(self) -> float | Array: ...
 
     def log_reference(self, dim: int) -> Array:
-        """Return log_reference, shape (dim,)."""
         return np.broadcast_to(self._log_reference, (dim,))
 
     def value(self, x: Array) -> float:
-        """Return g(x); inf if an entry is negative."""
         if (x < 0.0).any():
             return math.inf
         return self.lam * float(x @ self._logarithms(x))
@@ -66,7 +64,8 @@ class _Entropy(Regularizer):
             return None
         if self.lam == 0.0:
             return minimise_linear(v, feasible_set)
-        scaled = _quotient(v, self.lam)
+        with np.errstate(over="ignore"):
+            scaled = v / self.lam
         if not np.isfinite(scaled).all():
             return UNBOUNDED
         x = minimise(scaled, np.broadcast_to(self._log_reference, v.shape))
@@ -76,7 +75,7 @@ class _Entropy(Regularizer):
         if self.lam == 0.0:
             return minimise_linear(v, Box(lower, upper))
         with np.errstate(over="ignore"):
-            free = np.exp(self._log_reference - _quotient(v, self.lam) - 1.0)
+            free = np.exp(self._log_reference - v / self.lam - 1.0)
         x = np.clip(free, lower, upper)
         if not np.isfinite(x).all():
             return UNBOUNDED
@@ -111,7 +110,6 @@ class NegativeEntropy(_Entropy):
     __repr__ = short_repr
 
     def formula(self, x: str = "x") -> str:
-        """Return g(x) in LaTeX."""
         return times(self.lam, rf"\textstyle\sum_j {x}_j \ln {x}_j")
 
     def __post_init__(self) -> None:
@@ -122,11 +120,9 @@ class NegativeEntropy(_Entropy):
         return 0.0
 
     def in_unit(self, unit: float) -> RelativeEntropy:
-        """Return u -> g(unit * u)."""
         return RelativeEntropy(1.0 / unit, unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return g as a sum of entropies."""
         import cvxpy as cp
 
         return _nonnegative(x) if self.lam == 0.0 else -self.lam * cp.sum(cp.entr(x))
@@ -164,38 +160,26 @@ class RelativeEntropy(_Entropy):
     __repr__ = short_repr
 
     def formula(self, x: str = "x") -> str:
-        """Return g(x) in LaTeX."""
         return times(self.lam, rf"\textstyle\sum_j {x}_j \ln \frac{{{x}_j}}{{r_j}}")
 
     def __post_init__(self) -> None:
         reference = as_parameter("RelativeEntropy.reference", self.reference, low=0.0, low_open=True)
-        set_fields(self, reference=reference, lam=check_lam(self.lam))
-
-    def check_dim(self, dim: int) -> None:
-        """Raise `InvalidInputError` if `reference` is a vector that does not have shape (dim,)."""
-        if isinstance(self.reference, np.ndarray):
-            check_fits("RelativeEntropy.reference", self.reference, dim)
+        dim = reference.size if isinstance(reference, np.ndarray) else None
+        set_fields(self, reference=reference, lam=check_lam(self.lam), dim=dim)
 
     @property
     def _log_reference(self) -> float | Array:
         return np.log(self.reference)
 
     def in_unit(self, unit: float) -> RelativeEntropy:
-        """Return u -> g(unit * u)."""
         return RelativeEntropy(self.reference / unit, unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return g as a sum of relative entropies."""
         import cvxpy as cp
 
         if self.lam == 0.0:
             return _nonnegative(x)
         return self.lam * cp.sum(cp.rel_entr(x, np.broadcast_to(self.reference, x.shape)))
-
-
-def _quotient(v: Array, lam: float) -> Array:
-    with np.errstate(over="ignore"):
-        return v / lam
 
 
 def _nonnegative(x: Any) -> Any:

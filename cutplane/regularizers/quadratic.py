@@ -16,13 +16,12 @@ from scipy.sparse.linalg import splu
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line, quadratic_line
-from cutplane.pieces.parameters import as_matrix, as_optional_vector, set_fields, short_repr
-from cutplane.pieces.validation import Array
+from cutplane.pieces.parameters import as_matrix, set_fields, short_repr
+from cutplane.pieces.validation import Array, as_vector
 from cutplane.regularizers.base import (
     UNBOUNDED,
     Minimum,
     Regularizer,
-    check_fits,
     check_lam,
     minimise_linear,
     minimum,
@@ -92,8 +91,8 @@ class QuadraticForm(Regularizer):
         Q = as_matrix("QuadraticForm.Q", self.Q)
         if Q.shape[0] != Q.shape[1]:
             raise InvalidInputError(f"QuadraticForm.Q must be square, got shape {Q.shape}.")
-        set_fields(self, Q=Q, c=as_optional_vector("QuadraticForm.c", self.c), lam=check_lam(self.lam))
-        check_fits("QuadraticForm.c", self.c, Q.shape[0])
+        c = None if self.c is None else as_vector("QuadraticForm.c", self.c, Q.shape[0]).copy()
+        set_fields(self, Q=Q, c=c, lam=check_lam(self.lam), dim=Q.shape[0])
         asymmetry = float(abs(Q - Q.T).max())
         if asymmetry > 1e-12 * float(abs(Q).max()):
             raise InvalidInputError(
@@ -102,7 +101,6 @@ class QuadraticForm(Regularizer):
         _ = self._solve
 
     def formula(self, x: str = "x") -> str:
-        """Return g(x) in LaTeX."""
         linear = "" if self.c is None else rf" + \langle c, {x}\rangle"
         form = rf"\tfrac12 {x}^\top Q {x}{linear}"
         return times(self.lam, form if self.lam == 1.0 else rf"\left({form}\right)")
@@ -117,24 +115,10 @@ class QuadraticForm(Regularizer):
     def __getstate__(self) -> dict[str, Any]:
         return {name: entry for name, entry in self.__dict__.items() if name != "_solve"}
 
-    def check_dim(self, dim: int) -> None:
-        """Raise `InvalidInputError` if Q does not have shape (dim, dim)."""
-        if self.Q.shape[0] != dim:
-            raise InvalidInputError(
-                f"QuadraticForm.Q has shape {self.Q.shape}, but the problem has dimension {dim}."
-            )
-
-    @property
-    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of Q."""
-        return self.Q.shape[0]
-
     def value(self, x: Array) -> float:
-        """Return g(x)."""
         return self.lam * float(x @ (0.5 * (self.Q @ x) + self._c))
 
     def subgradient(self, x: Array) -> Array:
-        """Return the gradient."""
         return self.lam * (self.Q @ x + self._c)
 
     def hessian(self) -> tuple[Any, Array]:
@@ -142,7 +126,6 @@ class QuadraticForm(Regularizer):
         return self.lam * self.Q, self.lam * self._c
 
     def line(self, x0: Array, x1: Array) -> Line:
-        """Return a parabola."""
         direction = x1 - x0
         curvature = self.lam * float(direction @ (self.Q @ direction))
         return quadratic_line(self.value(x0), float(self.subgradient(x0) @ direction), curvature)
@@ -164,12 +147,10 @@ class QuadraticForm(Regularizer):
             return minimum(0.5 * self.lam * (x @ (self.Q @ x)) + slope @ x, x)
 
     def in_unit(self, unit: float) -> QuadraticForm:
-        """Return u -> g(unit * u)."""
         c = None if self.c is None else self.c / unit
         return replace(self, c=c, lam=unit * unit * self.lam)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return g as a quadratic form."""
         import cvxpy as cp
 
         half = 0.5 * cp.quad_form(x, self.Q, assume_PSD=True)

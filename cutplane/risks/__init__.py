@@ -3,8 +3,6 @@
 from cutplane.risks.affine import AffineRisk
 from cutplane.risks.autodiff import autodiff_risk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms
-from cutplane.risks.combination import WeightedSum
-from cutplane.risks.composite import CompositeObjective
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.maximum import Maximum, maximum
@@ -15,6 +13,7 @@ from cutplane.risks.objective import LinearObjective
 from cutplane.risks.oracle import OracleRisk, risk
 from cutplane.risks.ordinal import OrdinalRisk
 from cutplane.risks.ranking import RankingRisk
+from cutplane.risks.sums import CompositeObjective, WeightedSum
 
 __all__ = [
     "AffineRisk",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.latex import word
-from cutplane.pieces.linear_maps import Selection, as_linear_map, as_shift, enclosed
+from cutplane.pieces.algebra import ConvexFunction, check_dimension
+from cutplane.pieces.linear_maps import LinearMap, Selection, as_shift
 from cutplane.pieces.lines import Line
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
@@ -45,7 +44,7 @@ class RoundedTerms(NamedTuple):
         return RoundedTerms(self.count + 1, factor * self.value, factor * self.slope)
 
 
-class Risk(ABC):
+class Risk(ConvexFunction):
     """f(x), convex, maybe nonsmooth and expensive; known by its value and one subgradient at a point.
 
     A subclass implements `oracle`. Risks are pieces of an algebra: ``0.3 * r1 + r2``; ``risk @ B`` is the
@@ -86,6 +85,7 @@ class Risk(ABC):
         The variables whose entries x holds, for `Result.value`; () if f was not given by cvxpy.
     """
 
+    written = "risk"
     dim: int
     n_blocks: int = 1
     exact: bool = True
@@ -93,10 +93,7 @@ class Risk(ABC):
     linear: bool = False
     smooth: bool = False
     splits_sums: bool = False
-    open: bool = False
-    __array_ufunc__ = None  # numpy leaves its operators to ours
     domain: FeasibleSet | None = None
-    cvxpy_variables: tuple[Any, ...] = ()
 
     @property
     def infima(self) -> Array:
@@ -118,10 +115,6 @@ class Risk(ABC):
         solution : object, or a sequence of n_blocks, optional
             What the value is attained by, of an inner problem; `Result.primal` averages them.
         """
-
-    def formula(self, x: str = "x") -> str:
-        """Return f(x) in LaTeX; by default its name."""
-        return rf"{word(type(self).__name__)}({x})"
 
     def cancelled(self, z: Any) -> Any:
         """Return the size of terms that cancel in the values at a point: one number, or one for each block.
@@ -145,8 +138,7 @@ class Risk(ABC):
 
     def resolve(self, dim: int) -> Risk:
         """Return the same risk of vectors of dimension `dim`, or raise `InvalidInputError`."""
-        if dim != self.dim:
-            raise InvalidInputError(f"{self!r} has dimension {self.dim}, but dimension {dim} is needed.")
+        check_dimension(self, dim)
         return self
 
     def __call__(self, x: Any) -> Any:
@@ -155,8 +147,7 @@ class Risk(ABC):
 
     def __add__(self, other: Any) -> Any:
         from cutplane.regularizers.base import Regularizer
-        from cutplane.risks.combination import WeightedSum
-        from cutplane.risks.composite import CompositeObjective
+        from cutplane.risks.sums import CompositeObjective, WeightedSum
 
         if isinstance(other, Regularizer):
             return CompositeObjective(self, other)
@@ -169,51 +160,24 @@ class Risk(ABC):
 
         if isinstance(other, Regularizer):
             return self + other
-        return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
+        return super().__radd__(other)
 
     def __rmul__(self, factor: Any) -> Risk:
-        from cutplane.risks.combination import WeightedSum
+        from cutplane.risks.sums import WeightedSum
 
         return WeightedSum.of((as_scalar("the factor of a risk", factor, low=0.0), self))
 
     __mul__ = __rmul__
 
-    def __matmul__(self, matrix: Any) -> Risk:
+    def composed(self, linear_map: LinearMap, offset: Array | None = None) -> Risk:
+        """Return x -> f(A x + b)."""
         from cutplane.risks.affine import AffineRisk
 
-        return AffineRisk.of(self, as_linear_map(enclosed(self), matrix, None if self.open else self.dim))
-
-    def __rmatmul__(self, matrix: Any) -> Risk:
-        raise TypeError("The function x -> risk(B x) is written risk @ B, with the risk on the left.")
-
-    def on(self, index: Any, dim: int | None = None) -> Risk:
-        """Return x -> f(x[index]).
-
-        Parameters
-        ----------
-        index : slice, or array_like of int or bool
-            The coordinates that f is a function of, as many as it has, none twice.
-        dim : int, optional
-            The dimension of x; by default that of the other terms of a sum, of the feasible set or of the
-            regularizer, else the least that fits.
-
-        Examples
-        --------
-        >>> import numpy as np, cutplane as cut
-        >>> f = cut.LinearObjective([1.0, 2.0])
-        >>> total = f.on(slice(1, 3)) + cut.LinearObjective([1.0, 0.0, 0.0, 0.0])
-        >>> total.dim, total(np.array([1.0, 2.0, 3.0, 4.0]))
-        (4, 9.0)
-        """
-        from cutplane.risks.affine import AffineRisk
-
-        return AffineRisk.of(self, Selection(index, dim, self.dim))
+        return AffineRisk.of(self, linear_map, offset)
 
     def shift(self, b: Any) -> Risk:
         """Return x -> f(x + b), with b of shape (dim,)."""
-        from cutplane.risks.affine import AffineRisk
-
-        return AffineRisk.of(self, Selection(slice(None), self.dim), as_shift(b, self.dim))
+        return self.composed(Selection(slice(None), self.dim), as_shift(b, self.dim))
 
 
 class Estimate(NamedTuple):

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.cvxpy_tools import (
-    as_variables,
-    check_convex,
-    check_depends_only_on,
-    names,
-    shortened,
-    substitute,
-    total_size,
-)
-from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.cvxpy_tools import CvxpyFunction, names, shortened
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns
@@ -28,7 +19,7 @@ _POINTS = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CvxpyRisk(Risk):
+class CvxpyRisk(CvxpyFunction, Risk):
     """f(x), a convex scalar cvxpy expression of variables whose entries x holds.
 
     Parameters
@@ -71,30 +62,29 @@ class CvxpyRisk(Risk):
     intercept = False
     expression: Any
     variable: Any
-    dim: int = field(init=False)
-    cvxpy_variables: tuple[Any, ...] = field(init=False)
-    _plan: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        variables = as_variables("CvxpyRisk", self.variable)
-        _check(self.expression, variables)
-        from cutplane.pieces.cvxpy_plan import Plan
-
-        plan = Plan(self.expression, variables)
-        set_fields(self, dim=total_size(variables), cvxpy_variables=variables, _plan=plan)
-        self._check_gradients()
-
-    def __repr__(self) -> str:
-        return f"CvxpyRisk({shortened(self.expression)}, {names(self.cvxpy_variables)})"
+        self._check()
+        shown = shortened(self.expression)
+        if not self.expression.variables():
+            raise InvalidInputError(
+                f"CvxpyRisk.expression {shown} is constant; it must depend on {names(self.cvxpy_variables)}."
+            )
+        try:
+            self.oracle(np.ones(self.dim))
+        except (OracleError, NotImplementedError, ValueError) as error:
+            raise InvalidInputError(
+                f"cvxpy cannot compute a gradient of {shown}. Write it with other "
+                "atoms, or give its value and a subgradient in a function decorated with @cutplane.risk."
+            ) from error
 
     @property
     def infima(self) -> Array:
-        """0 if cvxpy knows the expression to be nonnegative, else -inf; shape (1,)."""
         return np.full(1, 0.0 if self.expression.is_nonneg() else -np.inf)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         """Return the value and a subgradient at `x`; inf and zero outside the domain."""
-        value, slope = self._plan.value_and_slope(x)
+        value, slope = self.plan.value_and_slope(x)
         return value, np.zeros(self.dim) if slope is None else slope
 
     def data_columns(self) -> Columns | None:
@@ -113,25 +103,3 @@ class CvxpyRisk(Risk):
     def in_units(self, centre: Array, size: Array) -> Risk:
         """Return the risk of x / size; the centre is zero."""
         return self @ sparse.csr_array(sparse.diags_array(1.0 / size))
-
-    def cvxpy_form(self, x: Any) -> Any:
-        """Return the expression with its variables replaced by x, a cvxpy expression of shape (dim,)."""
-        return substitute(self.expression, self.cvxpy_variables, x)
-
-    def _check_gradients(self) -> None:
-        try:
-            self.oracle(np.ones(self.dim))
-        except (OracleError, NotImplementedError, ValueError) as error:
-            raise InvalidInputError(
-                f"cvxpy cannot compute a gradient of {shortened(self.expression)}. Write it with other "
-                "atoms, or give its value and a subgradient in a function decorated with @cutplane.risk."
-            ) from error
-
-
-def _check(expression: Any, variables: tuple[Any, ...]) -> None:
-    check_convex("CvxpyRisk", expression)
-    check_depends_only_on("CvxpyRisk", expression, variables)
-    if not expression.variables():
-        raise InvalidInputError(
-            f"CvxpyRisk.expression {shortened(expression)} is constant; it must depend on {names(variables)}."
-        )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, ask, offers
+from cutplane.pieces.algebra import not_offered
+from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.cvxpy_tools import common_variables
-from cutplane.pieces.envelope import maximum_line
-from cutplane.pieces.lines import Line
+from cutplane.pieces.lines import Line, maximum_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk, RoundedTerms, answer_of
 from cutplane.risks.columns import Columns
-from cutplane.risks.combination import of_one_dimension
+from cutplane.risks.sums import of_one_dimension
 
 
 def maximum(*risks: Risk) -> Maximum:
@@ -71,14 +71,21 @@ class Maximum(Risk):
     parts : tuple of Risk
     """
 
-    parts: tuple[Risk, ...]
-    dim: int = field(init=False)
-    exact: bool = field(init=False)
-    cvxpy_variables: tuple[Any, ...] = field(init=False)
+    parts: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        exact, variables = all(part.exact for part in self.parts), common_variables(self.parts)
-        set_fields(self, dim=self.parts[0].dim, exact=exact, cvxpy_variables=variables)
+        parts = self.parts
+        set_fields(
+            self,
+            dim=parts[0].dim,
+            exact=all(part.exact for part in parts),
+            black_box=any(part.black_box for part in parts),
+            open=all(part.open for part in parts),
+            cvxpy_variables=common_variables(parts),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: entry for name, entry in vars(self).items() if name not in ("_last", "_sizes")}
 
     def __repr__(self) -> str:
         return f"maximum({', '.join(map(repr, self.parts))})"
@@ -89,28 +96,15 @@ class Maximum(Risk):
     __mul__ = __rmul__
 
     def formula(self, x: str = "x") -> str:
-        """Return f(x) in LaTeX."""
         return r"\max\left\{" + r",\; ".join(part.formula(x) for part in self.parts) + r"\right\}"
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form, and the units of columns, if a part has none."""
-        kinds = Capability.CVXPY, Capability.UNITS
-        return tuple(kind for kind in kinds if not all(offers(part, kind) for part in self.parts))
-
-    @property
-    def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether a part is a black box."""
-        return any(part.black_box for part in self.parts)
-
-    @property
-    def open(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether `dim` is only the least of those that fit every part."""
-        return all(part.open for part in self.parts)
+        """The cvxpy form or the columns, if a part has none."""
+        return not_offered(self.parts, (Capability.CVXPY, Capability.UNITS))
 
     @property
     def infima(self) -> Array:
-        """The largest of the infima of the parts, shape (1,)."""
         return self._infima.max(keepdims=True)
 
     @property
@@ -118,24 +112,20 @@ class Maximum(Risk):
         return np.array([part.infima.sum() for part in self.parts])
 
     def resolve(self, dim: int) -> Risk:
-        """Return the same maximum of vectors of dimension `dim`, or raise `InvalidInputError`."""
         if dim == self.dim:
             return self
         return replace(self, parts=tuple(part.resolve(dim) for part in self.parts))
 
     def data_columns(self) -> Columns | None:
-        """Return what is known of the columns of all parts; None if they differ in their layout."""
         return Columns.of_all([ask(part, Capability.UNITS) for part in self.parts])
 
     def in_units(self, centre: Array, size: Array) -> Risk:
-        """Return the maximum of the parts whose columns are (X - 1 centre') / size."""
-        parts: Any = self.parts
-        return replace(self, parts=tuple(part.in_units(centre, size) for part in parts))
+        return replace(self, parts=tuple(part.in_units(centre, size) for part in self.parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`: those of the largest part."""
         values, slopes = self._answers(x)
-        object.__setattr__(self, "_last", (np.array(x), values, slopes))
+        set_fields(self, _last=(np.array(x), values, slopes))
         largest = int(np.argmax(values))
         return float(values[largest]), slopes[largest].copy()
 
@@ -211,64 +201,50 @@ class Maximum(Risk):
     def _answers(self, x: Array) -> tuple[Array, Array]:
         """Return the values and the subgradients of the parts."""
         answers, sizes = zip(*(answer_of(part, x) for part in self.parts), strict=True)
-        object.__setattr__(self, "_sizes", (np.array(x), max(float(np.sum(size)) for size in sizes)))
+        set_fields(self, _sizes=(np.array(x), max(float(np.sum(size)) for size in sizes)))
         values = np.array([float(np.sum(value)) for value, *_ in answers])
         return values, np.array([_total(slope) for _, slope, *_ in answers])
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the maximum as a cvxpy expression in x, if every part offers one."""
         import cvxpy as cp
 
-        parts: Any = self.parts
-        return cp.max(cp.hstack([part.cvxpy_form(x) for part in parts]))
+        return cp.max(cp.hstack([part.cvxpy_form(x) for part in self.parts]))
 
 
 class ImagedMaximum(Maximum, ImagedRisk):
     """The largest of risks that have images; its image is the tuple of theirs."""
 
     def image(self, x: Array) -> tuple[Any, ...]:
-        """Return the image of x under each part."""
-        return tuple(part.image(x) for part in self._imaged)
+        return tuple(part.image(x) for part in self.parts)
 
     def values(self, z: tuple[Any, ...]) -> float:
-        """Return the value."""
         return max(self._values(z))
 
     def slopes(self, z: tuple[Any, ...]) -> Array:
-        """Return a subgradient of the largest part, shape (dim,)."""
         largest = int(np.argmax(self._values(z)))
-        return _total(self._imaged[largest].slopes(z[largest]))
+        return _total(self.parts[largest].slopes(z[largest]))
 
     def pieces(self, z: tuple[Any, ...]) -> tuple[Array, Array, Array]:
-        """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part."""
-        slopes = [_total(part.slopes(image)) for part, image in zip(self._imaged, z, strict=True)]
+        slopes = [_total(part.slopes(image)) for part, image in zip(self.parts, z, strict=True)]
         return np.array(self._values(z)), np.array(slopes), np.zeros(len(self.parts), dtype=np.int64)
 
     def oracle(self, x: Array) -> tuple[Any, Any]:
-        """Return the value and a subgradient at `x`."""
         return ImagedRisk.oracle(self, x)
 
     def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
-        """Return the largest of the lines of the parts."""
-        triples = zip(self._imaged, z0, z1, strict=True)
+        triples = zip(self.parts, z0, z1, strict=True)
         return maximum_line([part.line(start, end) for part, start, end in triples])
 
     def combine(self, z0: tuple[Any, ...], z1: tuple[Any, ...], t: float) -> tuple[Any, ...]:
-        """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
-        triples = zip(self._imaged, z0, z1, strict=True)
+        triples = zip(self.parts, z0, z1, strict=True)
         return tuple(part.combine(start, end, t) for part, start, end in triples)
 
     def cancelled(self, z: tuple[Any, ...]) -> float:
-        """Return the largest of what the parts say."""
-        pairs = zip(self._imaged, z, strict=True)
+        pairs = zip(self.parts, z, strict=True)
         return max(float(np.sum(part.cancelled(image))) for part, image in pairs)
 
     def _values(self, z: tuple[Any, ...]) -> list[float]:
-        return [float(np.sum(part.values(image))) for part, image in zip(self._imaged, z, strict=True)]
-
-    @property
-    def _imaged(self) -> tuple[ImagedRisk, ...]:
-        return cast(tuple[ImagedRisk, ...], self.parts)
+        return [float(np.sum(part.values(image))) for part, image in zip(self.parts, z, strict=True)]
 
 
 def _total(slopes: Any) -> Array:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.losses.base import pieces_of
+from cutplane.losses.pieces import Pieces
 from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.forms import LinearForm, Programme, ProgrammeForm, bounds_only
 from cutplane.pieces.linear_maps import LinearMap
 from cutplane.pieces.validation import Array
 
-if TYPE_CHECKING:
-    from cutplane.losses.pieces import Pieces
-    from cutplane.risks.base import Risk
-    from cutplane.risks.linear import LinearRisk
 
-
-def of_losses(risk: LinearRisk) -> ProgrammeForm | None:
+def of_losses(risk: Any) -> ProgrammeForm | None:
     """Return the weighted losses of predictions as a programme; None unless their loss has an outline."""
     phi = pieces_of(risk.loss)
     if phi is None or risk.n_blocks > 1:
@@ -33,7 +30,7 @@ def of_losses(risk: LinearRisk) -> ProgrammeForm | None:
     return ProgrammeForm(n_rows * entries + 2 * rows, build, bool(phi.jumps.any()), rows)
 
 
-def _of_losses(risk: LinearRisk, phi: Pieces) -> Programme:
+def _of_losses(risk: Any, phi: Pieces) -> Programme:
     """Build the programme.
 
     With s_i the argument of phi, each nonnegative term of `Pieces.terms` is one row ``sign (s_i - knot) <= a
@@ -125,21 +122,18 @@ def _of_image(inner: Programme, linear_map: LinearMap, offset: Array | None) -> 
     return Programme(linear, curvatures, inner.constant + float(form.cost[:d] @ b), cut)
 
 
-def of_sum(terms: tuple[tuple[float, Risk], ...], dim: int) -> ProgrammeForm | None:
+def of_sum(terms: tuple[tuple[float, Any], ...], dim: int) -> ProgrammeForm | None:
     """Return the programme of sum_j c_j f_j, if each f_j has one."""
     found = [(c, ask(risk, Capability.PROGRAMME)) for c, risk in terms]
     if any(form is None for _, form in found):
         return None
     size, rows = (sum(getattr(form, name) for _, form in found) for name in ("size", "rows"))
-    build = partial(_built_sum, found, dim)
+    build = partial(_of_sum, found, dim)
     return ProgrammeForm(size, build, any(form.kinked for _, form in found), rows)
 
 
-def _built_sum(found: Any, dim: int) -> Programme:
-    return _of_sum([(c, form.build()) for c, form in found], dim)
-
-
-def _of_sum(terms: list[tuple[float, Programme]], dim: int) -> Programme:
+def _of_sum(found: list[tuple[float, Any]], dim: int) -> Programme:
+    terms = [(c, form.build()) for c, form in found]
     edges = np.cumsum([0, *(term.linear.row_lower.size for _, term in terms)])
 
     def cut(multipliers: Array, x: Array) -> tuple[None, Array, float]:
@@ -150,12 +144,11 @@ def _of_sum(terms: list[tuple[float, Programme]], dim: int) -> Programme:
         return None, slope, offset
 
     return Programme(
-        linear=reduce(lambda a, b: a.merge(b, dim), (_times(c, term.linear) for c, term in terms)),
+        linear=reduce(
+            lambda a, b: a.merge(b, dim),
+            (replace(term.linear, cost=c * term.linear.cost) for c, term in terms),
+        ),
         curvatures=np.concatenate([np.zeros(dim), *(c * term.curvatures[dim:] for c, term in terms)]),
         constant=sum(c * term.constant for c, term in terms),
         cut=cut,
     )
-
-
-def _times(c: float, form: LinearForm) -> LinearForm:
-    return LinearForm(c * form.cost, form.lower, form.upper, form.rows, form.row_lower, form.row_upper)

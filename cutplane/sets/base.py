@@ -5,20 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import OracleError
+from cutplane.pieces.algebra import check_dimension
 from cutplane.pieces.answers import describe
 from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
-"""What rounding leaves of a sum whose terms cancel, relative to the terms: the last bits of a few of them."""
+"""Rounding error of a sum relative to its terms, because a few of them lose their last bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +125,10 @@ class Separator(Protocol):
     """Anything that can say "inside" or cut a point off.
 
     It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None: the engine
-    then takes that point for the upper bound, and does not look for one on the segment to the best point.
+    then takes that point for the upper bound, and none on the segment to the best point.
     """
 
-    def separate(self, x: Array) -> Sequence[HalfSpace]:
-        """Return no half-space if x is inside, else half-spaces that hold on the set and that x violates."""
-        ...
+    def separate(self, x: Array) -> Sequence[HalfSpace]: ...
 
 
 class FeasibleSet(ABC):
@@ -177,34 +178,25 @@ class FeasibleSet(ABC):
         """Return 0 inside, else how far the worst constraint is violated, in the unit of x."""
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX; by default by the name of X."""
         return rf"{x} \in {word(type(self).__name__)}"
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
-        """Return (lower, upper), each of shape (dim,), if X is exactly {lower <= x <= upper}; else None."""
         return None
 
     def resolve(self, dim: int) -> FeasibleSet:
-        """Return the same set with its dimension fixed to `dim`; an `InvalidInputError` if it has another."""
-        if self.dim not in (None, dim):
-            raise InvalidInputError(f"{self!r} has dimension {self.dim}, but dimension {dim} is needed.")
+        check_dimension(self, dim)
         return self
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
-        """The simple part X0 and the separation oracles: X is their intersection."""
         return self, ()
 
     @property
     def members(self) -> tuple[FeasibleSet, ...]:
-        """The simple sets that the simple part of X is the intersection of."""
         return (self.parts[0],)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
-        """Return the intersection with another set as one simpler set; None if none is known from here.
-
-        ``a & b`` asks a about b, and then b about a.
-        """
+        """Return the intersection with another set as one simpler set, or None; ``a & b`` calls both."""
         return None
 
     def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
@@ -223,19 +215,39 @@ class FeasibleSet(ABC):
 
 
 class AnyDimension(FeasibleSet):
-    """A set that is a dataclass whose field `dim` may be left open."""
+    """A set that is a dataclass whose field `dim` may be None, so that it fits any dimension."""
 
     def resolve(self, dim: int) -> Self:
-        """Return the same set with its dimension fixed to `dim`."""
         super().resolve(dim)
         piece: Any = self
         return self if self.dim == dim else replace(piece, dim=dim)
 
 
+class LinearSet(AnyDimension):
+    """A set given by bounds and rows, from which its constraints for cvxpy follow."""
+
+    @abstractmethod
+    def form_of(self, dim: int) -> LinearForm:
+        """Return the bounds and rows, without auxiliaries."""
+
+    @cached_property
+    def _linear_forms(self) -> dict[int, LinearForm]:
+        """The forms by dimension, because each bound of a solve needs one."""
+        return {}
+
+    def linear_form(self, dim: int) -> LinearForm:
+        if dim not in self._linear_forms:
+            self._linear_forms[dim] = self.form_of(dim)
+        return self._linear_forms[dim]
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        return self.linear_form(x.size).cvxpy_form(x)
+
+
 def size_of(feasible_set: FeasibleSet, dim: int) -> float:
     """Return the largest entry of some extreme points of a bounded set; inf if none are known.
 
-    A set known by its linear minimisation alone is not asked: that may be costly.
+    Only bounds, or cheap linear minimisations, are used: a set that implements nothing else may be costly.
     """
     bounds = feasible_set.bounds(dim)
     if bounds is not None:
@@ -248,7 +260,7 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
 
 
 def beyond_rounding(excess: Any, terms: Any) -> float:
-    """Return the largest excess of a sum over its bound; 0 for what rounding leaves of terms of this size."""
+    """Return the largest excess of a sum over its bound; 0 if it is rounding error of terms of this size."""
     return float(np.max(np.where(excess > LAST_BITS * terms, excess, 0.0), initial=0.0))
 
 

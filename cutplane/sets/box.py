@@ -1,10 +1,10 @@
-"""Boxes: lower <= x <= upper."""
+"""Boxes, lower <= x <= upper, and the whole space."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.forms import LinearForm, bounds_only
 from cutplane.pieces.latex import number
-from cutplane.pieces.parameters import as_parameter, brief, common_dim, set_fields
+from cutplane.pieces.parameters import as_parameter, brief, common_dim, read_only, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_positive
-from cutplane.sets.base import LAST_BITS, AnyDimension, FeasibleSet
+from cutplane.sets.base import LAST_BITS, FeasibleSet, LinearSet
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Box(AnyDimension):
+class Box(LinearSet):
     """{x : lower <= x <= upper}, coordinate by coordinate.
 
     Parameters
@@ -94,7 +94,6 @@ class Box(AnyDimension):
         return Box(np.maximum(self.lower, lower), np.minimum(self.upper, upper), self.dim)
 
     def violation(self, x: Array) -> float:
-        """Return how far the worst side is exceeded."""
         return float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0))
 
     def project(self, x: Array) -> Array:
@@ -112,40 +111,21 @@ class Box(AnyDimension):
         return corner
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX."""
         return rf"{number(self.lower, 'l')} \le {x} \le {number(self.upper, 'u')}"
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """Return (lower, upper)."""
+        form = self.linear_form(dim)
+        return form.lower, form.upper
+
+    def form_of(self, dim: int) -> LinearForm:
         box = self.resolve(dim)
-        return box.lower, box.upper
-
-    def linear_form(self, dim: int) -> LinearForm:
-        """Return the sides as bounds."""
-        if self.dim != dim:
-            return bounds_only(*self.bounds(dim))
-        return self._form
-
-    @cached_property
-    def _form(self) -> LinearForm:
-        return bounds_only(self.lower, self.upper)
+        return bounds_only(box.lower, box.upper)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the sides; see `ExactTerms`."""
         found.within(self.lower, self.upper)
 
     def in_unit(self, unit: float) -> Box:
-        """Return {u : unit * u is in the set}."""
         return replace(self, lower=self.lower / unit, upper=self.upper / unit)
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return the finite sides as constraints."""
-        lower, upper = self.bounds(x.size)
-        below, above = np.isfinite(lower), np.isfinite(upper)
-        return [
-            *([_where(x, below) >= lower[below]] if below.any() else ()),
-            *([_where(x, above) <= upper[above]] if above.any() else ()),
-        ]
 
 
 def NonnegativeOrthant(dim: int | None = None) -> Box:
@@ -215,5 +195,59 @@ def _filled(side: float | Array, dim: int) -> Array:
     return vector
 
 
-def _where(x: Any, chosen: Array) -> Any:
-    return x if chosen.all() else x[np.flatnonzero(chosen)]
+@dataclass(frozen=True, eq=False)
+class WholeSpace(LinearSet):
+    """R^dim: no constraint at all.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Dimension; by default the set fits any.
+
+    Examples
+    --------
+    >>> from cutplane.sets import Box, WholeSpace
+    >>> WholeSpace() & Box(0, 1, dim=3)
+    Box(0, 1, dim=3)
+    """
+
+    dim: int | None = None
+
+    bounded = False
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        common_dim("WholeSpace", self.dim)
+
+    def meet(self, other: FeasibleSet) -> FeasibleSet:
+        """Return the other set."""
+        return other
+
+    def formula(self, x: str = "x") -> str:
+        return ""
+
+    def violation(self, x: Array) -> float:
+        return 0.0
+
+    def project(self, x: Array) -> Array:
+        """Return a copy of x."""
+        return x.copy()
+
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        form = _free(dim)
+        return form.lower, form.upper
+
+    def form_of(self, dim: int) -> LinearForm:
+        return _free(dim)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        """State nothing; see `ExactTerms`."""
+
+    def in_unit(self, unit: float) -> WholeSpace:
+        return self
+
+
+@lru_cache(maxsize=8)
+def _free(dim: int) -> LinearForm:
+    """Return the form of R^dim, which several parts of every solve need."""
+    return bounds_only(read_only(np.full(dim, -np.inf)), read_only(np.full(dim, np.inf)))

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.capabilities import Capability, ability, offers
+from cutplane.pieces.algebra import not_offered
+from cutplane.pieces.capabilities import Capability, ability, ask
 from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, Separator, is_whole_space
-from cutplane.sets.restoration import restore_by_cycles, restore_by_rows
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import WholeSpace
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from cutplane.pieces.capabilities import ExactTerms
+
+
+_BITS = 2.0**-48
+"""Violations below this share of the terms of a row are rounding error, because a few last bits are lost."""
+_ROUNDS = 30
+"""Rounds at most, because a row or two change sides in each, and more means that the point is not close."""
+_MANY = 500
+"""Rows corrected at once at most, because the least-squares problem has this many equations."""
+_CYCLES = 200
+"""Cycles at most, because a few halve the violation, unless the sets are almost tangent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,30 +83,21 @@ class Intersection(FeasibleSet):
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
-        """The intersection of the simple sets, and the separation oracles."""
         if not self.separators:
             return self, ()
         return _of(self.simple, (), self.dim), tuple(self.separators)
 
-    @property
+    @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The forms that a part does not offer; none is offered with a separation oracle."""
-        return self._withheld
-
-    @cached_property
-    def _withheld(self) -> tuple[Capability, ...]:
         forms = (Capability.CVXPY, Capability.LINEAR_FORM, Capability.UNIT)
-        if self.separators:
-            return forms
-        return tuple(form for form in forms if not all(offers(part, form) for part in self.simple))
+        return forms if self.separators else not_offered(self.simple, forms)
 
     @property
     def members(self) -> tuple[FeasibleSet, ...]:
-        """The simple sets."""
         return tuple(self.simple)
 
     def resolve(self, dim: int) -> Intersection:
-        """Return the same intersection with its dimension fixed to `dim`."""
         super().resolve(dim)
         if self.dim == dim:
             return self
@@ -103,15 +106,13 @@ class Intersection(FeasibleSet):
         )
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX."""
         return r",\; ".join(filter(None, (part.formula(x) for part in (*self.simple, *self.separators))))
 
     def violation(self, x: Array) -> float:
-        """Return the worst violation of a part."""
         return max(part.violation(x) for part in (*self.simple, *self.separators))
 
     def restore(self, x: Array) -> Array:
-        """Return x moved, by cyclic projections, into the parts that it violates by a solver's tolerance."""
+        """Return a point inside, close to x: by least squares for rows, else by projections."""
         form = self.linear_form(x.size)
         if form is not None and form.n_columns == x.size:
             return restore_by_rows(form, x)
@@ -120,7 +121,6 @@ class Intersection(FeasibleSet):
         return restore_by_cycles(moves, self.violation, x) if len(moves) == len(self.simple) else x
 
     def linear_form(self, dim: int) -> LinearForm | None:
-        """Return the forms of the parts, merged; None if one of them has none."""
         if self.dim != dim:
             return self.resolve(dim).linear_form(dim)
         return self._form
@@ -130,22 +130,18 @@ class Intersection(FeasibleSet):
         if Capability.LINEAR_FORM in self.withheld:
             return None
         dim: Any = self.dim
-        simple: Any = self.simple
-        forms = [part.linear_form(dim) for part in simple]
+        forms: list[Any] = [ask(part, Capability.LINEAR_FORM, dim) for part in self.simple]
         return None if None in forms else reduce(lambda a, b: a.merge(b, dim), forms)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the members; see `ExactTerms`."""
         for member in self.members:
             found.add(member, factor)
 
     def in_unit(self, unit: float) -> FeasibleSet:
-        """Return {u : unit * u is in the intersection}, of simple parts."""
         simple: Any = self.simple
         return Intersection([part.in_unit(unit) for part in simple])
 
     def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return the constraints of all simple parts."""
         simple: Any = self.simple
         return [constraint for part in simple for constraint in part.cvxpy_form(x)]
 
@@ -201,3 +197,39 @@ def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
         return b.meet(a) if met is None else met
     except InvalidInputError:
         return None
+
+
+def restore_by_rows(form: LinearForm, x: Array) -> Array:
+    """Return the nearest point that satisfies rows and bounds, if a few least-squares steps reach it."""
+    moved = x
+    for number in range(_ROUNDS):
+        moved = np.clip(moved, form.lower, form.upper)
+        values = form.rows @ moved
+        excess = np.maximum(values - form.row_upper, 0.0) + np.minimum(values - form.row_lower, 0.0)
+        bits = _BITS * (form.sizes @ np.abs(moved))
+        outside = np.abs(excess) > bits
+        if not outside.any():
+            return moved
+        if number == 0:  # the rows that hold with equality stay so
+            slack = np.minimum(form.row_upper - values, values - form.row_lower)
+            outside |= np.abs(slack) <= np.abs(excess).max()
+        violated = np.flatnonzero(outside)
+        if violated.size > _MANY:
+            return x
+        rows = form.rows[violated].toarray()
+        free = (moved > form.lower) & (moved < form.upper)
+        step = np.linalg.lstsq(rows * free, excess[violated])[0]
+        if not step.any():
+            step = np.linalg.lstsq(rows, excess[violated])[0]
+        moved = moved - step
+    return moved
+
+
+def restore_by_cycles(moves: Sequence[Callable[[Array], Array]], violation: Callable, x: Array) -> Array:
+    """Return x after cyclic projections on sets that meet, until violations are rounding error."""
+    for _ in range(_CYCLES):
+        for move in moves:
+            x = move(x)
+        if violation(x) <= _BITS * float(np.abs(x).max()):
+            break
+    return x

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.algebra import check_dimension
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import as_matrix, read_only, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_vector
-from cutplane.sets.base import FeasibleSet, beyond_rounding
-from cutplane.sets.restoration import restore_by_rows
+from cutplane.sets.base import LinearSet, beyond_rounding
+from cutplane.sets.intersection import restore_by_rows
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Polyhedron(FeasibleSet):
+class Polyhedron(LinearSet):
     """{x : A x <= b, A_eq x = b_eq}.
 
     Parameters
@@ -67,36 +67,31 @@ class Polyhedron(FeasibleSet):
             if matrix is not None:
                 rows = as_matrix(f"Polyhedron.{left}", matrix, columns=dim)
                 dim = rows.shape[1]
-                object.__setattr__(self, left, rows)
-                object.__setattr__(self, right, _right_side(right, vector, rows.shape[0]))
+                side = read_only(as_vector(f"Polyhedron.{right}", vector, rows.shape[0]).copy())
+                set_fields(self, **{left: rows, right: side})
         if self.A is None:
             set_fields(self, A=sparse.csr_array((0, dim)), b=np.empty(0))
-        object.__setattr__(self, "dim", dim)
+        set_fields(self, dim=dim)
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX."""
         rows = [rf"A {x} \le b"] if len(self.b) else []
         return r",\; ".join(rows if self.A_eq is None else [*rows, f"A_= {x} = b_="])
 
     def violation(self, x: Array) -> float:
-        """Return the largest entry of A x - b and |A_eq x - b_eq|, of those that are more than rounding."""
         worst = _worst(self.A, self.A @ x - self.b, self.b, x)
         if self.A_eq is None:
             return worst
         return max(worst, _worst(self.A_eq, np.abs(self.A_eq @ x - self.b_eq), self.b_eq, x))
 
     def restore(self, x: Array) -> Array:
-        """Return x moved onto the rows that it violates by a solver's tolerance."""
         return restore_by_rows(self.linear_form(x.size), x)
 
-    def linear_form(self, dim: int) -> LinearForm:
-        """Return the rows."""
-        self.resolve(dim)
-        return self._form
+    def resolve(self, dim: int) -> Polyhedron:
+        check_dimension(self, dim)
+        return self
 
-    @cached_property
-    def _form(self) -> LinearForm:
-        dim = self.A.shape[1]
+    def form_of(self, dim: int) -> LinearForm:
+        self.resolve(dim)
         rows, low, high = sparse.csr_array(self.A), np.full(self.b.shape[0], -np.inf), self.b
         if self.A_eq is not None:
             rows = sparse.csr_array(sparse.vstack([rows, sparse.csr_array(self.A_eq)]))
@@ -104,27 +99,14 @@ class Polyhedron(FeasibleSet):
         return LinearForm(np.zeros(dim), np.full(dim, -np.inf), np.full(dim, np.inf), rows, low, high)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the rows; see `ExactTerms`."""
         found.rows(self.A, self.b, self.A_eq, self.b_eq)
 
     def in_unit(self, unit: float) -> Polyhedron:
-        """Return {u : unit * u is in the set}."""
         b_eq = None if self.b_eq is None else self.b_eq / unit
         return replace(self, b=self.b / unit, b_eq=b_eq)
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return the inequalities and the equations."""
-        constraints = [self.A @ x <= self.b] if self.b.size else []
-        if self.A_eq is not None and self.b_eq.size:
-            constraints.append(self.A_eq @ x == self.b_eq)
-        return constraints
 
 
 def _worst(rows: Any, excess: Array, sides: Array, x: Array) -> float:
     over = np.flatnonzero(excess > 0.0)
     terms = abs(rows[over]) @ np.abs(x) + np.abs(sides[over]) if over.size else np.zeros(0)
     return beyond_rounding(excess[over], terms)
-
-
-def _right_side(name: str, value: Any, rows: int) -> Array:
-    return read_only(as_vector(f"Polyhedron.{name}", value, rows).copy())

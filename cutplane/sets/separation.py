@@ -11,7 +11,7 @@ from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import brief, common_dim, read_only
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpace, HalfSpaces, Separator
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import WholeSpace
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,11 +65,9 @@ class SeparationOracle(AnyDimension):
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
-        """The whole space, and this oracle."""
         return WholeSpace(self.dim), (self,)
 
     def separate(self, x: Array) -> Sequence[HalfSpace]:
-        """Return the half-spaces the function answers with; none if x is inside."""
         answer = self.function(read_only(x))
         if answer is None:
             return ()
@@ -85,12 +83,10 @@ class SeparationOracle(AnyDimension):
         return half_spaces
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX, by the name of the oracle."""
         name = getattr(self.function, "__name__", type(self).__name__)
         return rf"{x} \in {word(name)}"
 
     def violation(self, x: Array) -> float:
-        """Return the largest violation among the half-spaces the oracle returns for x."""
         return float(HalfSpaces.of(self.separate(x), x.size).violations(x).max(initial=0.0))
 
     def _check(self, half_space: Any, x: Array) -> None:

@@ -1,9 +1,13 @@
-"""The simplex, and the simplex with a cap on each coordinate."""
+"""The simplex, with or without caps, and exact minimisers over both, stable for entries of any size.
+
+Each minimiser is invariant under a shift of its argument. A shift that brings the coordinates that decide the
+answer near zero comes first, so that no digit is lost when the entries are huge.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +17,30 @@ from cutplane.pieces.forms import LinearForm, bounded_sum
 from cutplane.pieces.latex import number
 from cutplane.pieces.parameters import as_parameter, common_dim, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_positive
-from cutplane.sets.base import AnyDimension, FeasibleSet
+from cutplane.sets.base import FeasibleSet, LinearSet
 from cutplane.sets.box import Box
-from cutplane.sets.projections import entropic_capped, fill, project_capped, project_simplex, softmax
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from cutplane.pieces.capabilities import ExactTerms
 
-
-_ROUNDING = 1e-12
+_SLACK = 1e-12
+"""Shortfall of the sum of caps that is rounding error, because a thousand of them may be added up."""
+_ROUNDING = 1e-15
+"""Deviation of a sum from 1 that is rounding error, because it is a few last bits."""
+_FAR = 100.0
+"""Largest exponent above the pivot, because exp(100) times any number of coordinates is finite."""
+_LEAST = 700.0
+"""Largest exponent below the pivot, because exp(-700) is still a normal number."""
+_LOWEST = -1e307
+"""Least logit, because differences of logits must be finite."""
+_TINY = 1e-300
+"""Stands for a sum that is zero in a denominator, because the numerators are zero, too."""
 
 
 @dataclass(frozen=True, eq=False)
-class Simplex(AnyDimension):
+class Simplex(LinearSet):
     """{x : x >= 0, sum_j x_j = radius}.
 
     Parameters
@@ -66,15 +79,12 @@ class Simplex(AnyDimension):
         return CappedSimplex(np.minimum(upper, 1.0), self.dim) if self.radius == 1.0 else None
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX."""
         return rf"{x} \ge 0,\; \textstyle\sum_j {x}_j = {number(self.radius)}"
 
     def violation(self, x: Array) -> float:
-        """Return the larger of max_j -x_j and |sum_j x_j - radius|."""
         return float(max(np.max(-x, initial=0.0), abs(np.sum(x) - self.radius)))
 
     def norm_ball(self) -> tuple[float, float]:
-        """Return the radius and p of {x >= 0 : ||x||_p = radius}: p is 1."""
         return self.radius, 1.0
 
     def project(self, x: Array) -> Array:
@@ -91,31 +101,19 @@ class Simplex(AnyDimension):
         """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): a softmax."""
         return self.radius * softmax(log_reference - v)
 
-    def linear_form(self, dim: int) -> LinearForm:
-        """Return one equation."""
-        return self._form if self.dim == dim else bounded_sum(dim, self.radius, self.radius)
-
-    @cached_property
-    def _form(self) -> LinearForm:
-        assert self.dim is not None
-        return bounded_sum(self.dim, self.radius, self.radius)
+    def form_of(self, dim: int) -> LinearForm:
+        return bounded_sum(dim, self.radius, self.radius)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State sides and sum; see `ExactTerms`."""
         found.within(0.0, self.radius)
         found.total(self.radius)
 
     def in_unit(self, unit: float) -> Simplex:
-        """Return {u : unit * u is in the set}."""
         return replace(self, radius=self.radius / unit)
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return x >= 0 and sum x = radius."""
-        return _cvxpy_sum(x, self.radius)
 
 
 @dataclass(frozen=True, eq=False)
-class CappedSimplex(AnyDimension):
+class CappedSimplex(LinearSet):
     """{x : 0 <= x_j <= cap_j, sum_j x_j = 1}.
 
     With cap = 1 / nu, it holds the distributions that spread over at least nu coordinates.
@@ -152,7 +150,7 @@ class CappedSimplex(AnyDimension):
         dim = common_dim("CappedSimplex", self.dim, cap=cap)
         if dim is not None:
             total = float(np.sum(cap)) if isinstance(cap, np.ndarray) else cap * dim
-            if total < 1.0 - _ROUNDING:
+            if total < 1.0 - _SLACK:
                 raise InvalidInputError(
                     f"The caps of CappedSimplex sum to {total:g} < 1: the set is empty; raise the caps."
                 )
@@ -165,11 +163,9 @@ class CappedSimplex(AnyDimension):
         return self if np.all(upper >= self.cap) else CappedSimplex(np.minimum(upper, self.cap), self.dim)
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX."""
         return rf"0 \le {x} \le {number(self.cap, 'u')},\; \textstyle\sum_j {x}_j = 1"
 
     def violation(self, x: Array) -> float:
-        """Return the largest of max_j -x_j, max_j x_j - cap_j and |sum_j x_j - 1|."""
         outside = np.maximum(-x, x - self.cap).max(initial=0.0)
         return float(max(outside, abs(np.sum(x) - 1.0)))
 
@@ -183,31 +179,140 @@ class CappedSimplex(AnyDimension):
 
     def minimise_entropy(self, v: Array, log_reference: Array) -> Array:
         """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): sort, cap, rescale."""
-        logits = log_reference - v
-        return entropic_capped(logits, self.cap)
+        return entropic_capped(log_reference - v, self.cap)
 
-    def linear_form(self, dim: int) -> LinearForm:
-        """Return the caps as bounds, and one equation."""
+    def form_of(self, dim: int) -> LinearForm:
         return bounded_sum(dim, 1.0, 1.0, self.cap)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State sides and sum; see `ExactTerms`."""
         found.within(0.0, self.cap)
         found.total(1.0)
 
     def in_unit(self, unit: float) -> FeasibleSet:
-        """Return {u : unit * u is in the set}."""
         return Simplex(self.dim, 1.0 / unit) & Box(0.0, self.cap / unit, dim=self.dim)
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return 0 <= x <= cap and sum x = 1."""
-        return [*_cvxpy_sum(x, 1.0), x <= self.cap]
 
     def _caps(self, dim: int) -> Array:
         return np.broadcast_to(self.cap, (dim,))
 
 
-def _cvxpy_sum(x: Any, total: float) -> list[Any]:
-    import cvxpy as cp
+def project_simplex(z: Array, radius: float) -> Array:
+    """Return the Euclidean projection of z onto {x >= 0, sum x = radius}.
 
-    return [x >= 0, cp.sum(x) == total]
+    References
+    ----------
+    Held, Wolfe and Crowder, Validation of subgradient optimization, Math. Programming 6 (1974),
+    doi:10.1007/BF01580223.
+    """
+    shifted = z - z.max()
+    descending = np.sort(shifted[shifted >= -radius])[::-1]
+    excess = np.cumsum(descending) - radius
+    count = np.arange(1, descending.size + 1)
+    last = int(np.flatnonzero(descending * count > excess)[-1])
+    return _corrected(shifted, excess[last] / count[last], np.inf, radius)
+
+
+def project_capped(z: Array, caps: Array) -> Array:
+    """Return the Euclidean projection of z onto {0 <= x <= caps, sum x = 1}.
+
+    The sum of clip(z - theta, 0, caps) is piecewise linear, decreasing in theta, with breaks at z, z - caps.
+    """
+    if abs(z.sum() - 1.0) <= _ROUNDING and (z >= 0.0).all() and (z <= caps).all():
+        return z.copy()
+    caps = np.minimum(caps, 1.0)
+    pivot = z[_order(-z, caps)[1]]
+    shifted = np.clip(z - pivot, -2.0, 3.0)
+    breaks = np.concatenate([shifted, shifted - caps])
+    order = np.argsort(-breaks)
+    free = np.cumsum(np.where(order < z.size, 1.0, -1.0))
+    descending = breaks[order]
+    sums = np.concatenate([[0.0], np.cumsum(free[:-1] * -np.diff(descending))])
+    right = int(np.searchsorted(sums, 1.0))
+    if right == sums.size:
+        return caps.copy()
+    theta = descending[right] + (sums[right] - 1.0) / free[right - 1]
+    return _corrected(shifted, theta, caps, 1.0)
+
+
+def fill(v: Array, caps: Array) -> Array:
+    """Return a minimiser of <v, x> over {0 <= x <= caps, sum x = 1}: the cheapest coordinates, filled."""
+    order, _, filled = _order(v, caps)
+    x = np.empty(v.shape[0])
+    x[order] = np.clip(1.0 - (filled - caps[order]), 0.0, caps[order])
+    return x
+
+
+def softmax(logits: Array) -> Array:
+    """Return exp(logits) / sum exp(logits)."""
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+def entropic_capped(logits: Array, caps: Array | float) -> Array:
+    """Return the minimiser of sum_j x_j (ln x_j - logits_j) over {0 <= x <= caps, sum x = 1}.
+
+    It is min(caps, exp(logits - theta)). Sorted by logits - ln(caps), the coordinates at their caps come
+    first; the first k for which the rest, rescaled to what the caps leave, respects the next cap is right. If
+    the caps are all the same, only as many as fill the sum are sorted.
+    """
+    logits = np.maximum(logits, _LOWEST)
+    if not isinstance(caps, np.ndarray):
+        return _entropic_uniform(logits, caps)
+    pivot = logits[_order(-logits, caps)[1]]
+    shifted = np.minimum(logits - pivot, _FAR)
+    weights = np.exp(np.maximum(shifted, -_LEAST))
+    with np.errstate(divide="ignore"):
+        order = np.argsort(np.log(caps) - shifted)
+    sorted_caps = caps[order]
+    left = 1.0 - np.concatenate([[0.0], np.cumsum(sorted_caps)[:-1]])
+    tails = np.cumsum(weights[order][::-1])[::-1]
+    fits = left * weights[order] <= sorted_caps * tails
+    if not fits.any():
+        return caps.copy()
+    capped, rest = np.split(order, [int(np.argmax(fits))])
+    x = np.empty_like(weights)
+    x[capped] = caps[capped]
+    x[rest] = max(1.0 - caps[capped].sum(), 0.0) * softmax(shifted[rest])
+    return x
+
+
+def _entropic_uniform(logits: Array, cap: float) -> Array:
+    """Return `entropic_capped` for one cap: at most the ceil(1 / cap) largest coordinates are at it."""
+    most = math.ceil(1.0 / cap) if cap * logits.size > 1.0 else logits.size
+    parted = np.partition(logits, logits.size - most)
+    pivot = parted[-most]
+    largest = np.sort(parted[-most:])[::-1]
+    shifted = logits - pivot
+    weights = np.exp(np.clip(shifted, -_LEAST, _FAR))
+    below = shifted < 0.0
+    others = weights @ below + (logits.size - most - np.count_nonzero(below))
+    heads = np.exp(np.minimum(largest - pivot, _FAR))
+    tails = others + np.cumsum(heads[::-1])[::-1]
+    fits = (1.0 - cap * np.arange(most)) * heads <= cap * tails
+    count = int(np.argmax(fits)) if fits.any() else most
+    if count == 0:
+        return weights / weights.sum()
+    capped = logits >= largest[count - 1]
+    left = max(1.0 - cap * np.count_nonzero(capped), 0.0)
+    if count == most:
+        weights[~capped] = softmax(logits[~capped]) if not capped.all() else 1.0
+    weights[capped] = 0.0
+    weights *= left / max(weights.sum(), _TINY)
+    weights[capped] = cap
+    return np.minimum(weights, cap, out=weights)
+
+
+def _order(v: Array, caps: Array) -> tuple[Array, int, Array]:
+    """Return the order of increasing v, where the caps, filled in that order, reach 1, and their sums."""
+    order = np.argsort(v, kind="stable")
+    filled = np.cumsum(caps[order])
+    last = min(int(np.searchsorted(filled, 1.0)), v.shape[0] - 1)
+    return order, int(order[last]), filled
+
+
+def _corrected(z: Array, theta: float, caps: Array | float, total: float) -> Array:
+    """Return clip(z - theta, 0, caps) after a Newton step on theta, against the rounding of long sums."""
+    x = np.clip(z - theta, 0.0, caps)
+    free = (x > 0.0) & (x < caps)
+    if free.any():
+        x = np.clip(z - (theta + (x.sum() - total) / np.count_nonzero(free)), 0.0, caps)
+    return x

@@ -15,7 +15,7 @@ from cutplane.masters.entropy import EntropyMaster
 from cutplane.masters.select import Backend, candidates, first_candidate, refusal_of
 from cutplane.regularizers import L2, NegativeEntropy, NoRegularizer, RelativeEntropy
 from cutplane.sets import Box, CappedSimplex, L2Ball, Simplex, WholeSpace
-from cutplane.sets.projections import entropic_capped
+from cutplane.sets.simplex import entropic_capped
 
 EXTENDED = np.longdouble
 SETS = {

@@ -13,7 +13,7 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.mkl.methods import ClosedFormWeights
 from cutplane.mkl.smooth import SmoothedDual
-from cutplane.sets.lp_ball import NonnegativeBall
+from cutplane.sets.balls import NonnegativeBall
 from cutplane.status import Status
 from cutplane.testing import check_risk
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.pieces.cvxpy_affine import matrices_of
-from cutplane.pieces.cvxpy_plan import _Compiler, _differentiated
+from cutplane.pieces.cvxpy_plan import _Compiler, _differentiated, matrices_of
 
 RNG = np.random.default_rng(0)
 A, b = RNG.standard_normal((5, 3)), RNG.standard_normal(5)

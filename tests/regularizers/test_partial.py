@@ -20,7 +20,7 @@ from cutplane.regularizers import (
     Regularizer,
     SquaredGroupNorm,
 )
-from cutplane.regularizers.partial import Partial
+from cutplane.regularizers.algebra import Partial
 from cutplane.risks import LinearRisk
 from cutplane.risks.examples import bias_slopes
 from cutplane.risks.multiclass import MulticlassRisk

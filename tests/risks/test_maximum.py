@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import cutplane as cut
+import cutplane.pieces.lines
 from cutplane.engine.line_search import minimise_on_line
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces import envelope
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line, PiecewiseLinear
 from cutplane.risks import ImagedRisk, LinearRisk, Maximum, OracleRisk, Risk
@@ -141,10 +141,10 @@ def integral(derivative, t):
 @pytest.mark.parametrize("entries", [4, 30, 2**18])
 @pytest.mark.parametrize("seed", range(15))
 def test_the_largest_of_lines_is_exact(seed, entries, monkeypatch):
-    monkeypatch.setattr(envelope, "_ENTRIES", entries)
+    monkeypatch.setattr(cutplane.pieces.lines, "_ENTRIES", entries)
     rng = np.random.default_rng(seed)
     lines = [drawn_line(rng) for _ in range(rng.integers(1, 6))]
-    largest = envelope.maximum_line(lines)
+    largest = cutplane.pieces.lines.maximum_line(lines)
     low, high = rng.choice([0.0, 1.3]), rng.choice([4.0, np.inf])
     part = largest.derivative.between(low, high)
     assert (part.kinks > low).all() and (part.kinks < high).all() and (part.slope_jumps >= 0.0).all()

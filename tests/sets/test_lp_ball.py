@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import cutplane as cut
-from cutplane.sets.lp_ball import NonnegativeBall, lp_norm
+from cutplane.sets.balls import NonnegativeBall, lp_norm
 from cutplane.status import Status
 from cutplane.testing import check_set
 

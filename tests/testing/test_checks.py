@@ -749,7 +749,7 @@ def test_check_set_examines_the_oracles_in_a_set():
     [
         (lambda: check_risk(absolute), "decorate a function"),
         (lambda: check_regularizer(cut.L2, 2), "subclass Regularizer"),
-        (lambda: check_regularizer(cut.L1(1.0, weights=[1.0, 2.0]), 3), "L1.weights"),
+        (lambda: check_regularizer(cut.L1(1.0, weights=[1.0, 2.0]), 3), "has dimension 2"),
         (lambda: check_set(cut.Box(0, 1)), "pass dim"),
         (lambda: check_set(disc, 2), "subclass FeasibleSet"),
         (lambda: check_separation(disc), "pass dim"),

@@ -18,7 +18,7 @@ from cutplane.graphical.primal.rounding import Rounding
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import WholeSpace
 
 
 class CycleInequalities(FeasibleSet):

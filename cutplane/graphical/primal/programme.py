@@ -23,7 +23,7 @@ from cutplane.methods.kelley import Kelley
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
-from cutplane.regularizers.none import NoRegularizer
+from cutplane.regularizers.separable import NoRegularizer
 from cutplane.risks.objective import LinearObjective
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, limited_to

@@ -1,18 +1,19 @@
-"""Nonnegative combinations of risks."""
+"""Nonnegative combinations of risks, and the sum of a risk and a regularizer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, reduce
-from operator import add, and_
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.pieces.algebra import common_domain, enclosed, not_offered
 from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import ProgrammeForm
@@ -20,10 +21,11 @@ from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_nonnegative
-from cutplane.risks.base import ImagedRisk, OnDemandRisk, Risk, RoundedTerms, answer_of
+from cutplane.regularizers.base import Regularizer
+from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms, answer_of
 from cutplane.risks.columns import Columns
 from cutplane.risks.objective import LinearObjective
-from cutplane.sets.base import FeasibleSet
+from cutplane.risks.programmes import of_sum
 
 if TYPE_CHECKING:
     from cutplane.pieces.capabilities import ExactTerms
@@ -41,7 +43,7 @@ class WeightedSum(Risk):
     terms : tuple of (float, Risk)
         The weights and the risks, of equal dimension.
     separate : bool, default False
-        Whether each block of each term gets a cut of its own.
+        Whether each block of each term gets a cut.
 
     Examples
     --------
@@ -55,25 +57,28 @@ class WeightedSum(Risk):
     (4.0, [1.0, 3.0])
     """
 
-    terms: tuple[tuple[float, Risk], ...]
+    terms: tuple[tuple[float, Any], ...]
     separate: bool = False
-    dim: int = field(init=False)
-    n_blocks: int = field(init=False)
-    exact: bool = field(init=False)
-    cvxpy_variables: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        risks = [r for _, r in self.terms]
         set_fields(
             self,
-            exact=all(r.exact for _, r in self.terms),
-            dim=self.terms[0][1].dim,
-            cvxpy_variables=common_variables(r for _, r in self.terms),
-            n_blocks=sum(r.n_blocks for _, r in self.terms) if self.separate else 1,
+            dim=risks[0].dim,
+            n_blocks=sum(r.n_blocks for r in risks) if self.separate else 1,
+            exact=all(r.exact for r in risks),
+            black_box=any(r.black_box for r in risks),
+            smooth=all(r.smooth or r.linear for r in risks),
+            linear=all(r.linear for r in risks),
+            open=all(r.open for r in risks),
+            splits_sums=self.separate,
+            domain=common_domain(risks),
+            cvxpy_variables=common_variables(risks),
         )
 
     @staticmethod
     def of(*terms: tuple[float, Risk]) -> WeightedSum:
-        """Return the sum of the terms (c, risk), each with a weight c >= 0; those with weight 0 are left out.
+        """Return the sum of the terms (c, risk), each with a weight c >= 0; those with weight 0 are omitted.
 
         Terms that are sums themselves are replaced by their terms; if one is disaggregated, so is the result.
 
@@ -84,32 +89,31 @@ class WeightedSum(Risk):
         """
         if not terms:
             raise InvalidInputError("WeightedSum.of needs at least one term (weight, risk).")
-        flat: list[tuple[float, Risk]] = []
+        weights: list[float] = []
+        risks: list[Risk] = []
         for weight, risk in terms:
             if not isinstance(risk, Risk):
                 raise InvalidInputError(f"A term of a sum of risks must be (weight, Risk), got {risk!r}.")
             c = as_nonnegative("the weight of a risk", weight)
-            flat += [(c * d, r) for d, r in risk.summands]
-        flat = list(zip([c for c, _ in flat], of_one_dimension("a sum", [r for _, r in flat]), strict=True))
+            weights += [c * d for d, _ in risk.summands]
+            risks += [r for _, r in risk.summands]
         separate = any(r.splits_sums for _, r in terms)
-        kept = tuple((c, r) for c, r in flat if c > 0.0) or (
-            (1.0, LinearObjective(np.zeros(flat[0][1].dim))),
-        )
+        risks = of_one_dimension("a sum", risks)
+        zero = (1.0, LinearObjective(np.zeros(risks[0].dim)))
+        kept = tuple((c, r) for c, r in zip(weights, risks, strict=True) if c > 0.0) or (zero,)
         if all(isinstance(r, ImagedRisk) for _, r in kept):
             return ImagedWeightedSum(kept, separate)
-        if any(isinstance(r, OnDemandRisk) for _, r in kept):
-            from cutplane.risks.on_demand_sum import OnDemandWeightedSum
-
-            return OnDemandWeightedSum(kept, separate)
-        return WeightedSum(kept, separate)
+        on_demand = any(isinstance(r, OnDemandRisk) for _, r in kept)
+        return (OnDemandWeightedSum if on_demand else WeightedSum)(kept, separate)
 
     def __repr__(self) -> str:
-        parts = (repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
-        text = " + ".join(parts)
+        text = " + ".join(repr(r) if c == 1.0 else f"{c:g} * {r!r}" for c, r in self.terms)
         return f"({text}).disaggregated()" if self.separate else text
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: entry for name, entry in vars(self).items() if name not in ("_last", "_parts")}
+
     def formula(self, x: str = "x") -> str:
-        """Return f(x) in LaTeX."""
         return " + ".join(times(c, risk.formula(x)) for c, risk in self.terms)
 
     def disaggregated(self) -> Self:
@@ -118,82 +122,45 @@ class WeightedSum(Risk):
 
     @property
     def summands(self) -> tuple[tuple[float, Risk], ...]:
-        """The terms."""
         return self.terms
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form if a term has none; what no term has; pieces if several would be combined."""
-        missing = [] if all(offers(r, Capability.CVXPY) for _, r in self.terms) else [Capability.CVXPY]
-        several = [r.n_blocks for _, r in self.terms if offers(r, Capability.PIECES)]
+        """The cvxpy form or the columns if a term has none; shares that no term has; pieces of two terms."""
+        risks = [r for _, r in self.terms]
+        missing = not_offered(risks, (Capability.CVXPY, Capability.UNITS))
+        several = [r.n_blocks for r in risks if offers(r, Capability.PIECES)]
         if not several or (not self.separate and several != [1]):
-            missing.append(Capability.PIECES)
-        if not any(offers(r, Capability.SPLIT) for _, r in self.terms):
-            missing.append(Capability.SPLIT)
-        if not all(offers(r, Capability.UNITS) for _, r in self.terms):
-            missing.append(Capability.UNITS)
-        return tuple(missing)
-
-    @property
-    def black_box(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether one of the terms is a black box."""
-        return any(r.black_box for _, r in self.terms)
-
-    @cached_property
-    def domain(self) -> FeasibleSet | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The intersection of the domains of the terms."""
-        domains = [r.domain for _, r in self.terms if r.domain is not None]
-        return reduce(and_, domains) if domains else None
-
-    @property
-    def open(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether `dim` is only the least of those that fit every term."""
-        return all(r.open for _, r in self.terms)
+            missing += (Capability.PIECES,)
+        return missing if any(offers(r, Capability.SPLIT) for r in risks) else (*missing, Capability.SPLIT)
 
     def resolve(self, dim: int) -> Risk:
-        """Return the same sum of vectors of dimension `dim`, or raise `InvalidInputError`."""
         if dim == self.dim:
             return self
         return replace(self, terms=tuple((c, r.resolve(dim)) for c, r in self.terms))
 
     @property
-    def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether this sum is disaggregated."""
-        return self.separate
-
-    @property
-    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether every term is smooth or linear."""
-        return all(r.smooth or r.linear for _, r in self.terms)
-
-    @property
-    def linear(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether every term is linear."""
-        return all(r.linear for _, r in self.terms)
-
-    @property
     def infima(self) -> Array:
-        """A lower bound of each block over all x, shape (n_blocks,)."""
         infima = np.concatenate([c * r.infima for c, r in self.terms])
         return infima if self.separate else infima.sum(keepdims=True)
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
         """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers, sizes = zip(*(answer_of(r, x) for _, r in self.terms), strict=True)
-        value, slope = (self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers))
+        value, slope = self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers)
         self.remember(x, self.hidden(sizes, [answer[0] for answer in answers]))
         if all(len(answer) == 2 for answer in answers):
             return value, slope
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
 
     def remember(self, x: Array, cancelled: Any) -> None:
-        """Keep what cancelled at the last point."""
-        object.__setattr__(self, "_last", (np.array(x), cancelled))
+        """Keep the size of the terms that cancelled at the last point."""
+        set_fields(self, _last=(np.array(x), cancelled))
 
     def cancelled(self, z: Any) -> Any:
         """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative.
 
-        Right after ``oracle(z)`` the terms are not asked again.
+        Right after ``oracle(z)`` this calls no oracle.
         """
         if not np.array_equal(vars(self).get("_last", (None,))[0], z):
             self.oracle(z)
@@ -206,11 +173,9 @@ class WeightedSum(Risk):
         return reduce(add, known) if known else None
 
     def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
-        """Return what cancels in the terms, and between them, from that and the values of the terms."""
-        inside = [
-            np.broadcast_to(c * np.asarray(size), r.n_blocks)
-            for (c, r), size in zip(self.terms, within, strict=True)
-        ]
+        """Return the size of the cancellation within the terms and, from their values, between them."""
+        pairs = zip(self.terms, within, strict=True)
+        inside = [np.broadcast_to(c * np.asarray(size), r.n_blocks) for (c, r), size in pairs]
         if self.separate:
             return np.concatenate(inside)
         total = float(sum(part.sum() for part in inside))
@@ -221,7 +186,7 @@ class WeightedSum(Risk):
         return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
-        """Return one solution per block, or, of a single cut, that of the terms that have one."""
+        """Return a solution per block; if there is one cut, the solutions of the terms that have one."""
         pairs = list(zip(self.terms, solutions, strict=True))
         if not self.separate:
             found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]
@@ -230,13 +195,10 @@ class WeightedSum(Risk):
         return [solution for blocks in each for solution in blocks]
 
     def data_columns(self) -> Columns | None:
-        """Return what is known of the columns of all terms; None if they differ in their layout."""
         return Columns.of_all([ask(r, Capability.UNITS) for _, r in self.terms])
 
     def in_units(self, centre: Array, size: Array) -> Risk:
-        """Return the sum of the terms whose columns are (X - 1 centre') / size."""
-        terms: Any = self.terms
-        return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in terms))
+        return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in self.terms))
 
     def split(self, n_parts: int) -> list[WeightedSum]:
         """Return at most `n_parts` sums of shares of the terms; one that has none is in the first."""
@@ -245,22 +207,16 @@ class WeightedSum(Risk):
         return [self.of(*((c, found[k]) for c, found in shares if k < len(found))) for k in range(count)]
 
     def programme_form(self) -> ProgrammeForm | None:
-        """Return the sum as a quadratic programme; None unless every term is one."""
-        from cutplane.risks.programmes import of_sum
-
         return of_sum(self.terms, self.dim)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the terms; see `ExactTerms`."""
         for c, term in self.terms:
             found.add(term, factor * Fraction(c))
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the sum as a cvxpy expression in x, if every term offers one."""
-        terms: Any = self.terms
-        return reduce(add, [c * r.cvxpy_form(x) for c, r in terms])
+        return reduce(add, [c * r.cvxpy_form(x) for c, r in self.terms])
 
-    @np.errstate(over="ignore")  # inf, which the engine knows
+    @np.errstate(over="ignore")  # inf, which the engine accepts
     def add_values(self, values: Iterable[Any]) -> Any:
         """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
         pairs = zip(self.terms, values, strict=True)
@@ -281,16 +237,21 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
     declare = WeightedSum.declare
 
     def image(self, x: Array) -> tuple[Any, ...]:
-        """Return the image of x under each term."""
-        return tuple(r.image(x) for r in self._risks)
+        return tuple(r.image(x) for _, r in self.terms)
 
     def values(self, z: tuple[Any, ...]) -> Any:
-        """Return the value, a float or an ndarray of shape (n_blocks,)."""
-        return self.add_values(r.values(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_values(self._values(z))
+
+    def _values(self, z: tuple[Any, ...]) -> list[Any]:
+        """Return the values of the terms; those of the last image are stored, because `cancelled` follows."""
+        image, values = vars(self).get("_parts", (None, None))
+        if image is not z:
+            values = [r.values(part) for (_, r), part in zip(self.terms, z, strict=True)]
+            set_fields(self, _parts=(z, values))
+        return values
 
     def slopes(self, z: tuple[Any, ...]) -> Array:
-        """Return a subgradient, shape (dim,) or (n_blocks, dim)."""
-        return self.add_slopes(r.slopes(part) for r, part in zip(self._risks, z, strict=True))
+        return self.add_slopes(r.slopes(part) for (_, r), part in zip(self.terms, z, strict=True))
 
     def pieces(self, z: tuple[Any, ...]) -> tuple[Array, Array, Array]:
         """Return values, subgradients and blocks of the functions that the blocks are the maxima of.
@@ -298,7 +259,7 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         If the sum is not disaggregated, one term has some, and the others are added to each.
         """
         found = []
-        for (c, r), part in zip(self._weighted, z, strict=True):
+        for (c, r), part in zip(self.terms, z, strict=True):
             values, slopes, blocks = ask(r, Capability.PIECES, part) or (
                 _shaped(r, "value", r.values(part), (r.n_blocks,)),
                 _shaped(r, "subgradient", r.slopes(part), (r.n_blocks, r.dim)),
@@ -306,9 +267,9 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
             )
             found.append((c * values, c * slopes, blocks))
         if self.separate:
-            starts = np.cumsum([0, *(r.n_blocks for _, r in self.terms)])
+            starts = np.cumsum([0, *(r.n_blocks for _, r in self.terms[:-1])])
             found = [
-                (*answer, blocks + start) for (*answer, blocks), start in zip(found, starts, strict=False)
+                (*answer, blocks + start) for (*answer, blocks), start in zip(found, starts, strict=True)
             ]
             values, slopes, blocks = (np.concatenate(column) for column in zip(*found, strict=True))
             return values, slopes, blocks
@@ -320,27 +281,74 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         return values, slopes, blocks
 
     def line(self, z0: tuple[Any, ...], z1: tuple[Any, ...]) -> Line:
-        """Return the sum of the lines of the terms."""
         triples = zip(self.terms, z0, z1, strict=True)
-        return reduce(add, [c * r.line(start, end) for (c, r), start, end in triples])  # pyright: ignore
+        return reduce(add, [c * r.line(start, end) for (c, r), start, end in triples])
 
     def combine(self, z0: tuple[Any, ...], z1: tuple[Any, ...], t: float) -> tuple[Any, ...]:
-        """Return the image of x0 + t (x1 - x0) from the images of x0 and x1."""
-        triples = zip(self._risks, z0, z1, strict=True)
-        return tuple(r.combine(start, end, t) for r, start, end in triples)
+        triples = zip(self.terms, z0, z1, strict=True)
+        return tuple(r.combine(start, end, t) for (_, r), start, end in triples)
 
     def cancelled(self, z: tuple[Any, ...]) -> Any:
-        """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative."""
-        pairs = list(zip(self._risks, z, strict=True))
-        return self.hidden((r.cancelled(part) for r, part in pairs), (r.values(part) for r, part in pairs))
+        sizes = (r.cancelled(part) for (_, r), part in zip(self.terms, z, strict=True))
+        return self.hidden(sizes, self._values(z))
 
-    @property
-    def _weighted(self) -> list[tuple[float, ImagedRisk]]:
-        return [(c, r) for c, r in self.terms if isinstance(r, ImagedRisk)]
 
-    @property
-    def _risks(self) -> list[ImagedRisk]:
-        return [r for _, r in self.terms if isinstance(r, ImagedRisk)]
+class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
+    """A weighted sum of risks of which some have on-demand accuracy.
+
+    Its multipliers are those of these risks, and x, at which the others give their cuts. It is not probed,
+    because its values depend on the accuracy that was requested.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_fields(self, black_box=False)
+
+    def oracle(self, x: Array) -> tuple[Any, Any]:
+        return OnDemandRisk.oracle(self, x)
+
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return the sums of values and cuts; each risk gets its share of the accuracy."""
+        count = sum(isinstance(r, OnDemandRisk) for _, r in self.terms)
+        pairs = (
+            (r.estimate(x, accuracy / (count * c)), r.cancelled(x))
+            if isinstance(r, OnDemandRisk)
+            else _exact(r, x)
+            for c, r in self.terms
+        )
+        answers, sizes = zip(*pairs, strict=True)
+        values = np.atleast_1d(self.add_values(answer.values for answer in answers))
+        self.remember(x, self.hidden(sizes, [answer.values for answer in answers]))
+        slopes, offsets = self._joined((answer.slopes, answer.offsets) for answer in answers)
+        u = np.concatenate([*(answer.multipliers for answer in answers), x])
+        return Estimate(values, slopes, offsets, u)
+
+    def dual_cut(self, u: Array) -> tuple[Array, Array]:
+        """Return slopes and offsets of the cuts, one per block, for multipliers of all terms and x."""
+        x, sizes = u[-self.dim :], np.zeros(len(self.terms), dtype=np.int64)
+        on_demand = [isinstance(r, OnDemandRisk) for _, r in self.terms]
+        for j in np.flatnonzero(on_demand):
+            one = sum(on_demand) == 1
+            sizes[j] = u.size - self.dim if one else self.terms[j][1].estimate(x, np.inf).multipliers.size
+        *parts, x = np.split(u, np.cumsum(sizes))
+        return self._joined(
+            r.dual_cut(part) if known else _exact(r, x)[0][1:3]
+            for (_, r), part, known in zip(self.terms, parts, on_demand, strict=True)
+        )
+
+    def _joined(self, cuts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+        slopes, offsets = zip(*cuts, strict=True)
+        total = self.add_slopes(slopes).reshape(self.n_blocks, self.dim)
+        return total, np.atleast_1d(self.add_values(offsets))
+
+
+def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
+    """Return the value of a risk and its cut at x, and the size of the terms that cancelled in both."""
+    (value, slope, *_), size = answer_of(risk, x)
+    values, slopes = np.atleast_1d(value), np.reshape(slope, (risk.n_blocks, risk.dim))
+    if risk.linear:
+        return Estimate(values, slopes, np.zeros(risk.n_blocks), np.empty(0)), size
+    return Estimate(values, slopes, values - slopes @ x, np.empty(0)), size + np.abs(slopes) @ np.abs(x)
 
 
 def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
@@ -363,3 +371,58 @@ def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array
         wanted = shape[1:] if shape[0] == 1 else shape
         raise OracleError(f"{risk!r} returned a {what} of shape {array.shape} instead of {wanted}.")
     return array.reshape(shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompositeObjective:
+    """f(x) + g(x), a risk plus a regularizer: what `Problem` minimises; written ``risk + regularizer``.
+
+    More risks and regularizers are added to it as to either of them.
+
+    Parameters
+    ----------
+    risk : Risk
+    regularizer : Regularizer
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> lasso = cut.LinearRisk(np.eye(2), [3.0, -1.0], cut.losses.Squared(), normalize=False) + cut.L1(1.0)
+    >>> result = cut.Problem(lasso).solve(tol=1e-9)
+    >>> print(result.x.round(6) + 0.0, lasso(np.zeros(2)))
+    [2. 0.] 5.0
+    """
+
+    risk: Risk
+    regularizer: Regularizer
+    __array_ufunc__ = None  # numpy leaves its operators to ours
+
+    def __repr__(self) -> str:
+        return f"{self.risk!r} + {self.regularizer!r}"
+
+    def __call__(self, x: Array) -> float:
+        """Return f(x) + g(x)."""
+        return self.risk(x) + self.regularizer.value(x)
+
+    def __add__(self, other: Any) -> CompositeObjective:
+        if isinstance(other, CompositeObjective):
+            return self + other.risk + other.regularizer
+        if isinstance(other, Risk):
+            return CompositeObjective(self.risk + other, self.regularizer)
+        if isinstance(other, Regularizer):
+            return CompositeObjective(self.risk, self.regularizer + other)
+        return NotImplemented
+
+    def __radd__(self, other: Any) -> CompositeObjective:
+        return self if isinstance(other, int) and other == 0 else self.__add__(other)
+
+    def __rmul__(self, factor: Any) -> CompositeObjective:
+        return CompositeObjective(factor * self.risk, factor * self.regularizer)
+
+    __mul__ = __rmul__
+
+    def __matmul__(self, matrix: Any) -> CompositeObjective:
+        return CompositeObjective(self.risk @ matrix, self.regularizer @ matrix)
+
+    def __rmatmul__(self, matrix: Any) -> CompositeObjective:
+        raise TypeError(f"The function of an image B x is written f @ B, as in {enclosed(self)} @ B.")
