@@ -15,7 +15,7 @@ from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Knots
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import WholeSpace
 from cutplane.tracking.cholesky import CholeskyFactor
 from cutplane.tracking.curves import Curves
 from cutplane.tracking.walker import JOINS, LEAVES, NOW, ZERO_RATE, Event, PathWalker
