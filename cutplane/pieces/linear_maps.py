@@ -30,9 +30,13 @@ class LinearMap(ABC):
         Whether `dim` is only the least of those that fit.
     """
 
-    shape: tuple[int, int]
     matrix: Any
     open: bool = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(Number of rows, dim)."""
 
     @abstractmethod
     def __call__(self, x: Array) -> Array:
@@ -47,6 +51,7 @@ class LinearMap(ABC):
         """Return how a piece that is composed with the map shows it."""
 
     def resolve(self, dim: int) -> LinearMap:
+        """Return the same map of vectors of dimension `dim`, or raise `InvalidInputError`."""
         if dim != self.shape[1]:
             raise InvalidInputError(
                 f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
@@ -67,7 +72,7 @@ class MatrixMap(LinearMap):
     matrix: Any
 
     @property
-    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def shape(self) -> tuple[int, int]:
         return self.matrix.shape
 
     def __call__(self, x: Array) -> Array:
@@ -87,7 +92,7 @@ class OperatorMap(LinearMap):
     operator: LinearOperator
 
     @property
-    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def shape(self) -> tuple[int, int]:
         return self.operator.shape
 
     def __call__(self, x: Array) -> Array:
@@ -181,7 +186,7 @@ class Selection(LinearMap):
         return positions
 
     @property
-    def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def shape(self) -> tuple[int, int]:
         assert self.dim is not None
         return self.positions.size, self.dim
 

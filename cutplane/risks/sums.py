@@ -198,6 +198,7 @@ class WeightedSum(Risk):
         return Columns.of_all([ask(r, Capability.UNITS) for _, r in self.terms])
 
     def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the risk of the columns (X - 1 centre') / size."""
         return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in self.terms))
 
     def split(self, n_parts: int) -> list[WeightedSum]:

@@ -178,21 +178,26 @@ class FeasibleSet(ABC):
         """Return 0 inside, else how far the worst constraint is violated, in the unit of x."""
 
     def formula(self, x: str = "x") -> str:
+        """Return that x is in X, in LaTeX; by default by the name of X."""
         return rf"{x} \in {word(type(self).__name__)}"
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
+        """Return (lower, upper), each of shape (dim,), if X is exactly {lower <= x <= upper}; else None."""
         return None
 
     def resolve(self, dim: int) -> FeasibleSet:
+        """Return the same set with its dimension fixed to `dim`; an `InvalidInputError` if it has another."""
         check_dimension(self, dim)
         return self
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
+        """The simple part X0 and the separation oracles: X is their intersection."""
         return self, ()
 
     @property
     def members(self) -> tuple[FeasibleSet, ...]:
+        """The simple sets that the simple part of X is the intersection of."""
         return (self.parts[0],)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
