@@ -29,25 +29,21 @@ from cutplane.recognition.images import (
 )
 from cutplane.recognition.losses import Curve, fit, line, same
 from cutplane.recognition.terms import Reading, Scores, read, score_matrix
+from cutplane.regularizers.algebra import Partial
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.cvxpy import CvxpyRegularizer
-from cutplane.regularizers.elastic_net import ElasticNet
-from cutplane.regularizers.l1 import L1
-from cutplane.regularizers.l2 import L2
-from cutplane.regularizers.none import NoRegularizer
-from cutplane.regularizers.partial import Partial
 from cutplane.regularizers.quadratic import QuadraticForm
+from cutplane.regularizers.separable import L1, L2, ElasticNet, NoRegularizer
 from cutplane.risks.base import Risk
-from cutplane.risks.combination import WeightedSum
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import WeightedSum
 from cutplane.sets.base import FeasibleSet
-from cutplane.sets.box import Box
-from cutplane.sets.cvxpy import CvxpySet
+from cutplane.sets.box import Box, WholeSpace
+from cutplane.sets.conic import CvxpySet
 from cutplane.sets.polyhedron import Polyhedron
-from cutplane.sets.whole import WholeSpace
 
 _ABSOLUTE = line(0.0, 1.0).maximum(line(0.0, -1.0))
 

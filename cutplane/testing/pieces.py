@@ -16,7 +16,7 @@ from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import FeasibleSet
-from cutplane.sets.whole import WholeSpace
+from cutplane.sets.box import WholeSpace
 from cutplane.testing.laws import (
     TOLERANCE,
     UNITS,
