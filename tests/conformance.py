@@ -109,6 +109,17 @@ def cut_pool(rng, p, dim, n_blocks, scale, half_spaces):
     return slopes, offsets, blocks
 
 
+def rows_of(slopes, offsets, blocks=None, ids=None):
+    """Return rows; by default cuts of one block, numbered from 0."""
+    count = len(offsets)
+    return SimpleNamespace(
+        slopes=slopes if sparse.issparse(slopes) else np.array(slopes, dtype=float),
+        offsets=np.array(offsets, dtype=float),
+        blocks=np.zeros(count, dtype=int) if blocks is None else np.asarray(blocks),
+        ids=np.arange(count) if ids is None else np.asarray(ids),
+    )
+
+
 def laid_out(slopes, turn, reads_sparse):
     """Return slopes in Fortran's order, read-only, sparse, or as they are, in turn."""
     if turn % 4 == 3 and reads_sparse:

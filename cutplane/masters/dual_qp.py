@@ -13,24 +13,32 @@ from cutplane.masters.rows import capacity_for, grown, products, survivors
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
-_RENEW = 100  # moves after which the errors of the factor's updates are worth a new one
-_FEW = 4  # an update of the Gram matrix is faster if less than a fourth of the coordinates change
-_UPDATES = 20  # in a row, each of which adds its rounding
-_PART = 8192  # columns that are copied at a time
-_CANCELLED = 0.5  # a diagonal that falls to less by an update has lost digits
+_RENEW = 100
+"""Steps after which the factor is computed again, because updates accumulate rounding errors."""
+_FEW = 4
+"""Least dim / changed coordinates for an update of the Gram matrix, because below it a new one is faster."""
+_UPDATES = 20
+"""Updates in a row before a new Gram matrix, because each adds rounding errors."""
+_PART = 8192
+"""Columns that are copied at a time, because their products then stay in the cache."""
+_CANCELLED = 0.5
+"""Share of a diagonal entry that an update must keep, because below it digits are lost."""
 
 
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    Without a metric H = A A'. There are `count` rows; `constraints` numbers the rows of no block. `finite`
-    tells whether every entry of H is finite, `complete` whether every block has a row.
+    Rows A, multipliers, `hessian` and the factor of the active set persist between solves. Without a metric H
+    = A A'. `constraints` numbers the rows of no block; `finite` tells whether H is, `complete` whether every
+    block has a row.
     """
 
-    def __init__(self, n_blocks: int, metric: Array | None = None):
+    def __init__(self, n_blocks: int):
         self.n_blocks = n_blocks
         self.count = 0
-        self.gram = Gram(metric)
+        self.metric: Array | None = None
+        self.hessian = np.zeros((16, 16))
+        self._updates = 0
         self.finite, self.complete = True, False
         self.constraints = np.empty(0, np.int64)
         self._ids, self._group, self._free = (np.zeros(16, np.int64) for _ in range(3))
@@ -39,11 +47,6 @@ class DualQP:
         self._factor, self._sums = np.zeros((16, 16)), np.zeros((16, n_blocks))
         self._n_free = self._moves = 0
         self._sigma = 0.0
-
-    @property
-    def hessian(self) -> Array:
-        """H, shape (capacity, capacity)."""
-        return self.gram.matrix
 
     @property
     def multipliers(self) -> Array:
@@ -78,7 +81,7 @@ class DualQP:
         self._group[known:count] = rows.blocks[known:]
         self._a[known:count] = 0.0
         self._where[known:count] = -1
-        self.gram.extend(rows.slopes, known)
+        self._extend(rows.slopes, known)
         self.count = count
         new = 0 if deleted or not (self.complete and self.finite) else known
         self.finite = bool(np.isfinite(self.hessian.diagonal()[new:count]).all())
@@ -95,6 +98,7 @@ class DualQP:
         for name in ("_ids", "_group", "_a", "_g", "_ray", "_moved", "_base", "_free", "_where", "_sums"):
             setattr(self, name, grown(getattr(self, name), capacity))
         self._factor = grown(self._factor, capacity, square=True)
+        self.hessian = grown(self.hessian, capacity, square=True)
 
     def _keep(self, stays: Array) -> None:
         for position in range(self._n_free - 1, -1, -1):
@@ -107,35 +111,65 @@ class DualQP:
             array[:count] = array[kept]
         self._where[:] = -1
         self._where[free] = np.arange(self._n_free)
-        self.gram.keep(kept)
+        self.hessian[:count, :count] = self.hessian[np.ix_(kept, kept)]
+
+    def _extend(self, slopes: Any, known: int) -> None:
+        """Compute the entries of H for the rows from number `known` on."""
+        count = slopes.shape[0]
+        if count == known + 1:
+            row = slopes[known] if self.metric is None else slopes[known] * self.metric
+            self.hessian[:count, known] = self.hessian[known, :count] = products(slopes, row)
+            return
+        metric = np.ones(slopes.shape[1]) if self.metric is None else self.metric
+        among = _gram(slopes, metric, np.flatnonzero(metric), known)
+        self.hessian[:count, known:count] = among
+        self.hessian[known:count, :count] = among.T
 
     # ----------------------------------------------------------------- metric
 
     def set_metric(self, metric: Array, slopes: Any) -> None:
-        """Change the metric; O(K^2 dim), or less if few coordinates change."""
-        if self.gram.metric is None or not np.array_equal(metric, self.gram.metric):
-            self.gram.change(metric, slopes[: self.count])
-            self._moves = _RENEW
+        """Change the metric; O(K^2 dim), or less by an update if few coordinates change."""
+        if self.metric is not None and np.array_equal(metric, self.metric):
+            return
+        slopes, where = slopes[: self.count], np.flatnonzero(metric)
+        few = 2 * where.size <= metric.size
+        if few or not self._update(metric, slopes):
+            where = where if few else np.arange(metric.size)
+            self.hessian[: self.count, : self.count] = _gram(slopes, metric, where)
+            self._updates = 0
+        self.metric, self._moves = metric, _RENEW
+
+    def _update(self, metric: Array, slopes: Any) -> bool:
+        """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
+        if self.metric is None or self._updates == _UPDATES:
+            return False
+        changed = np.flatnonzero(metric != self.metric)
+        if changed.size > metric.size // _FEW:
+            return False
+        leading = self.hessian[: self.count, : self.count]
+        before = leading.diagonal().copy()
+        leading += _gram(slopes, metric - self.metric, changed)
+        self._updates += 1
+        return bool((leading.diagonal() >= _CANCELLED * before).all())
 
     def in_metric(self, v: Array) -> Array:
         """Return diag(metric) v."""
-        return v if self.gram.metric is None else self.gram.metric * v
+        return v if self.metric is None else self.metric * v
 
     def length(self, step: Array) -> float:
         """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
-        metric = self.gram.metric
-        if metric is None:
+        if self.metric is None:
             return math.sqrt(float(step @ step))
-        free = metric > 0.0
-        return math.sqrt(float(step[free] ** 2 @ (1.0 / metric[free])))
+        free = self.metric > 0.0
+        return math.sqrt(float(step[free] ** 2 @ (1.0 / self.metric[free])))
 
     # ------------------------------------------------------------------ solve
 
     def maximise(self, heights: Array, offsets: Array, t: float, tol: float) -> tuple[int, float, float]:
-        """Solve for q = heights / t, from the multipliers of the last solve, up to a duality gap of tol.
+        """Solve for q = heights / t from the last multipliers, up to a duality gap of tol.
 
-        The heights are sums of the offsets and of products, and have their rounding errors. Return one of the
-        statuses of `active_set`, the gap reached, and its rounding error.
+        The heights are sums of the offsets and of products, with their rounding errors. Return one of the
+        statuses of `active_set`, the gap, and its rounding error.
         """
         self._renew()
         return self._improve(tol, 0.0, (heights, offsets, t))
@@ -147,7 +181,7 @@ class DualQP:
         self._n_free = active_set.start(self.hessian, q, *state, self._n_free, self._a, self.count)
 
     def move_to(self, multipliers: Array) -> None:
-        """Take other multipliers, feasible ones, as the last solution."""
+        """Take feasible multipliers as the last solution."""
         self._a[: self.count] = multipliers
         for row in np.flatnonzero(multipliers):
             if self._where[row] < 0:
@@ -155,10 +189,7 @@ class DualQP:
                 self._n_free = active_set.append(self.hessian, *state, self._n_free, row)
 
     def refine(self, gradient: Array, base: Array, reach: float, tol: float) -> tuple[int, float, float]:
-        """Solve on from the last solution, given a more exact gradient there.
-
-        Its rounding error is relative to ``abs(base) + sqrt(diag(H)) * reach``.
-        """
+        """Continue from the last solution, given a more exact gradient there; see `active_set.maximise`."""
         self._g[: self.count], self._base[: self.count] = gradient, base
         return self._improve(tol, reach, None)
 
@@ -224,62 +255,8 @@ class DualQP:
         return lengths * float(np.abs(self._a[: self.count]) @ lengths)
 
 
-class Gram:
-    """A diag(metric) A' for the rows A of a pool, the leading block of `matrix`; None stands for ones.
-
-    There is one product with A for all the rows added at once.
-    """
-
-    def __init__(self, metric: Array | None):
-        self.metric = metric
-        self.matrix = np.zeros((16, 16))
-        self._updates = 0
-
-    def extend(self, slopes: Any, known: int) -> None:
-        """Add the rows from number `known` on."""
-        count = slopes.shape[0]
-        if count > self.matrix.shape[0]:
-            self.matrix = grown(self.matrix, capacity_for(count), square=True)
-        if count == known + 1:
-            row = slopes[known] if self.metric is None else slopes[known] * self.metric
-            self.matrix[:count, known] = self.matrix[known, :count] = products(slopes, row)
-            return
-        metric = np.ones(slopes.shape[1]) if self.metric is None else self.metric
-        among = _gram(slopes, metric, np.flatnonzero(metric), known)
-        self.matrix[:count, known:count] = among
-        self.matrix[known:count, :count] = among.T
-
-    def change(self, metric: Array, slopes: Any) -> None:
-        """Take another metric; if few coordinates change, by an update of low rank."""
-        count = slopes.shape[0]
-        free = np.flatnonzero(metric)
-        if 2 * free.size <= metric.size:
-            self.matrix[:count, :count] = _gram(slopes, metric, free)
-        elif not self._update(metric, slopes):
-            self.matrix[:count, :count] = _gram(slopes, metric, np.arange(metric.size))
-            self._updates = 0
-        self.metric = metric
-
-    def _update(self, metric: Array, slopes: Any) -> bool:
-        """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
-        if self.metric is None or self._updates == _UPDATES:
-            return False
-        changed = np.flatnonzero(metric != self.metric)
-        if changed.size > metric.size // _FEW:
-            return False
-        leading = self.matrix[: slopes.shape[0], : slopes.shape[0]]
-        before = leading.diagonal().copy()
-        leading += _gram(slopes, metric - self.metric, changed)
-        self._updates += 1
-        return bool((leading.diagonal() >= _CANCELLED * before).all())
-
-    def keep(self, kept: Array) -> None:
-        """Remove all rows but those with the numbers `kept`."""
-        self.matrix[: kept.size, : kept.size] = self.matrix[np.ix_(kept, kept)]
-
-
 def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
-    """Return the products, over some coordinates, in the metric, of the rows with those from `first` on."""
+    """Return the products of all rows with the rows from `first` on, in the metric, over some coordinates."""
     total = np.zeros((slopes.shape[0], slopes.shape[0] - first))
     for begin in range(0, where.size, _PART):
         part = slice(begin, begin + _PART) if where.size == metric.size else where[begin : begin + _PART]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import highspy
@@ -18,14 +17,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.rows import (
-    is_finite,
-    objective_scale,
-    row_factors,
-    scaled,
-    sides_of,
-    survivors,
-)
+from cutplane.masters.rows import is_finite, objective_scale, row_factors, scaled, sides_of, survivors
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
@@ -34,15 +26,15 @@ from cutplane.runtime.deadline import check_time, seconds_left
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 
 _FEW_VARIABLES = 100
-"""Number of variables up to which columns are used, because they were faster in runs of cutting planes."""
+"""Number of variables up to which cuts are columns, because these were faster in runs of cutting planes."""
 _TIGHT, _LOOSE = 1e-9, 1e-7
-"""Tolerances of the first attempts and of the last, which is HiGHS's default."""
+"""Tolerances of the first attempts and of the last one, because 1e-7 is HiGHS's default."""
 _SLICE = 1.0
 """Seconds between two checks of the clock and the keyboard, because each costs a new factorisation."""
 _FEW = 10
 """Iterations in a slice below which the next one is twice as long, because factorisations take most of it."""
 _CYCLING = 10
-"""Factor of the limit of iterations from scratch over the limit of a warm start."""
+"""Limit of iterations from scratch over the limit of a warm start, because these need fewer."""
 _VERDICTS = {
     highspy.HighsModelStatus.kOptimal: MasterStatus.SOLVED,
     highspy.HighsModelStatus.kInfeasible: MasterStatus.INFEASIBLE,
@@ -55,8 +47,7 @@ class HighsMaster:
 
     Cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are
     faster, up to twice, once there are several times more cuts than variables; rows, up to four times, where
-    the variables outnumber the cuts. "auto" takes columns up to 100 variables. While every block has exactly
-    one cut beside half-spaces, as a linear objective has for ever, these are costs, with multipliers of 1.
+    the variables outnumber the cuts. "auto" takes columns up to 100 variables.
     """
 
     name = "highs"
@@ -64,11 +55,10 @@ class HighsMaster:
     sparse = True
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
-        assert reduced.linear is not None, "refused"
-        self._form = reduced.linear
-        if orientation == "auto":
-            orientation = "columns" if self._form.n_columns <= _FEW_VARIABLES else "rows"
         self.reduced = reduced
+        self._form = Differences(reduced)
+        if orientation == "auto":
+            orientation = "columns" if self._form.programme.n_columns <= _FEW_VARIABLES else "rows"
         self.orientation = orientation
         self._settled = False
 
@@ -89,86 +79,119 @@ class HighsMaster:
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
         status, message = rerun(self.model)
         if status is MasterStatus.SOLVED:
-            u, found, own = self._layout.read()
-            multipliers = np.ones(rows.ids.size)
-            multipliers[self._stated(rows)] = found * self._factors / self._scale
-            return MasterSolution(u[: self.reduced.dim], multipliers, set_multipliers=own)
+            u, multipliers, own = self._layout.read()
+            x = self._form.point(u)[: self.reduced.dim]
+            return MasterSolution(x, multipliers * self._factors / self._scale, set_multipliers=own)
         if self.orientation == "columns":
             return HighsMaster(self.reduced, "rows").solve(rows)
         return MasterSolution(None, None, status, message)
 
     def _follow(self, rows: Rows) -> bool:
         """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
-        costs = self._cuts_in_costs(rows)
-        if not self._settled or not np.array_equal(costs, self._in_costs):
-            self._restart(rows, costs)
-        stated = self._stated(rows)
-        ids = rows.ids[stated]
-        kept = survivors(self._known, ids)
+        if not self._settled:
+            cuts = rows.slopes[rows.blocks != HALF_SPACE]
+            self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
+            layout = ColumnLayout if self.orientation == "columns" else RowLayout
+            self._layout = layout(self._form, self.reduced.n_blocks, self._scale)
+            self.model = self._layout.model
+            self._settled = bool(row_sizes(cuts).any())
+            self._known, self._factors = np.empty(0, dtype=np.int64), np.empty(0)
+        kept = survivors(self._known, rows.ids)
         if not kept.all():
             self._layout.remove(np.flatnonzero(~kept))
-        new = stated[int(kept.sum()) :]
+        new = slice(int(kept.sum()), None)
         slopes, offsets, blocks = rows.slopes[new], rows.offsets[new], rows.blocks[new]
         factors = row_factors(slopes, blocks, self._scale)
         self._factors = np.concatenate([self._factors[kept], factors])
-        self._known = ids
-        return not factors.size or self._layout.extend(scaled(slopes, factors), offsets * factors, blocks)
+        self._known = rows.ids.copy()
+        if not factors.size:
+            return True
+        wide = self._form.columns(scaled(slopes, factors))
+        return self._layout.extend(wide, offsets * factors, blocks)
 
-    def _cuts_in_costs(self, rows: Rows) -> Array:
-        """Return the ids of the cuts if every block has one and there are half-spaces or rows, or nothing."""
-        cuts = rows.blocks != HALF_SPACE
-        if (self.orientation == "columns" and cuts.all()) or cuts.sum() != self.reduced.n_blocks:
-            return np.empty(0, dtype=np.int64)
-        each = np.unique(rows.blocks[cuts]).size == self.reduced.n_blocks
-        return rows.ids[cuts] if each else np.empty(0, dtype=np.int64)
 
-    def _stated(self, rows: Rows) -> Array:
-        """Return the numbers of the rows that are in the model."""
-        return np.flatnonzero(rows.blocks == HALF_SPACE) if self._in_costs.size else np.arange(rows.ids.size)
+class Differences:
+    """Regularizer and set as a linear programme in which each x_j at a cost c_j |x_j| is p_j - q_j at c_j.
 
-    def _restart(self, rows: Rows, costs: Array) -> None:
-        """Begin a new model, in the layout and the scale that suit the rows."""
-        cuts = rows.slopes[rows.blocks != HALF_SPACE]
-        self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
-        form, n_blocks = self._form, self.reduced.n_blocks
-        if costs.size:
-            slope = np.zeros(form.n_columns)
-            slope[: self.reduced.dim] = cuts.sum(axis=0)
-            form, n_blocks = replace(form, cost=form.cost + slope), 0
-        by_column = self.orientation == "columns" and not costs.size
-        self._layout = (ColumnLayout if by_column else RowLayout)(form, n_blocks, self._scale)
-        self._settled = bool(row_sizes(cuts).any())
-        self._in_costs = costs.copy()
-        self._known = np.empty(0, dtype=np.int64)
-        self._factors = np.empty(0)
-        self.model = self._layout.model
+    p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has the rows of the
+    set alone, because with a row for each side of an absolute value the simplex method takes a pivot for
+    every such row from a cold start.
+    """
+
+    def __init__(self, reduced: ReducedProblem):
+        whole, own, separable = reduced.linear, reduced.polyhedron, reduced.separable
+        assert whole is not None and own is not None, "refused"
+        self._costs = np.empty(0)
+        self.programme = whole
+        paid = np.empty(0, np.int64) if separable is None else np.flatnonzero(separable.costs)
+        if paid.size and separable and whole.row_lower.size == own.row_lower.size + 2 * paid.size:
+            self._costs = separable.costs[paid]
+            lower, upper, cost = own.lower.copy(), own.upper.copy(), own.cost.copy()
+            lower[paid], upper[paid] = np.maximum(lower[paid], 0.0), np.maximum(upper[paid], 0.0)
+            cost[paid] += self._costs
+            self._paid, self._signs = paid, self._difference(own.n_columns, paid)
+            self.programme = LinearForm(
+                cost=np.append(cost, self._costs - own.cost[paid]),
+                lower=np.append(lower, np.maximum(-own.upper[paid], 0.0)),
+                upper=np.append(upper, np.maximum(-own.lower[paid], 0.0)),
+                rows=sparse.csr_array(own.rows @ self._signs),
+                row_lower=own.row_lower,
+                row_upper=own.row_upper,
+            )
+
+    def _difference(self, n: int, paid: Array) -> Any:
+        """Return the matrix that maps the columns to x and the auxiliaries of the set."""
+        entries = np.append(np.ones(n), np.full(paid.size, -1.0))
+        places = np.append(np.arange(n), paid), np.arange(n + paid.size)
+        return sparse.csr_array((entries, places), shape=(n, n + paid.size))
+
+    def columns(self, slopes: Any) -> Any:
+        """Return rows over x as rows over the columns."""
+        return slopes @ self._signs[: slopes.shape[1]] if self._costs.size else slopes
+
+    def point(self, columns: Array) -> Array:
+        """Return x and the auxiliaries."""
+        return self._signs @ columns if self._costs.size else columns
+
+    def multipliers(self, own: Array, reduced_costs: Array) -> Array:
+        """Return the multipliers of the rows of `ReducedProblem.linear`, which absolute values have, too.
+
+        Those of the two rows of |x_j| combine to the slope along x_j that remains, at most its cost.
+        """
+        if not self._costs.size:
+            return own
+        first = self.programme.n_columns - self._costs.size
+        rest = 0.5 * (reduced_costs[self._paid] - reduced_costs[first:])
+        rest = np.where(self.programme.lower[self._paid] > 0.0, -np.inf, rest)
+        rest = np.where(self.programme.lower[first:] > 0.0, np.inf, rest)
+        sides = np.clip(rest, -self._costs, 0.0), np.clip(rest, 0.0, self._costs)
+        return np.concatenate([*sides, own])
 
 
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
-    The form is that of regularizer and simple set together, its costs multiplied by `scale`. A new row does
-    not change that the last basis is dual feasible, so the dual simplex method goes on from it.
+    The costs of the form are multiplied by `scale`. A new row keeps the last basis dual feasible, so the dual
+    simplex method continues from it.
     """
 
-    def __init__(self, form: LinearForm, n_blocks: int, scale: float):
-        self._values, self._scale = AbsoluteValues(form), scale
-        form = self._values.form
-        self._own, self._width = form.row_lower.size, form.n_columns
+    def __init__(self, form: Differences, n_blocks: int, scale: float):
+        self._form, self._scale, own = form, scale, form.programme
+        self._own, self._width = own.row_lower.size, own.n_columns
         free = np.full(n_blocks, np.inf)
         programme = LinearForm(
-            cost=np.concatenate([scale * form.cost, np.ones(n_blocks)]),
-            lower=np.concatenate([form.lower, -free]),
-            upper=np.concatenate([form.upper, free]),
-            rows=sparse.csr_array(sparse.hstack([form.rows, sparse.csr_array((self._own, n_blocks))])),
-            row_lower=form.row_lower,
-            row_upper=form.row_upper,
+            cost=np.concatenate([scale * own.cost, np.ones(n_blocks)]),
+            lower=np.concatenate([own.lower, -free]),
+            upper=np.concatenate([own.upper, free]),
+            rows=sparse.csr_array(sparse.hstack([own.rows, sparse.csr_array((self._own, n_blocks))])),
+            row_lower=own.row_lower,
+            row_upper=own.row_upper,
         )
         self.model = living_model(programme, DUAL_SIMPLEX)
 
     def extend(self, slopes: Any, offsets: Array, blocks: Array) -> bool:
         """Append rows; tell whether HiGHS took them."""
-        starts, indices, values = entries(self._values.columns(slopes), blocks, self._width)
+        starts, indices, values = entries(slopes, blocks, self._width)
         lower = np.full(blocks.size, -np.inf)
         status = self.model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
         return status != highspy.HighsStatus.kError
@@ -182,25 +205,25 @@ class RowLayout:
         solution, width = self.model.getSolution(), self._width
         duals = np.array(solution.row_dual)
         u, reduced_costs = np.array(solution.col_value)[:width], np.array(solution.col_dual)[:width]
-        own = self._values.multipliers(duals[: self._own] / self._scale, reduced_costs / self._scale)
-        return self._values.point(u), -duals[self._own :], own
+        own = self._form.multipliers(duals[: self._own] / self._scale, reduced_costs / self._scale)
+        return u, -duals[self._own :], own
 
 
 class ColumnLayout:
     """min <b, y> - <offsets, m> over multipliers m >= 0 of the cuts and y of the form's sides.
 
     There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
-    per block, by which the multipliers of its cuts sum to 1. A new column does not change that the last basis
-    is primal feasible, so the primal simplex method goes on from it.
+    per block, by which the multipliers of its cuts sum to 1. A new column keeps the last basis primal
+    feasible, so the primal simplex method continues from it.
     """
 
-    def __init__(self, form: LinearForm, n_blocks: int, scale: float):
-        self._width = form.n_columns
-        sides = sides_of(form, bounds=True)
+    def __init__(self, form: Differences, n_blocks: int, scale: float):
+        self._width = form.programme.n_columns
+        sides = sides_of(form.programme, bounds=True)
         self._first, no_blocks = sides.b.size, sparse.csr_array((n_blocks, sides.b.size))
         lower = np.zeros(self._first)
         lower[: sides.n_equations] = -np.inf
-        right = np.concatenate([scale * form.cost, np.ones(n_blocks)])
+        right = np.concatenate([scale * form.programme.cost, np.ones(n_blocks)])
         programme = LinearForm(
             cost=sides.b,
             lower=lower,
@@ -246,72 +269,6 @@ def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, A
     counts = np.bincount(numbers, minlength=blocks.size)
     starts = np.cumsum(counts) - counts
     return starts.astype(np.int32), indices[order].astype(np.int32), values[order]
-
-
-class AbsoluteValues:
-    """A linear form in which each pair x_j, t_k with t_k >= |x_j| at a cost has become p - q and p + q.
-
-    From a cold start the simplex method takes a pivot for every such row, and none without them. The columns
-    `x` and `t` hold p >= 0 and q >= 0. The rows `under` and `over`, x_j - t_k <= 0 and x_j + t_k >= 0, are
-    not in the `form` any more.
-    """
-
-    def __init__(self, form: LinearForm):
-        self.x, self.t, self.under, self.over = x, t, under, over = _pairs(form)
-        ones, n = np.ones(x.size), form.n_columns
-        entries = np.concatenate([np.ones(n), -ones, ones])
-        places = np.concatenate([np.arange(n), x, t]), np.concatenate([np.arange(n), t, x])
-        self._columns = sparse.csr_array((entries, places), shape=(n, n))
-        lower, upper = form.lower.copy(), form.upper.copy()
-        upper[t], lower[x], lower[t] = -lower[x], 0.0, 0.0
-        self._kept = kept = np.ones(form.row_lower.size, dtype=bool)
-        kept[under] = kept[over] = False
-        cost, rows = self._columns.T @ form.cost, sparse.csr_array(form.rows[kept] @ self._columns)
-        self.form = LinearForm(cost, lower, upper, rows, form.row_lower[kept], form.row_upper[kept])
-
-    def columns(self, slopes: Any) -> Any:
-        """Return rows over x as rows over the columns."""
-        return slopes @ self._columns[: slopes.shape[1]] if self.x.size else slopes
-
-    def point(self, columns: Array) -> Array:
-        """Return x and the auxiliaries."""
-        return self._columns @ columns
-
-    def multipliers(self, kept: Array, reduced_costs: Array) -> Array:
-        """Return the multipliers of all rows, from those of the rows that are left and the reduced costs.
-
-        Those of a pair combine to what the other rows leave of the slope along x_j, at most its cost.
-        """
-        every = np.zeros(self._kept.size)
-        every[self._kept] = kept
-        rest = 0.5 * (reduced_costs[self.x] - reduced_costs[self.t])
-        price = 0.5 * (self.form.cost[self.x] + self.form.cost[self.t])
-        every[self.over] = np.clip(rest, 0.0, price)
-        every[self.under] = np.clip(rest, -price, 0.0)
-        return every
-
-
-def _pairs(form: LinearForm) -> tuple[Array, Array, Array, Array]:
-    """Return columns x and t, and rows x - t <= 0 and x + t >= 0, where nothing else asks for t."""
-    rows = form.rows
-    rows.sort_indices()
-    two = np.flatnonzero(np.diff(rows.indptr) == 2)
-    at = rows.indptr[two]
-    first, second = rows.indices[at], rows.indices[at + 1]
-    ones = rows.data[at] == 1.0
-    low, high = form.row_lower[two], form.row_upper[two]
-    under = ones & (rows.data[at + 1] == -1.0) & (high == 0.0) & np.isinf(low)
-    over = ones & (rows.data[at + 1] == 1.0) & (low == 0.0) & np.isinf(high)
-    count = np.bincount(rows.indices, minlength=form.n_columns)
-    auxiliary = (count == 2) & (form.lower == 0.0) & np.isinf(form.upper) & (form.cost >= 0.0)
-    straddles = (form.lower <= 0.0) & (form.upper >= 0.0)
-    keys = first.astype(np.int64) * form.n_columns + second
-    fits = auxiliary[second] & straddles[first]
-    _, mine, theirs = np.intersect1d(keys[under & fits], keys[over & fits], return_indices=True)
-    mine, theirs = np.flatnonzero(under & fits)[mine], np.flatnonzero(over & fits)[theirs]
-    _, single = np.unique(first[mine], return_index=True)
-    mine, theirs = mine[single], theirs[single]
-    return first[mine], second[mine], two[mine], two[theirs]
 
 
 # ------------------------------------------------------------------ living models

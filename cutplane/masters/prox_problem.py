@@ -17,42 +17,43 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
-_REFINEMENTS = 50  # solves from exact gradients; each but the last gains digits
-_EXACT = 1e-13  # a gap this small, relative to the terms of the objective, is rounding
-_ROUNDING = 1e-12  # the same of a constraint, relative to the terms it is the sum of
-_CREDIBLE = 1e-7  # a gap at which rounding stopped is an answer up to this, relative to the terms
-_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where no step is left
+_REFINEMENTS = 50  # solves from exact gradients, because each but the last gains digits
+_EXACT = 1e-13  # a gap, relative to the terms of the objective, below which it is rounding
+_ROUNDING = 1e-12  # the same of a constraint, relative to its terms
+_CREDIBLE = 1e-7  # a gap, relative to the terms, that is accepted where rounding stopped the active set
+_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where no step remains
 _RESOLUTION = 1e-16  # of a number, relative to itself
-_FAR = 1e3  # half-spaces without a common point nearer than so many distances to them are infeasible
-_KEPT = 2**15  # entries from which on a product with the rows costs more than to compare it with the last
-_ROUNDS = 15  # Newton steps from the last active bounds, which mostly settle in two or three
-_LAST_ROUNDS = 60  # the same at the end of the path, after which there is no other way
-_PATH = tuple(10.0**k for k in range(6, 0, -1))  # how much stiffer the problems of the path are
-_ENDLESS = 1e100  # a line search that has come so far does not end
+_FAR = 1e3  # distances to half-spaces; without a common point nearer than these they are infeasible
+_KEPT = 2**15  # entries from which a product with the rows costs more than to compare x with the last one
+_ROUNDS = 15  # Newton steps from the last active bounds, because two or three usually suffice
+_LAST_ROUNDS = 60  # the same at the end of the path, because no other way follows
+_PATH = tuple(10.0**k for k in range(6, 0, -1))  # stiffness of the problems of the path
+_ENDLESS = 1e100  # a line search that reaches this does not end
 _LEAP = 1e3  # the largest factor of a step without a bracket
 _SUMMED = 2e-14  # the rounding error of a sum of some hundred terms, relative to them
 _BRACKET = 2.0**-50  # a bracket of neighbouring numbers
-_AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0  # where a coordinate is fixed
+_AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0  # pieces of coordinates that are fixed
 
 
 class Answer(NamedTuple):
-    """How a solve ended, and the minimiser."""
+    """The status of a solve and the minimiser.
+
+    `ray` holds multipliers of half-spaces that exclude each other, and `v` A'a if it is computed already.
+    """
 
     status: MasterStatus
     x: Array | None = None
     message: str = ""
     ray: Array | None = None
-    """Multipliers of half-spaces that exclude each other, if that is why there is no minimiser."""
     v: Array | None = None
-    """A'a, if it is at hand."""
 
 
 class ProxProblem:
     """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
 
-    The metric M = diag(weights of g + weight) is 1/t times a pattern that is part of the dual's Gram matrix,
-    so that a change of t alone costs nothing where all weights are equal. Coordinates that g does not weigh,
-    if it weighs others, are `unweighted`: another weight of these few is cheap.
+    The inverse of M = diag(weights of g + weight) is t times the metric of the dual, so that a change of t
+    alone costs nothing where all weights are equal. Coordinates without a weight in g, if others have one,
+    are `unweighted`.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm):
@@ -70,11 +71,11 @@ class ProxProblem:
         self._metric_of: tuple[float, float] | None = None
 
     def forget(self) -> None:
-        """Forget the products with the rows, because rows were deleted."""
+        """Forget the products with the rows."""
         self._known = None
 
     def values(self, rows: Rows, x: Array) -> Array:
-        """Return the value of every row at x; if x is that of the last call, only new rows are multiplied."""
+        """Return the value of every row at x; only new rows are multiplied if x is that of the last call."""
         if not x.any():
             return rows.offsets
         slopes = rows.slopes
@@ -90,18 +91,15 @@ class ProxProblem:
         return found + rows.offsets
 
     def contains(self, x: Array) -> bool:
-        """Tell whether x is in the domain, whatever the half-spaces."""
+        """Tell whether x is in the box."""
         return True
 
     def free_part(self, step: Array) -> Array:
-        """Return the part of a step in x that the domain leaves free, at the last solution."""
+        """Return a step without the coordinates that are at a bound at the last solution."""
         return step
 
     def step_size(self, rows: Rows, weight: float, kappa: float = 0.0) -> float:
-        """Set the metric to the weights of g + `weight`, and return t.
-
-        A positive `kappa` is the pattern of the unweighted coordinates, which no `weight` holds.
-        """
+        """Set the metric for the weights of g + `weight`, or `kappa` for unweighted coordinates; return t."""
         t = 1.0 / (self.weight + weight) if self._equal else 1.0
         if (self.unweighted.size or not self._equal) and (weight, kappa) != self._metric_of:
             pattern = 1.0 / (self.quadratic.weights + weight) / t
@@ -112,7 +110,7 @@ class ProxProblem:
         return t
 
     def set_pattern(self, pattern: Array, rows: Rows) -> None:
-        """Take another pattern."""
+        """Set the metric of the dual."""
         self.dual.set_metric(pattern, rows.slopes)
 
     def solve(self, rows: Rows, centre: Array | None, weight: float, accuracy: float) -> Answer:
@@ -151,7 +149,7 @@ class ProxProblem:
         return Answer(MasterStatus.SOLVED, x, v=v)
 
     def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
-        """Tell whether x violates a half-space or an equation, relative to the terms it is the sum of."""
+        """Tell whether x violates a half-space or an equation, relative to its terms."""
         if not self.dual.constraints.size:
             return False
         excess = violations(rows.blocks, products(rows.slopes, x) + rows.offsets)
@@ -160,7 +158,7 @@ class ProxProblem:
         return bool(np.any(excess[violated] > tolerance * sizes))
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
-        """Solve on from gradients computed at x, more exact than those computed from the Gram matrix."""
+        """Continue from gradients computed at x, which are more exact than those by the Gram matrix."""
         dual = self.dual
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
@@ -173,7 +171,7 @@ class ProxProblem:
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
-        """Check that the half-spaces of the ray, combined, exclude every point that is not very far away."""
+        """Check that the half-spaces of the ray, combined, exclude every point within a long distance."""
         dual = self.dual
         free = dual.support
         ray = np.zeros(dual.count)
@@ -188,7 +186,7 @@ class ProxProblem:
 
 
 def violations(blocks: Array, heights: Array) -> Array:
-    """Return how far each half-space or equation is violated, given the rows' heights; -inf for cuts."""
+    """Return the violation of each half-space or equation, given the rows' heights; -inf for cuts."""
     outside = np.where(blocks == active_set.EQUATION, np.abs(heights), heights)
     return np.where(blocks < 0, outside, -np.inf)
 
@@ -196,12 +194,11 @@ def violations(blocks: Array, heights: Array) -> Array:
 class BoundedProblem(ProxProblem):
     """`ProxProblem` with <costs, |x|> added, over lower <= x <= upper; every weight of g + prox is positive.
 
-    For multipliers a the minimiser is x(a), in closed form for each coordinate: middle - inv(M) A'a, moved
-    towards zero by inv(M) costs, and clipped. The dual is concave, once differentiable and piecewise
-    quadratic. A Newton step solves it by the active set with the coordinates fixed that are at a bound or,
-    for their cost, at zero; an exact line search in the dual makes the iteration ascend, so that it ends
-    after finitely many. Where M is so weak that steps become short, the solution is followed from that of a
-    stiffer M.
+    For multipliers a the minimiser x(a) is middle - inv(M) A'a, shrunk towards zero by inv(M) costs, and
+    clipped. The dual is concave, once differentiable and piecewise quadratic. A Newton step solves it by the
+    active set, with the coordinates fixed that are at a bound or, for their cost, at zero; an exact line
+    search makes the dual ascend, so that finitely many steps suffice. Where M is so weak that steps are
+    short, the solution is followed from that of a stiffer M.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm, lower: Array, upper: Array):
@@ -210,25 +207,20 @@ class BoundedProblem(ProxProblem):
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
-        """The piece that each coordinate is on: its sign (0 if it has no cost), or where it is fixed."""
+        """Each coordinate's sign (0 without a cost), or _AT_LOWER, _AT_UPPER or _AT_ZERO."""
         self._at_bound = np.zeros_like(lower)
-        """Where it is, of those that are fixed."""
-        self.dual.gram.metric = self._pattern
+        self.dual.metric = self._pattern
 
     def contains(self, x: Array) -> bool:
-        """Tell whether x lies in the box."""
         return bool(np.all(x >= self._lower) and np.all(x <= self._upper))
 
     def free_part(self, step: Array) -> Array:
-        """Return the step without the coordinates that are fixed."""
         return step if self._piece is None else np.where(np.abs(self._piece) <= 1.0, step, 0.0)
 
     def set_pattern(self, pattern: Array, rows: Rows) -> None:
-        """Take another pattern, of which a solve uses that of the coordinates that are free."""
         self._pattern = pattern
 
     def minimise(self, rows: Rows, middle: Array, t: float, accuracy: float) -> Answer:
-        """Minimise the model + 1/2 ||x - middle||_M^2 over the box."""
         if not np.isfinite(middle.sum()):
             return Answer(MasterStatus.FAILED, message="the centre of the prox term is not finite")
         answer = self._newton(rows, middle, t, accuracy, _ROUNDS)
@@ -241,7 +233,7 @@ class BoundedProblem(ProxProblem):
         return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
 
     def _newton(self, rows: Rows, middle: Array, t: float, accuracy: float, rounds: int) -> Answer:
-        """Maximise the dual, starting from the multipliers and the pieces of the last solve."""
+        """Maximise the dual from the multipliers and the pieces of the last solve."""
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
         shift = scale * self._costs
@@ -294,7 +286,7 @@ class BoundedProblem(ProxProblem):
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
     def _minimiser(self, target: Array, shift: Array) -> tuple[Array, Array]:
-        """Return the target, moved towards zero by `shift` and clipped, and the pieces that this is on."""
+        """Return the target, shrunk by `shift` and clipped, and its pieces."""
         if not self._has_costs:
             x = np.minimum(np.maximum(target, self._lower), self._upper)
             return x, np.where(target > x, _AT_UPPER, np.where(target < x, _AT_LOWER, 0.0))
@@ -307,7 +299,7 @@ class BoundedProblem(ProxProblem):
     def _with_fixed(
         self, rows: Rows, target: Array, piece: Array, free: Array, t: float, accuracy: float
     ) -> Answer:
-        """Minimise over the coordinates that are free; `target` is their minimiser without rows."""
+        """Minimise over the free coordinates; `target` is their minimiser without rows."""
         if piece is not self._piece:
             at_upper = np.where(piece == _AT_UPPER, self._upper, 0.0)
             self._at_bound = np.where(piece == _AT_LOWER, self._lower, at_upper)
@@ -317,10 +309,7 @@ class BoundedProblem(ProxProblem):
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, accuracy: float, at_the_end: bool) -> bool:
-        """Tell whether x satisfies the constraints with a duality gap within the accuracy or rounding.
-
-        At the end, where no step is left, more rounding is forgiven.
-        """
+        """Tell whether x is feasible with a gap within the accuracy or rounding, of which more at the end."""
         a, offsets = np.abs(self.dual.multipliers), np.abs(rows.offsets)
         heights = products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(self.dual.multipliers @ heights))

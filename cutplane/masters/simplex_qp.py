@@ -30,26 +30,26 @@ from cutplane.pieces.validation import Array
 from cutplane.regularizers.separable import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
-_MANY = 2000  # rows of a set, because their Gram matrix takes 32 MB; a conic solve takes ten times as long
+_MANY = 2000  # rows of a set, because their Gram matrix takes 32 MB
 
-_ROUNDS = 100  # of a level search: enough to bisect a bracket of the ratio 1e30 to the last digit
+_ROUNDS = 100  # of a level search, because so many bisect a ratio of 1e30 to the last digit
 _PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
-_ROUNDING = 1e-14  # a level is met up to this, relative to the terms
+_ROUNDING = 1e-14  # the violation of a level, relative to the terms
 _LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
 _DROP = 0.01  # the same while there is no lower end
-_FAR = 1e9  # a level missed so far away, relative to the distance, is below the model
-_STILL = 1e-12  # a speed this small, relative to the step's square, is rounding
-_NEGLIGIBLE = 1e-14  # a prox term this stiff allows no step larger than rounding
+_FAR = 1e9  # distance, relative to the step, at which a missed level is below the model
+_STILL = 1e-12  # a speed below this, relative to the step's square, is rounding
+_NEGLIGIBLE = 1e-14  # a prox term as stiff as 1 / this allows no step larger than rounding
 _BRACKET = 4e-16  # a bracket of neighbouring numbers
 
-_MOVES = 60  # of the centre of coordinates without weight; a few do, if the stiffness suits
-_STIFFNESS = 1e3  # the spread of the rows in the coordinates without weight, relative to that in the others
-_FALLING = 0.3  # a slope that falls to less of the last one falls fast enough
-_BOOST = 30.0  # the factor of the stiffness where the slope does not fall
-_ZERO = 1e-15  # a slope this small, relative to the slopes it is a mean of, is zero
-_ACCEPTED = 1e-12  # the same where it falls no further
-_HULL = 1e-9  # the same in telling whether the mean can be zero at all
-_SAME = 1e-12  # a spread this small, relative to the mean square, is rounding
+_STEPS = 60  # of the centre of unweighted coordinates, because a few suffice with the right stiffness
+_STIFFNESS = 1e3  # spread of the rows in unweighted coordinates relative to the other ones
+_FALLING = 0.3  # the ratio of successive slopes above which the stiffness grows
+_BOOST = 30.0  # the factor of the stiffness then
+_ZERO = 1e-15  # a slope below this, relative to the slopes that it is a mean of, is zero
+_ACCEPTED = 1e-12  # the same where it decreases no further
+_HULL = 1e-9  # the same in the test whether the mean can be zero
+_SAME = 1e-12  # a spread below this, relative to the mean square, is rounding
 
 
 class SimplexQP:
@@ -61,12 +61,11 @@ class SimplexQP:
         a maximises  sum_i a_i (<A_i, x_bar> + b_i) - 1/2 a'A inv(M) A'a,  a >= 0, each block's sum = 1.
 
     An active-set method keeps the Gram matrix A inv(M) A', the multipliers and a factor between calls: a
-    solve costs one product of the rows with each new row, and microseconds. Everything else is built on
-    it. A level constraint is a prox term whose weight is searched for; coordinates without weight (an
-    unregularised bias) are given one around a centre that moves to the solution; bounds on x and an l1
-    norm are handled by a Newton method whose steps are such solves, and the rows of a polyhedron are
-    half-spaces. Answers are exact up to rounding, or up to the accuracy asked for; an answer that is
-    neither is a failure.
+    solve costs one product of the rows with each new row, and microseconds. For a level constraint it
+    searches for the weight of a prox term. Unweighted coordinates, such as an unregularised bias, get a
+    weight around a centre that converges to the solution. Bounds on x and an l1 norm need a Newton method
+    whose steps are such solves, and rows of a polyhedron are half-spaces. Answers are exact up to rounding
+    or the requested accuracy, or failures.
     """
 
     name = "simplex_qp"
@@ -138,9 +137,8 @@ class SimplexQP:
 class LevelSearch:
     """The projection of a centre on {model(x) + g(x) <= level}, by a search for the level's multiplier tau.
 
-    For a given tau, the minimiser x(tau) is that of the reduced problem with a prox term of weight 1 / tau.
-    The height of the model + g there decreases in tau; with g = 0 it is piecewise linear, so that Newton
-    steps, kept inside a bracket, end after finitely many.
+    x(tau) minimises the reduced problem with a prox term of weight 1 / tau. The model + g there decreases in
+    tau, piecewise linearly if g = 0, so that finitely many Newton steps inside a bracket suffice.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -206,9 +204,8 @@ class LevelSearch:
 class UnweightedCoordinates:
     """Proximal point method on the coordinates of weight zero, such as a bias, without a prox term.
 
-    They get a small weight around a centre, which moves to the solution until it stays: the aggregate slope
-    on them, which is the multiplier of the move, is then zero up to rounding. `bounded` tells whether the
-    reduced problem is known to be bounded in them.
+    They get a small weight around a centre, which becomes the solution until the aggregate slope on them is
+    zero up to rounding. `bounded` tells whether the reduced problem is known to be bounded in them.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -235,7 +232,7 @@ class UnweightedCoordinates:
         sizes = np.abs(columns)
         largest = sizes.max(axis=0)
         residual = last = np.inf
-        for _ in range(_MOVES):
+        for _ in range(_STEPS):
             check_time()
             middle[problem.unweighted] = self._centre
             answer = problem.minimise_from(rows, middle, base + columns @ self._centre, t, accuracy)

@@ -1,100 +1,48 @@
-"""Absolute values as differences: the same optimum, points and multipliers as with a row for each side."""
+"""Absolute values as differences: the optimum and the multipliers of a programme with a row for each side."""
 
 import numpy as np
 import pytest
+from conformance import rows_of
 from scipy import sparse
-from scipy.optimize import linprog
 
 import cutplane as cut
-from cutplane.masters.highs import AbsoluteValues
-from cutplane.pieces.forms import LinearForm
+from cutplane.masters.base import MasterStatus, ReducedProblem
+from cutplane.masters.highs import HighsMaster
+from cutplane.masters.least import LinearMinimum
 from cutplane.regularizers import L1
-from cutplane.sets import Box, Polyhedron
+from cutplane.sets import Box, Polyhedron, WholeSpace
 
 DIM = 5
-LAYOUTS = {"dense": np.array, "sparse": sparse.csr_array}
+RNG = np.random.default_rng(0)
+ROWS = Polyhedron(RNG.standard_normal((2, DIM)), [1.0, 2.0], RNG.standard_normal((1, DIM)), [0.25])
+OFF_ZERO = Box([-1.0, 0.0, 0.5, -2.0, -np.inf], [1.0, 1.0, 2.0, -1.0, 3.0])
+SETS = {"whole": WholeSpace(), "rows": ROWS, "box": Box(-1.0, 2.0), "off zero": OFF_ZERO}
 
 
-def forms():
-    rng = np.random.default_rng(0)
-    row = Polyhedron(rng.standard_normal((2, DIM)), [1.0, 2.0], rng.standard_normal((1, DIM)), [0.25])
-    weighted = L1(0.5, [1.0, 0.0, 2.0, 0.5, 1.0])
-    yield "whole", L1(1.0).linear_form(DIM), DIM
-    yield "rows", weighted.linear_form(DIM).merge(row.linear_form(DIM), DIM), DIM - 1
-    yield "box", L1(1.0).linear_form(DIM).merge(Box(-1.0, 2.0).linear_form(DIM), DIM), DIM
-    off = Box([-1.0, 0.0, 0.5, -2.0, -np.inf], [1.0, 1.0, 2.0, -1.0, 3.0]).linear_form(DIM)
-    yield "box off zero", L1(1.0).linear_form(DIM).merge(off, DIM), 3
-    yield "no absolute value", row.linear_form(DIM), 0
-
-
-FORMS = {name: (form, count) for name, form, count in forms()}
-
-
-def least(form: LinearForm, slopes, offsets):
-    """Minimise cost'u + xi over the form and the cuts, with scipy; return the value and HiGHS's answer."""
-    rows, k = form.rows.toarray(), len(offsets)
-    A = np.vstack([rows, -rows, slopes])
-    b = np.concatenate([form.row_upper, -form.row_lower, -offsets])
-    A = np.column_stack([A, np.concatenate([np.zeros(2 * len(rows)), -np.ones(k)])])
-    kept = np.isfinite(b)
-    bounds = [*zip(form.lower, form.upper, strict=True), (None, None)]
-    return linprog(np.append(form.cost, 1.0), A[kept], b[kept], bounds=bounds)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", FORMS)
-def test_the_optimum_is_the_same_and_lies_at_the_same_point(name, layout):
-    form, count = FORMS[name]
-    values = AbsoluteValues(form)
-    assert values.x.size == count and values.form.row_lower.size == form.row_lower.size - 2 * count
-    rng = np.random.default_rng(1)
-    for _ in range(5):
+@pytest.mark.parametrize("orientation", ["rows", "columns"])
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("regularizer", [L1(1.0), L1(0.5, [1.0, 0.2, 2.0, 0.5, 1.0])], ids=repr)
+def test_the_multipliers_prove_the_value_of_the_minimiser(name, regularizer, orientation):
+    """As those of the rows of the linear form of both, whose minimum HiGHS would have to find again."""
+    reduced = ReducedProblem(DIM, 1, regularizer, SETS[name].resolve(DIM))
+    rng, found = np.random.default_rng(1), 0
+    for turn in range(6):
         slopes, offsets = rng.standard_normal((8, DIM)), rng.standard_normal(8)
-        wide = np.zeros((8, form.n_columns))
-        wide[:, :DIM] = slopes
-        whole = least(form, wide, offsets)
-        split = values.columns(LAYOUTS[layout](slopes))
-        split = split.toarray() if sparse.issparse(split) else split
-        padded = np.zeros_like(wide)
-        padded[:, : split.shape[1]] = split
-        found = least(values.form, padded, offsets)
-        assert (found.status, whole.status) in [(0, 0), (3, 3)]
-        if whole.status:
+        rows = rows_of(sparse.csr_array(slopes) if turn % 2 else slopes, offsets)
+        solution = HighsMaster(reduced, orientation).solve(rows)
+        least = LinearMinimum(reduced.linear)
+        if solution.status is MasterStatus.UNBOUNDED:
             continue
-        assert found.fun == pytest.approx(whole.fun, abs=1e-9)
-        x = values.point(found.x[:-1].copy())[:DIM]
-        pinned = LinearForm(
-            form.cost, np.append(x, form.lower[DIM:]), np.append(x, form.upper[DIM:]), form.rows,
-            form.row_lower, form.row_upper,
-        )  # fmt: skip
-        assert least(pinned, wide, offsets).fun == pytest.approx(whole.fun, abs=1e-8)
-
-
-@pytest.mark.parametrize("name", ["whole", "rows", "box", "box off zero"])
-def test_multipliers_of_all_rows_prove_the_optimum(name):
-    """They leave each column a reduced cost that its bounds can hold, and the sides sum to the minimum."""
-    form, _ = FORMS[name]
-    values = AbsoluteValues(form)
-    v = np.array([0.3, -0.2, 0.1, 0.0, -0.4])
-    split = values.form
-    cost = split.cost + np.ravel(values.columns(v[np.newaxis]))
-    rows = split.rows.toarray()
-    low, high = split.row_lower, split.row_upper
-    A, b = np.vstack([rows, -rows]), np.concatenate([high, -low])
-    kept = np.isfinite(b)
-    found = linprog(
-        cost, A[kept], b[kept], bounds=[*zip(split.lower, split.upper, strict=True)], method="highs-ds"
-    )
-    y = np.zeros(2 * len(rows))
-    y[kept] = found.ineqlin.marginals
-    y = y[: len(rows)] - y[len(rows) :]
-    every = values.multipliers(y, cost - rows.T @ y)
-    rest = form.cost + np.append(v, np.zeros(form.n_columns - DIM)) - form.rows.T @ every
-    sides = np.where(rest > 0.0, form.lower, form.upper)
-    used = np.abs(rest) > 1e-9
-    row_sides = np.where(every > 0.0, form.row_lower, form.row_upper)
-    active = np.abs(every) > 1e-9
-    assert float(sides[used] @ rest[used] + row_sides[active] @ every[active]) == pytest.approx(found.fun)
+        found += 1
+        value = (slopes @ solution.x + offsets).max() + regularizer.value(solution.x)
+        v, constant = solution.multipliers @ slopes, solution.multipliers @ offsets
+        assert constant + least(v, reach=10.0).value == pytest.approx(value, abs=1e-9)
+        if orientation == "rows":
+            given = LinearMinimum(reduced.linear)
+            proven = given(v, solution.set_multipliers, reach=10.0).value
+            assert constant + proven == pytest.approx(value, abs=1e-9)
+            assert not given._solutions
+    assert found >= 2
 
 
 def test_pairs_of_auxiliaries_are_no_columns_of_the_cuts():

@@ -9,7 +9,7 @@ import pytest
 from conformance import Pieces, check
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
-from cutplane.masters.dual_qp import DualQP, Gram, combined
+from cutplane.masters.dual_qp import DualQP, combined
 from cutplane.masters.rows import products, sizes_at
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.regularizers import L1, L2, ElasticNet, NegativeEntropy, NoRegularizer
@@ -340,12 +340,15 @@ def test_products_with_sparse_vectors_are_those_with_dense_ones(count):
 @pytest.mark.parametrize("known", [0, 3, 6])
 @pytest.mark.parametrize("metric", [None, np.where(np.arange(9000) % 3, 2.0, 0.0), np.eye(1, 9000)[0]])
 def test_a_gram_matrix_is_summed_over_parts_of_the_columns(known, metric):
-    gram = Gram(metric)
-    if known:
-        gram.extend(WIDE[:known], 0)
-    gram.extend(WIDE, known)
+    dual = DualQP(1)
+    dual.metric = metric
+    for count in {known, 7} - {0}:
+        rows = SimpleNamespace(
+            slopes=WIDE[:count], offsets=np.zeros(count), blocks=np.zeros(count, int), ids=np.arange(count)
+        )
+        dual.sync(rows)
     weighed = WIDE if metric is None else WIDE * metric
-    np.testing.assert_allclose(gram.matrix[:7, :7], weighed @ WIDE.T, atol=1e-9)
+    np.testing.assert_allclose(dual.hessian[:7, :7], weighed @ WIDE.T, atol=1e-9)
     other = np.where(np.arange(9000) < 5000, 1.0, 3.0)
-    gram.change(other, WIDE)
-    np.testing.assert_allclose(gram.matrix[:7, :7], (WIDE * other) @ WIDE.T, atol=1e-9)
+    dual.set_metric(other, WIDE)
+    np.testing.assert_allclose(dual.hessian[:7, :7], (WIDE * other) @ WIDE.T, atol=1e-9)
