@@ -34,8 +34,7 @@ from cutplane.losses.vector import MulticlassHinge, VectorLoss
 from cutplane.measures import FBeta, Measure, PrecisionRecallBreakEven, RocArea
 from cutplane.pieces.validation import Array, as_numbers, as_positive
 from cutplane.problem import Problem
-from cutplane.risks.measure import MeasureRisk
-from cutplane.risks.ranking import RankingRisk
+from cutplane.risks.joint import MeasureRisk, RankingRisk
 
 
 @estimator

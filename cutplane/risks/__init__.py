@@ -1,18 +1,16 @@
 """Risks: convex functions known through a first-order oracle."""
 
 from cutplane.risks.affine import AffineRisk
-from cutplane.risks.autodiff import autodiff_risk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms
 from cutplane.risks.cvxpy import CvxpyRisk
+from cutplane.risks.joint import MeasureRisk, RankingRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.maximum import Maximum, maximum
-from cutplane.risks.measure import MeasureRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.novelty import NoveltyRisk
 from cutplane.risks.objective import LinearObjective
-from cutplane.risks.oracle import OracleRisk, risk
+from cutplane.risks.oracle import OracleRisk, autodiff_risk, risk
 from cutplane.risks.ordinal import OrdinalRisk
-from cutplane.risks.ranking import RankingRisk
 from cutplane.risks.sums import CompositeObjective, WeightedSum
 
 __all__ = [

@@ -83,7 +83,6 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return np.full(1, 0.0 if self.expression.is_nonneg() else -np.inf)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the value and a subgradient at `x`; inf and zero outside the domain."""
         value, slope = self.plan.value_and_slope(x)
         return value, np.zeros(self.dim) if slope is None else slope
 
@@ -101,5 +100,4 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return Columns(zeros, zeros, slopes / usual)
 
     def in_units(self, centre: Array, size: Array) -> Risk:
-        """Return the risk of x / size; the centre is zero."""
         return self @ sparse.csr_array(sparse.diags_array(1.0 / size))

@@ -120,11 +120,9 @@ class Maximum(Risk):
         return Columns.of_all([ask(part, Capability.UNITS) for part in self.parts])
 
     def in_units(self, centre: Array, size: Array) -> Risk:
-        """Return the risk of the columns (X - 1 centre') / size."""
         return replace(self, parts=tuple(part.in_units(centre, size) for part in self.parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient at `x`: those of the largest part."""
         values, slopes = self._answers(x)
         set_fields(self, _last=(np.array(x), values, slopes))
         largest = int(np.argmax(values))
@@ -141,7 +139,6 @@ class Maximum(Risk):
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return the largest of those of the parts that state them."""
         known = np.isfinite(self._infima)
         above = np.full(len(self.parts), np.inf)
         if known.any():
@@ -154,7 +151,6 @@ class Maximum(Risk):
         return RoundedTerms(max(counts), max(values), np.max(slopes, axis=0))
 
     def cancelled(self, z: Any) -> float:
-        """Return the largest of what the parts say; right after ``oracle(z)`` they are not asked again."""
         if not np.array_equal(vars(self).get("_sizes", (None,))[0], z):
             self._answers(z)
         return vars(self)["_sizes"][1]

@@ -55,39 +55,30 @@ class LinearObjective(ImagedRisk):
 
     @property
     def infima(self) -> Array:
-        """-inf, or 0 if c is zero; shape (1,)."""
         return np.full(1, -np.inf if self.c.any() else 0.0)
 
     def image(self, x: Array) -> float:
-        """Return <c, x>."""
         return float(self.c @ x)
 
     def formula(self, x: str = "x") -> str:
-        """Return f(x) in LaTeX."""
         return rf"\langle c, {x}\rangle"
 
     def values(self, z: float) -> float:
-        """Return z."""
         return z
 
     def slopes(self, z: float) -> Array:
-        """Return c."""
         return self.c
 
     def line(self, z0: float, z1: float) -> Line:
-        """Return t -> z0 + t (z1 - z0)."""
         return quadratic_line(z0, z1 - z0, 0.0)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State the costs; see `ExactTerms`."""
         found.linear(self.c, factor)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return <c, x> as a cvxpy expression."""
         return self.c @ x
 
     def programme_form(self) -> ProgrammeForm:
-        """Return <c, x> as a programme."""
         from cutplane.risks.programmes import of_linear
 
         return of_linear(self.c)

@@ -11,19 +11,56 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.scalar import Hinge
-from cutplane.losses.weighted import WeightedLoss
-from cutplane.pieces.lines import Line
+from cutplane.pieces.linear_maps import LinearMap
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import ImagedRisk
+from cutplane.risks.affine import ImagedAffineRisk
 from cutplane.risks.columns import Columns, in_units, moments
 from cutplane.risks.data import Data, make_data
 from cutplane.risks.examples import as_labels, as_weights, describe, split_rows
+from cutplane.risks.linear import LinearRisk
 from cutplane.risks.matrix import as_matrix
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreMap(LinearMap):
+    """(w, b) -> (X w, b)."""
+
+    data: Data
+    n_thresholds: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.data.X.shape
+        return m + self.n_thresholds, n + self.n_thresholds
+
+    @property
+    def matrix(self) -> Any:
+        """The block diagonal of X and the identity."""
+        return sparse.block_diag((self.data.X, sparse.eye_array(self.n_thresholds)), format="csr")
+
+    def __call__(self, x: Array) -> Array:
+        n = self.data.X.shape[1]
+        return np.concatenate([self.data.times(x[:n]), x[n:]])
+
+    def transposed(self, s: Array) -> Array:
+        if s.ndim > 1:
+            return np.array([self.transposed(row) for row in s])
+        m = self.data.X.shape[0]
+        return np.concatenate([self.data.transposed_times(s[:m]), s[m:]])
+
+    def cvxpy_form(self, x: Any) -> Any:
+        import cvxpy as cp
+
+        X = self.data.X
+        return cp.hstack([cp.Constant(X) @ x[: X.shape[1]], x[X.shape[1] :]])
+
+    def shown(self) -> str:
+        return f" @ <scores of {describe(self.data.X)}>"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class OrdinalRisk(ImagedRisk):
+class OrdinalRisk(ImagedAffineRisk):
     """f(w, b) = sum_i c_i sum_j l(sign(y_i > j) (<w, x_i> - b_j)), with thresholds b between ordered levels.
 
     Level j and those below it lie on the line of scores <w, x> before b_j, the levels above it behind b_j.
@@ -32,9 +69,7 @@ class OrdinalRisk(ImagedRisk):
     Parameters
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
-        One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
-        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR and
-        other number types to float64, once. All that is computed from float32 data is float64.
+        One example per row; see `LinearRisk`.
     y : array_like of shape (m,)
         Levels 0, 1, ..., r - 1.
     loss : ScalarLoss, default Hinge()
@@ -58,9 +93,9 @@ class OrdinalRisk(ImagedRisk):
 
     Notes
     -----
-    The image of (w, b) is the vector of the m scores, followed by b. To leave the thresholds unregularized,
-    use ``L2(lam, weights=...)`` with zeros for the last r - 1 coordinates. Where a loss overflows, the risk
-    is inf and its subgradient is given as zero.
+    It is a `LinearRisk` of the differences of scores and thresholds, which are a linear image of (w, b). To
+    leave the thresholds unregularized, use ``L2(lam, weights=...)`` with zeros for the last r - 1
+    coordinates. Where a loss overflows, the risk is inf and its subgradient is given as zero.
 
     References
     ----------
@@ -89,10 +124,9 @@ class OrdinalRisk(ImagedRisk):
     n_levels: Any = None
     sample_weight: Array | None = None
     normalize: bool = True
-    dim: int = field(init=False)
-    _data: Data = field(init=False)
-    _margins: Any = field(init=False)
-    _losses: WeightedLoss = field(init=False)
+    risk: Any = field(init=False)
+    map: LinearMap = field(init=False)
+    offset: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, ScalarLoss) or self.loss.variable != "margin":
@@ -101,10 +135,9 @@ class OrdinalRisk(ImagedRisk):
             )
         if self.thresholds not in ("all", "immediate"):
             raise InvalidInputError(f'thresholds must be "all" or "immediate", got {self.thresholds!r}.')
-        from cutplane.losses.weighted import weighted_loss
 
         X = as_matrix(self.X)
-        m, n = X.shape
+        m = X.shape[0]
         y, n_levels = as_labels(self.y, m, self.n_levels, "n_levels")
         if n_levels < 2:
             raise InvalidInputError(
@@ -112,24 +145,25 @@ class OrdinalRisk(ImagedRisk):
             )
         weights = as_weights(self.sample_weight, m, self.normalize)
         rows, columns = _comparisons(y, n_levels, self.thresholds)
+        signs = np.where(y[rows] > columns, 1.0, -1.0)
+        data = (signs[:, np.newaxis] * np.array([1.0, -1.0])).ravel()
+        indices = np.stack([rows, columns + m], axis=1).ravel()
+        size = m + n_levels - 1
+        margins = sparse.csr_array(
+            (data, indices, np.arange(0, data.size + 1, 2)), shape=(rows.size, size)
+        )  # of scores and thresholds
         set_fields(
             self,
             X=X,
             y=y,
             n_levels=n_levels,
-            dim=n + n_levels - 1,
-            _data=make_data(X, np.array([0, m])),
-            _margins=_differences(rows, columns, np.where(y[rows] > columns, 1.0, -1.0), m + n_levels - 1, m),
-            _losses=weighted_loss(self.loss, np.ones(rows.size), weights[rows], np.array([0, rows.size])),
+            risk=LinearRisk(margins, np.ones(rows.size), self.loss, weights[rows], normalize=False),
+            map=ScoreMap(make_data(X, np.array([0, m])), n_levels - 1),
         )
+        super().__post_init__()
 
     def __repr__(self) -> str:
         return f"OrdinalRisk({self.loss!r}, {describe(self.X)}, {self.n_levels} levels, {self.thresholds})"
-
-    @property
-    def infima(self) -> Array:
-        """The sum of the least losses, shape (1,)."""
-        return np.array([self._losses.weights @ self.loss.infimum(self._losses.y)])
 
     def predict_levels(self, x: Array, X: Any = None) -> Array:
         """Return the level of each row of X (default: the data of the risk): how many thresholds it exceeds.
@@ -145,54 +179,17 @@ class OrdinalRisk(ImagedRisk):
         return np.searchsorted(np.sort(x[n:]), scores)
 
     def split(self, n_parts: int) -> list[OrdinalRisk]:
-        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
         return split_rows(self, n_parts)
 
     def data_columns(self) -> Columns:
-        """Return the sizes of the columns of X; those of the thresholds are 1."""
         with np.errstate(all="ignore"):
             _, mean, deviation = moments(self.X)
         sizes = np.append(np.hypot(mean, deviation), np.ones(self.n_levels - 1))
         return Columns(np.zeros(self.dim), np.zeros(self.dim), sizes)
 
     def in_units(self, centre: Array, size: Array) -> OrdinalRisk:
-        """Return the risk of the columns X / size; the centre is zero."""
         n = self.X.shape[1]
         return replace(self, X=in_units(self.X, centre[:n], size[:n]))
-
-    def image(self, x: Array) -> Array:
-        """Return the scores and the thresholds, shape (m + r - 1,): one pass over the data."""
-        n = self.X.shape[1]
-        return np.concatenate([self._data.times(x[:n]), x[n:]])
-
-    def values(self, z: Array) -> float:
-        """Return the risk of the scores and thresholds z."""
-        return float(self._losses.values(self._margins @ z).sum())
-
-    def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,): one pass over the data."""
-        m = self.y.size
-        with np.errstate(over="ignore", invalid="ignore"):
-            u = self._margins.T @ self._losses.derivatives(self._margins @ z)
-            slopes = np.concatenate([self._data.transposed_times(u[:m]), u[m:]])
-        return slopes if np.isfinite(slopes).all() else np.zeros(self.dim)
-
-    def cancelled(self, z: Array) -> float:
-        """Return the size of the terms that cancel where the subgradient crosses a kink."""
-        return float(self._losses.cancelled(self._margins @ z).sum())
-
-    def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the risk of z0 + t (z1 - z0); no pass over the data."""
-        return self._losses.line(self._margins @ z0, self._margins @ z1)
-
-    def cvxpy_form(self, x: Any) -> Any:
-        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
-        import cvxpy as cp
-
-        n = self.X.shape[1]
-        z = cp.hstack([cp.Constant(self.X) @ x[:n], x[n:]])
-        losses = self.loss.cvxpy_form(self._margins @ z, self._losses.y)
-        return cp.sum(cp.multiply(self._losses.weights, losses))
 
 
 def _comparisons(y: Array, n_levels: int, thresholds: str) -> tuple[Array, Array]:
@@ -203,10 +200,3 @@ def _comparisons(y: Array, n_levels: int, thresholds: str) -> tuple[Array, Array
     rows, columns = np.repeat(rows, 2), (y[:, np.newaxis] + np.array([-1, 0])).ravel()
     inside = (columns >= 0) & (columns < n_levels - 1)
     return rows[inside], columns[inside]
-
-
-def _differences(rows: Array, columns: Array, signs: Array, dim: int, m: int) -> Any:
-    """Return the matrix that takes m scores, followed by the thresholds, to signs (score - threshold)."""
-    data = (signs[:, np.newaxis] * np.array([1.0, -1.0])).ravel()
-    indices = np.stack([rows, columns + m], axis=1).ravel()
-    return sparse.csr_array((data, indices, np.arange(0, data.size + 1, 2)), shape=(rows.size, dim))

@@ -1,14 +1,11 @@
 import pickle
 import tracemalloc
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from scipy import sparse
-from vector_risks import LAYOUTS, check_derivative, check_search, features, line_of, some_zero, whole_optimum
+from vector_risks import LAYOUTS, features, some_zero, whole_optimum
 
 from cutplane import BMRM, L2, OCAS, Problem, Status
 from cutplane.exceptions import InvalidInputError
@@ -18,7 +15,6 @@ from cutplane.testing import check_risk
 
 M, N, R = 23, 5, 4
 LOSSES = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
-PIECEWISE = LOSSES[:3]
 KINDS = ["all", "immediate"]
 
 
@@ -72,61 +68,6 @@ def test_checks_find_nothing_wrong(loss, kind):
     assert check_risk(OrdinalRisk(X, y, loss, kind, sample_weight=weights))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradient_by_finite_differences(loss, kind):
-    X, y, weights, rng = instance(1)
-    f = OrdinalRisk(X, y, loss, kind, sample_weight=weights)
-    x = 0.5 * rng.standard_normal(f.dim)
-    slope = f.oracle(x)[1]
-    for j in range(f.dim):
-        step = 1e-6 * np.eye(f.dim)[j]
-        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-6
-        assert slope[j] == pytest.approx(ratio, abs=1e-7)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
-def test_line_is_the_risk_on_the_line(loss, kind):
-    X, y, weights, rng = instance()
-    f = OrdinalRisk(X, y, loss, kind, sample_weight=weights)
-    line = line_of(f, rng)
-    if loss in PIECEWISE:
-        check_derivative(line)
-    else:
-        assert line.kinks is None and line.derivative is None and line.newton is not None
-
-
-def test_lines_of_small_instances_with_ties():
-    """Margins and steps of few values, so that kinks coincide, lie at 0, or do not exist."""
-    rng = np.random.default_rng(3)
-    for number in range(400):
-        m = int(rng.integers(1, 5))
-        f = OrdinalRisk(
-            np.eye(m),
-            rng.integers(0, 3, m),
-            PIECEWISE[number % 3],
-            KINDS[number % 2],
-            n_levels=3,
-            sample_weight=rng.integers(0, 3, m),
-            normalize=False,
-        )
-        z0 = rng.integers(-2, 3, m + 2) / 2.0
-        z1 = z0 + rng.integers(-2, 3, m + 2) * (rng.random() < 0.9)
-        check_derivative(f.line(z0, z1))
-        check_search(f, z0, z1, curvature=float(rng.integers(0, 2)), limit=float(rng.choice([0.5, 1.0, 4.0])))
-
-
-def test_a_line_of_length_zero_is_constant():
-    X, y, _, rng = instance()
-    for loss in LOSSES:
-        f = OrdinalRisk(X, y, loss)
-        z = f.image(rng.standard_normal(f.dim))
-        line = f.line(z, z)
-        assert line(3.0) == (f.values(z), 0.0)
-        assert loss not in PIECEWISE or check_derivative(line).kinks.size == 0
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_levels_are_a_classifier_with_a_bias(kind):
     from cutplane.risks import LinearRisk
@@ -150,19 +91,6 @@ def test_overflow_is_infinite_with_zero_slope():
     assert line(1.0) == (np.inf, np.inf) and np.isfinite(line(0.01)).all()
     weightless = OrdinalRisk(np.array([[1.0], [0.0]]), [0, 1], Exponential(), sample_weight=[0, 1])
     assert np.isfinite(weightless.oracle(far)[0])
-
-
-@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
-def test_cvxpy_form(layout, loss, kind):
-    X, y, weights, rng = instance()
-    f = OrdinalRisk(LAYOUTS[layout](X), y, loss, kind, sample_weight=weights)
-    x = cp.Variable(f.dim)
-    form = f.cvxpy_form(x)
-    x.value = rng.standard_normal(f.dim)
-    assert form.is_convex() and form.is_scalar()
-    assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
 
 
 # The slopes of the exponential loss are too steep for thresholds that nothing holds back.
@@ -226,27 +154,7 @@ def test_all_weights_zero_is_the_zero_function_if_not_normalized():
     f = OrdinalRisk(np.eye(2), [0, 1], Hinge(), sample_weight=[0.0, 0.0], normalize=False)
     value, slope = f.oracle(np.ones(3))
     assert value == 0.0 and not slope.any() and f.infima.tolist() == [0.0]
-    assert f.line(np.zeros(3), np.ones(3))(1.0) == (0.0, 0.0)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    m=st.integers(2, 9),
-    n=st.integers(1, 4),
-    loss=st.sampled_from(LOSSES),
-    kind=st.sampled_from(KINDS),
-    layout=st.sampled_from(sorted(LAYOUTS)),
-    scale=st.sampled_from([0.0, 1.0, 30.0]),
-)
-def test_subgradient_inequality(seed, m, n, loss, kind, layout, scale):
-    X, y, weights, rng = instance(seed, m, n)
-    f = OrdinalRisk(LAYOUTS[layout](X), y, loss, kind, R, weights)
-    x, other = scale * np.round(rng.standard_normal((2, f.dim)))
-    value, slope = f.oracle(x)
-    assume(np.isfinite(value))
-    rounding = 1e-12 * (1 + abs(value) + np.abs(slope) @ np.abs(other - x))
-    assert f.oracle(other)[0] >= value + slope @ (other - x) - rounding
+    assert f.line(*map(f.image, (np.zeros(3), np.ones(3))))(1.0) == (0.0, 0.0)
 
 
 def test_no_copy_of_the_data_and_pickling():
