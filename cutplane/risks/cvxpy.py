@@ -100,4 +100,5 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return Columns(zeros, zeros, slopes / usual)
 
     def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the risk of the columns (X - 1 centre') / size."""
         return self @ sparse.csr_array(sparse.diags_array(1.0 / size))

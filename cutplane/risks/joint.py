@@ -320,6 +320,7 @@ class RankingRisk(JointRisk):
         return Columns(np.zeros(self.dim), np.zeros(self.dim), deviation)
 
     def in_units(self, centre: Array, size: Array) -> RankingRisk:
+        """Return the risk of the columns (X - 1 centre') / size."""
         centre, mean, deviation = moments(self.X)
         far = np.abs(mean) > FAR * deviation
         return replace(self, X=in_units(self.X, np.where(far, centre, 0.0), size))

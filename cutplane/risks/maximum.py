@@ -120,6 +120,7 @@ class Maximum(Risk):
         return Columns.of_all([ask(part, Capability.UNITS) for part in self.parts])
 
     def in_units(self, centre: Array, size: Array) -> Risk:
+        """Return the risk of the columns (X - 1 centre') / size."""
         return replace(self, parts=tuple(part.in_units(centre, size) for part in self.parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:

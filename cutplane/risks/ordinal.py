@@ -188,6 +188,7 @@ class OrdinalRisk(ImagedAffineRisk):
         return Columns(np.zeros(self.dim), np.zeros(self.dim), sizes)
 
     def in_units(self, centre: Array, size: Array) -> OrdinalRisk:
+        """Return the risk of the columns (X - 1 centre') / size."""
         n = self.X.shape[1]
         return replace(self, X=in_units(self.X, centre[:n], size[:n]))
 
