@@ -21,7 +21,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.distributed import distribute
-from cutplane.distributed.question import FAN
+from cutplane.distributed.cluster import FAN
 
 PASSES, QUESTIONS = 2, 6
 """An iteration of OCAS: predictions and a subgradient, and what a search along a line asks besides."""

@@ -1,7 +1,6 @@
 """Risks whose examples live on the workers of a Dask cluster."""
 
-from cutplane.distributed.blocks import blocks
-from cutplane.distributed.distributing import distribute
 from cutplane.distributed.risk import DistributedRisk
+from cutplane.distributed.sources import blocks, distribute
 
 __all__ = ["DistributedRisk", "blocks", "distribute"]

@@ -1,39 +1,90 @@
-"""The shares of a risk: placed on workers, asked, and moved when workers join, die or fall behind."""
+"""The shares of a risk: placed on workers, queried by a graph of tasks, placed again when workers change."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
+from concurrent.futures import CancelledError, wait
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 import distributed
+from dask.base import annotate
 from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker
 
-from cutplane.distributed.blocks import Block
-from cutplane.distributed.question import LOST, Placed, Question
-from cutplane.distributed.share import PARTITION, Answer, Bundle, Request, Share, build
+from cutplane.distributed.share import (
+    PARTITION,
+    Answer,
+    Block,
+    Bundle,
+    Request,
+    Share,
+    build,
+    hand_over,
+    serve,
+    total,
+)
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.risks.base import Risk
 from cutplane.runtime.deadline import check_time, seconds_left
 
-_LARGE = 1 << 18  # bytes: points of more go to a worker without a stop at the scheduler
-_PATIENCE = 60.0  # seconds: a nanny starts a new worker in a few, a queueing system may need longer
-_SLICE = 1.0  # seconds between two looks at the clock and at the workers
-_LATE = 3.0  # how many times as long as half of the workers a straggler may take
-_DEATHS = 4  # homes that a partition may lose before it has answered: one more than Dask allows a task
+FAN = 8
+"""Workers to which one hands a request, and whose answers it adds, because this keeps the tree and the load
+of each link low."""
+_LARGE = 1 << 18
+"""Bytes of points from which a request is sent to a worker directly, because the scheduler copies it."""
+_PATIENCE = 60.0
+"""Seconds to wait for a worker, because a queueing system may need longer than a nanny."""
+_SLICE = 1.0
+"""Seconds between two checks of the clock and the workers, because each costs a round trip."""
+_DEATHS = 4
+"""Workers that a partition may lose before it has answered, because Dask allows a task one less."""
 _ATTEMPTS = 20
+_LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "
     "more workers, or more memory for each."
 )
 
 
+@dataclass(eq=False)
+class Placed:
+    """A share, as the client sees it."""
+
+    number: int
+    weight: float
+    source: Any
+    home: str | None
+    future: Any = None
+    losses: int = 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether its data are nowhere any more, as far as the client knows."""
+        return self.future is None or self.future.status in _LOST
+
+    @property
+    def key(self) -> Any:
+        """Dask's key of it; None if it is gone."""
+        return None if self.gone else self.future.key
+
+
+@dataclass(eq=False)
+class _Question:
+    """A graph of tasks under way: its root, the answer that it will have, and the keys of its shares."""
+
+    root: Any
+    answer: Any
+    shares: set[Any]
+
+
 class Cluster:
     """The partitions of a risk on the workers of a Dask cluster.
 
-    It decides where each share lives, and tells Dask. A share that is lost is made anew from its source.
+    It decides where each share lives, and tells Dask. A share that is lost is made again from its source.
     """
 
     def __init__(self, client: Client, sources: Sequence[Any], weights: Sequence[float]):
@@ -43,26 +94,23 @@ class Cluster:
         columns = zip(weights, sources, homes, strict=True)
         self.shares = [Placed(k, *column) for k, column in enumerate(columns)]
         self._bundles: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        self._coming: dict[int, tuple[str, Any]] = {}  # moves under way
-        self._hung: dict[str, Question] = {}  # workers that were overtaken, and by what they are known to be
+        self._coming: dict[int, tuple[str, Any]] = {}  # shares that are made on another worker
         self._threads = threads_of(client)
         self._seen = perf_counter()
-        self._late = _LATE
-        self._last: Any = None  # kept until the next is on its way: a release would delay that
+        self._last: Any = None  # kept until the next is on its way, because a release would delay that
         self._settle(spread(homes, self._threads))
 
     def ask(self, request: Request, which: Collection[int] | None = None) -> Answer:
         """Return the answer of all shares, or of some."""
         asked = [share for share in self.shares if which is None or share.number in which]
         if perf_counter() - self._seen > _SLICE:
-            self._look()
-        questions: list[Question] = []
+            self._update()
         for _ in range(_ATTEMPTS):
             self._replace_lost(asked)
-            questions.append(self._question(request, asked))
-            found = self._await(questions, asked)
+            question = self._question(request, asked)
+            found = self._await(question, asked)
             if found is not None:
-                self._last = questions
+                self._last = question
                 for share in asked:
                     share.losses = 0
                 if found.lost:
@@ -70,109 +118,104 @@ class Cluster:
                 return found
         raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
 
-    def _await(self, questions: list[Question], asked: Sequence[Placed]) -> Answer | None:
-        """Return the first answer; None if some of the shares are elsewhere, and must be asked there."""
-        began, half = perf_counter(), None
-        while questions:
-            found = self._first(questions)
-            if found is not None:
-                return found
+    def _await(self, question: _Question, asked: Sequence[Placed]) -> Answer | None:
+        """Return the answer; None if some of the shares are elsewhere, and must be queried there."""
+        while all(share.key in question.shares for share in asked):
+            done, _ = wait([question.answer], min(_SLICE, seconds_left()))
+            if done:
+                try:
+                    return question.answer.result()
+                except CancelledError as error:
+                    self._check_open(error)
+                    return None
+                except Exception as error:
+                    self._check_open(error)
+                    raise self._failure(error) from error
             check_time()
             self._check_open()
-            self._look()
-            if not questions or any(share.key not in questions[-1].shares for share in asked):
-                return None
-            busy, elapsed = self._busy(questions[-1]), perf_counter() - began
-            if half is None and 2 * len(busy) <= len(questions[-1].workers):
-                half = max(elapsed, _SLICE)
-            if half is not None and busy and elapsed > self._late * half:
-                self._overtake(busy, questions[-1])
+            self._update()
         return None
 
-    def _first(self, questions: list[Question]) -> Answer | None:
-        """Wait a while for an answer; of those who wait, drop the ones that will get none."""
-        patience = min(_SLICE, seconds_left())
-        done, _ = wait([each.answer for each in questions], patience, return_when=FIRST_COMPLETED)
-        for question in [each for each in questions if each.answer in done]:
-            try:
-                return question.answer.result()
-            except CancelledError as error:
-                self._check_open(error)
-            except Exception as error:
-                self._check_open(error)
-                if question is questions[-1]:
-                    raise self._failure(error) from error
-            questions.remove(question)
-        return None
+    def _question(self, request: Request, asked: Sequence[Placed]) -> _Question:
+        """Submit a graph: the shares on each worker answer, and a tree over the workers adds their answers.
 
-    def _question(self, request: Request, asked: Sequence[Placed]) -> Question:
-        shares: dict[str, list[Placed]] = {}
+        The request goes down a tree too, from the client to one worker, and from worker to worker. Each task
+        is tied to a worker. The client holds the root alone, so that it receives one answer, and for each
+        other worker one short message.
+        """
+        shares: dict[Any, list[Placed]] = {}
         for share in asked:
-            shares.setdefault(share.home, []).append(share)  # type: ignore[arg-type]
-        bundles = {home: self._bundle(home, own) for home, own in shares.items()}
-        points = sum(getattr(recipe.source, "nbytes", 0) for recipe in request.recipes)
+            shares.setdefault(share.home, []).append(share)
+        bundles = {home: self._bundle(home, held) for home, held in shares.items()}
         sent: Any = request
-        if points > _LARGE:
+        if sum(getattr(recipe.source, "nbytes", 0) for recipe in request.recipes) > _LARGE:
             lead = next(iter(bundles))
             sent = self._client.scatter(request, workers=[lead], hash=False, timeout=_timeout())
-        return Question(self._client, sent, shares, bundles, self._threads)
+        token = uuid4().hex
+        graph: dict[Any, Any] = {}
+        homes: dict[Any, str] = {}
+
+        def add(kind: str, home: str, *task: Any) -> Any:
+            key = f"{kind}-{token}", len(graph)
+            graph[key], homes[key] = task, home
+            return key
+
+        asks, answers = [sent], []  # asks[k] is the request on worker k - 1
+        for k, (home, bundle) in enumerate(bundles.items()):
+            ask = asks[(k - 1) // FAN + 1]
+            if k == 0 or FAN * k + 1 < len(bundles):  # others fetch it from here
+                ask = add("ask", home, hand_over, ask, bundle)
+                asks.append(ask)
+            answers.append((home, ask, add("serve", home, serve, ask, bundle, self._threads[home])))
+        while len(answers) > 1:
+            parts = [answers[i : i + FAN] for i in range(0, len(answers), FAN)]
+            answers = [
+                (
+                    part[0][0],
+                    part[0][1],
+                    add("total", part[0][0], total, part[0][1], [key for *_, key in part]),
+                )
+                for part in parts
+            ]
+        with annotate(workers=homes.__getitem__, allow_other_workers=False):
+            root: Any = self._client.get(graph, [answers[0][2]], sync=False)[0]  # type: ignore[index]
+        fetched: Any = self._client.gather(root, asynchronous=True)
+        answer = asyncio.run_coroutine_threadsafe(fetched, self._client.loop.asyncio_loop)  # type: ignore[attr-defined]
+        return _Question(root, answer, {share.key for share in asked})
 
     def _bundle(self, home: str, shares: Sequence[Placed]) -> Any:
         """Return the future of the shares on a worker; it is kept for the next question."""
         keys = tuple(share.key for share in shares)
         known = self._bundles.get(home)
-        if known is None or known[0] != keys or known[1].status in LOST:
+        if known is None or known[0] != keys or known[1].status in _LOST:
             futures = [share.future for share in shares]
             known = keys, self._client.submit(Bundle, futures, workers=[home], pure=False)
             self._bundles[home] = known
         return known[1]
 
-    def _busy(self, question: Question) -> set[str]:
-        """Return the workers that are at work for a question."""
-        processing: Any = self._client.processing()
-        return {worker for worker, keys in processing.items() if not question.keys.isdisjoint(keys)}
-
-    def _overtake(self, late: set[str], question: Question) -> None:
-        """Have others do what some workers are late with, which stay away until they are done with it.
-
-        Each time the next straggler is given twice as long: a worker that is merely slow is left alone.
-        """
-        self._late *= 2.0
-        self._hung |= dict.fromkeys(late, question)
-        self._look()
-
-    def _look(self) -> None:
-        """See which workers there are; place shares that have no home, and let newcomers take some."""
+    def _update(self) -> None:
+        """Query the workers; place shares that have no home, and let new workers take some."""
         self._seen = perf_counter()
-        there = self._await_workers()
-        self._hung = {
-            worker: question
-            for worker, question in self._hung.items()
-            if worker in there and not question.answer.done()
-        }
-        threads = {worker: count for worker, count in there.items() if worker not in self._hung} or there
+        threads = self._await_workers()
         for number, (home, future) in list(self._coming.items()):
-            if home not in threads or future.status in (*LOST, "error"):
+            if home not in threads or future.status in (*_LOST, "error"):
                 del self._coming[number]
             elif future.status == "finished":
                 self.shares[number].home, self.shares[number].future = self._coming.pop(number)
         if threads == self._threads:
             return
         joined, self._threads = threads.keys() - self._threads, threads
-        self._adopt([share for share in self.shares if share.home not in threads and not share.gone])
+        displaced = [share for share in self.shares if share.home not in threads and not share.gone]
+        held: Any = self._client.who_has([share.future for share in displaced]) if displaced else {}
+        for share in displaced:  # a worker that retires hands its shares to another one
+            here = [worker for worker in held.get(share.future.key, ()) if worker in threads]
+            share.home = here[0] if here else share.home
         homes = [self._coming.get(share.number, (share.home,))[0] for share in self.shares]
         self._bundles = {home: known for home, known in self._bundles.items() if home in threads}
         self._settle(spread(homes, threads, level=bool(joined)))
 
-    def _adopt(self, moved: Sequence[Placed]) -> None:
-        """Find the shares that a worker has handed to another one before it left."""
-        held: Any = self._client.who_has([share.future for share in moved]) if moved else {}
-        for share in moved:
-            here = [worker for worker in held.get(share.future.key, ()) if worker in self._threads]
-            share.home = here[0] if here else share.home
-
     def _settle(self, homes: Sequence[str]) -> None:
-        """Have the shares made where they are to be; one that has a home serves there until then."""
+        """Have the shares made at their new homes; a share that has a home serves there until then."""
         for share in self.shares:
             share.losses += share.future is not None and share.home not in self._threads
         for share, home in zip(self.shares, homes, strict=True):
@@ -192,7 +235,7 @@ class Cluster:
         share.future = self._send(share, home)
 
     def _send(self, share: Placed, home: str) -> Any:
-        """Return the future of a share on that worker and no other; None if it is gone already."""
+        """Return the future of a share on that worker and no other; None if the worker is gone already."""
         client, source = self._client, share.source
         if isinstance(source, Risk):
             made = Share(share.number, share.weight, source)
@@ -203,7 +246,7 @@ class Cluster:
                 return None
         if isinstance(source, Block):
             source = source.made
-        if isinstance(source, Delayed):  # its tasks may be known to Dask already, so that no tie is strict
+        if isinstance(source, Delayed):  # Dask may have its tasks already, so that no tie is strict
             source = client.compute(source, workers=[home], allow_other_workers=True)
         return client.submit(build, share.number, share.weight, source, workers=[home], pure=False)
 
@@ -211,9 +254,9 @@ class Cluster:
         """Place shares again whose workers died."""
         if not any(share.gone for share in asked):
             return
-        self._look()
+        self._update()
         for share in asked:
-            if isinstance(share.source, Future) and share.source.status in LOST:
+            if isinstance(share.source, Future) and share.source.status in _LOST:
                 raise OracleError(
                     f"Partition {share.number}, which was given as a future, was lost with its worker; give "
                     "a function or a Delayed instead, which can be computed again."
@@ -223,7 +266,7 @@ class Cluster:
                 self._place(share, share.home if share.home in self._threads else min(self._threads))
 
     def _await_workers(self) -> dict[str, int]:
-        """Return the threads of each worker; raise `OracleError` if for long there is none."""
+        """Return the threads of each worker; raise `OracleError` if there is none for long."""
         began = perf_counter()
         while True:
             self._check_open()
@@ -284,9 +327,9 @@ def threads_of(client: Client) -> dict[str, int]:
 
 
 def spread(homes: Sequence[str | None], threads: Mapping[str, int], level: bool = False) -> list[str]:
-    """Return a worker for each share: its own, if there is one, else that with the fewest for each thread.
+    """Return a worker for each share: its home, if that is there, else the one with fewest for each thread.
 
-    With `level` shares leave their workers, until no move makes the most loaded one less loaded.
+    With `level` shares change their workers, until no change makes the most loaded one less loaded.
     """
     held: dict[str, list[int]] = {worker: [] for worker in threads}
     for k, home in enumerate(homes):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Image:
-    """The client's end of an image that lies in pieces on the workers: its point, and how to make it.
+    """An image in pieces on the workers, as the client sees it: its point, and how to make it.
 
     The images that it is a combination of are kept alive until it is made, no longer.
     """
@@ -40,7 +40,7 @@ class Image:
 
     @property
     def source(self) -> Any:
-        """What a share makes it from; None if it is there."""
+        """The recipe of it for a share; None if it is made."""
         if self.made:
             return None
         return self.x if self.parents is None else (self.parents[0].key, self.parents[1].key, self.parents[2])
@@ -56,13 +56,13 @@ class DistributedRisk(Risk):
     """f(x) = sum_k weight_k f_k(x), where the data of f_k live on a worker of a Dask cluster.
 
     Made by `distribute`. Partitions and images stay where they are: only points, values, subgradients and
-    what a line search needs are sent. Answers are added up on the workers, and the client receives one.
+    parts of lines are sent. Answers are added up on the workers, and the client receives one.
 
     Parameters
     ----------
     cluster : Cluster
     known : Description
-        What is known of the terms.
+        The sum of the descriptions of the terms.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class DistributedRisk(Risk):
         return float(answer[0]), answer[_SIZES:]
 
     def cancelled(self, z: Any) -> float:
-        """Return the size of what cancelled in the terms and between them; it comes with the last value."""
+        """Return the size of the terms that cancelled, which the last answer includes."""
         if not np.array_equal(self._cancelled[0], z):
             self.oracle(z)
         return self._cancelled[1]
@@ -123,7 +123,7 @@ class DistributedRisk(Risk):
         return image
 
     def _ask(self, images: list[Image], method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
-        """Ask every share; one that was made anew in the meantime is sent the points again."""
+        """Query every share; a share that was made again in the meantime is sent the points again."""
         unused = tuple(self._unused)
         plan = [step for image in images for step in image.plan()]
         recipes = tuple(Recipe(step.key, step.source) for step in plan)
@@ -155,8 +155,7 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
     def values(self, z: Image) -> float:
         """Return the value: one round trip, and a pass over the data if the image is new.
 
-        Who asks for the value at a point between two others mostly goes on to cut there: its subgradient
-        comes along.
+        At a point between two others the answer includes the subgradient, because a cut mostly follows there.
         """
         both = z.parents is not None
         answer = self._ask([z], Share.value_and_slope if both else Share.value, z.key)
@@ -171,13 +170,13 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
         return self._ask([z], Share.slope, z.key) if slope is None else slope
 
     def cancelled(self, z: Image) -> float:
-        """Return the size of what cancelled in the terms and between them, which comes with the value."""
+        """Return the size of the terms that cancelled, which the answer of the value includes."""
         if z.cancelled is None:
             z.cancelled = _cancelled(self._ask([z], Share.value, z.key))
         return z.cancelled
 
     def line(self, z0: Image, z1: Image) -> Line:
-        """Return the risk on the line; it brings a search of its own, a few round trips without data."""
+        """Return the risk on the line, with a search that takes a few round trips without data."""
 
         def ask(method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
             return self._ask([z0, z1], method, z0.key, z1.key, *arguments, by=by)
@@ -208,6 +207,6 @@ _SIZES = 3
 
 
 def _cancelled(answer: Array) -> float:
-    """Return what cancelled in a sum, from it, the sum of absolute terms, and what cancelled in them."""
+    """Return the size of the cancelled terms of a sum, from it, its absolute terms and theirs."""
     value, size, inside = answer[:_SIZES].tolist()
     return inside + max(0.0, size - abs(value)) if math.isfinite(size) else inside

@@ -1,4 +1,4 @@
-"""Minimisation along a line whose pieces are spread over several partitions, in few rounds of questions."""
+"""Minimisation along a line whose pieces are spread over several partitions, in few rounds of queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.pieces.validation import Array
 
 FEW = 4096
-"""As many kinks are sent rather than summarised."""
+"""Kinks up to which a derivative is sent in full, because such a message costs as much as a short one."""
 _PROBES = 64
 _LONGEST = 2 * _PROBES + 2
 _ROUNDS = 60
@@ -23,7 +23,7 @@ _FAR = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Bounds of the right derivative at increasing points; between these it is known to increase."""
+    """Bounds of the right derivative at increasing points; between these it increases."""
 
     points: Array
     lower: Array
@@ -47,9 +47,9 @@ def estimate(derivative: Derivative) -> Estimate:
 
 
 def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | None:
-    """Return an estimate of the sum of two derivatives; None if one is unknown.
+    """Return an estimate of the sum of two derivatives; None if one is missing.
 
-    Of too many kinks neighbours are put together, so that past these the derivative is what it was.
+    Neighbours of too many kinks are merged, such that the derivative is unchanged after these.
     """
     if one is None or other is None:
         return None
@@ -71,7 +71,7 @@ def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | No
 
 
 def add_replies(one: Reply, other: Reply, probes: Array) -> Reply:
-    """Return what there is to know of the sum of two derivatives, no longer than what there is of one."""
+    """Return the reply for the sum of two derivatives, no longer than the reply for one."""
     if isinstance(one, PiecewiseLinear) and isinstance(other, PiecewiseLinear):
         return summarise(one + other, probes)
     lists = [reply.points for reply in (one, other) if isinstance(reply, Summary)]
@@ -85,7 +85,7 @@ def add_replies(one: Reply, other: Reply, probes: Array) -> Reply:
 def summarise(part: PiecewiseLinear, probes: Array) -> Reply:
     """Return the derivative itself if it has few kinks, else its values at some points.
 
-    These are its start, the probes, and quantiles of a sample of the kinks.
+    The points are its start, the probes, and quantiles of a sample of the kinks.
     """
     if part.kinks.size <= FEW:
         return part
@@ -113,15 +113,12 @@ def slopes_at(part: PiecewiseLinear, points: Array) -> Array:
 
 
 def search_pieces(
-    estimate: Estimate,
-    ask: Callable[[float, float, Array], Reply],
-    rest: Derivative,
-    limit: float,
+    estimate: Estimate, ask: Callable[[float, float, Array], Reply], rest: Derivative, limit: float
 ) -> float:
-    """Return the exact minimiser over [0, limit], in one or two rounds of questions after the estimates.
+    """Return the exact minimiser over [0, limit], in one or two rounds of queries after the estimates.
 
     Derivatives increase, so the summaries bound each other from below and above everywhere, and each round
-    leaves a bracket of a few cells; the points of one round are asked of all partitions in the next.
+    ends with a bracket of a few cells; the points of one round are evaluated by all partitions in the next.
     """
     copy, deviation = estimate[0] + rest.estimate()[0], math.hypot(estimate[1], rest.estimate()[1])
     low = _crossing(copy + _constant(_DEVIATIONS * deviation), limit)

@@ -1,10 +1,11 @@
-"""What runs on a worker: a term of the sum, with the images of the points that are in use."""
+"""A term of the sum on a worker, with the images of the points that are in use."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -23,19 +24,26 @@ PARTITION = "cutplane_partition"
 """The attribute of an exception that holds the number of the partition that raised it."""
 
 LOST = "lost"
-"""The risk of a share that was left behind."""
+"""The risk of a share in a copy on another worker."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The risk of a block, a Delayed, and the futures of the block, which tell where it is."""
+
+    made: Any
+    held: Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to get an image.
+    """How to make an image.
 
     Attributes
     ----------
     key : int
     source : ndarray or (int, int, float) or None
-        The point that it is the image of; or the keys of two images and where between them; or None if it is
-        there.
+        Its point; or the keys of two images and where between them; or None if it is on the worker.
     """
 
     key: int
@@ -44,7 +52,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Request:
-    """A question to every share: a method of `Share`, and its arguments after the share.
+    """A query of every share: a method of `Share`, and its arguments after the share.
 
     Attributes
     ----------
@@ -65,7 +73,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the shares of a group say together, () if none says a thing, and which have lost an image."""
+    """The combined answers of a group of shares, () if none answers, and the shares that lost an image."""
 
     found: tuple[Any, ...]
     lost: tuple[int, ...] = ()
@@ -73,7 +81,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Description:
-    """What the client needs to know of terms, and two of different dimension if there are some."""
+    """Description of terms for the client, with a term of another dimension if there is one."""
 
     number: int
     name: str
@@ -100,7 +108,7 @@ class Description:
 
 
 class Asked:
-    """A point, in place of the image under a risk that has none, and what the oracle answers there."""
+    """A point, in place of the image under a risk that has none, with the answer of the oracle."""
 
     def __init__(self, risk: Risk, x: Array):
         (self.value, self.slope, *_), self.cancelled = answer_of(risk, x)
@@ -110,8 +118,8 @@ class Asked:
 class Share:
     """The term weight * f_k of a distributed risk; or none, if the partition has no examples.
 
-    The images are a cache: they are left behind when the share moves, or is spilled to the disk, and the
-    client sends their points again.
+    The images are a cache: a copy on another worker or the disk has none, and the client sends their points
+    again.
     """
 
     number: int
@@ -127,7 +135,7 @@ class Share:
         self.__init__(**state)
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the data, by which Dask decides what to move and what to spill."""
+        """Return the bytes of the data, because Dask decides by them which results it copies and spills."""
         return _size(self.risk, set())
 
     def answer(self, request: Request) -> Answer:
@@ -150,14 +158,14 @@ class Share:
         return key in self.images
 
     def describe(self) -> Description:
-        """Return what the client needs to know."""
+        """Return the description for the client."""
         risk = self.risk
         infimum = self.weight * float(np.sum(risk.infima))
         known = isinstance(risk, ImagedRisk), risk.smooth or risk.linear, risk.exact
         return Description(self.number, repr(risk), risk.dim, 1, infimum, *known)
 
     def value(self, key: int) -> Array:
-        """Return the value at an image, its absolute value, and the size of what cancelled in it."""
+        """Return the value at an image, its absolute value, and the size of its cancelled terms."""
         z = self.images[key]
         imaged = isinstance(self.risk, ImagedRisk)
         value = float(np.sum(self.risk.values(z) if imaged else z.value))
@@ -185,7 +193,7 @@ class Share:
         return estimate(line.derivative) if line.derivative is not None and line.newton is None else None
 
     def pieces(self, start: int, end: int, low: float, high: float, probes: Array) -> Reply:
-        """Return what there is to know of the derivative on [low, high], see `summarise`."""
+        """Return the derivative on [low, high], or a summary; see `summarise`."""
         return summarise(self._line(start, end).between(low, high), probes)
 
     def _line(self, start: int, end: int) -> _Bracketed:
@@ -197,7 +205,7 @@ class Share:
 
 
 class _Bracketed:
-    """A line, and its derivative on the last bracket that was asked for."""
+    """A line, and its derivative on the last bracket."""
 
     def __init__(self, line: Line):
         self.line = line
@@ -215,7 +223,7 @@ class _Bracketed:
 
 def build(number: int, weight: float, source: Any) -> Share:
     """Make a share on the worker that calls this, from a risk or a function that returns one."""
-    with _Numbered(number):
+    with _numbered(number):
         risk = source() if callable(source) and not isinstance(source, Risk) else source
         if risk is None:
             return Share(number, weight, None)
@@ -256,7 +264,7 @@ def serve(request: Request, bundle: Bundle, threads: int) -> Answer:
 def _serve(request: Request, shares: Sequence[Share]) -> Answer:
     answers = []
     for share in shares:
-        with _Numbered(share.number):
+        with _numbered(share.number):
             answers.append(share.answer(request))
     return total(request, answers)
 
@@ -268,18 +276,14 @@ def total(request: Request, answers: Sequence[Answer]) -> Answer:
     return Answer((reduce(request.combine, found),) if found else (), lost)
 
 
-class _Numbered:
-    """Writes onto an exception which partition raised it."""
-
-    def __init__(self, number: int):
-        self.number = number
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None:
-            setattr(error, PARTITION, self.number)
+@contextmanager
+def _numbered(number: int) -> Iterator[None]:
+    """Write onto an exception which partition raised it."""
+    try:
+        yield
+    except BaseException as error:
+        setattr(error, PARTITION, number)
+        raise
 
 
 def _size(piece: Any, seen: set[int]) -> int:
