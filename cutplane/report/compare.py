@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cutplane.masters.select import Backend, as_backend, refusal_of
@@ -47,23 +47,24 @@ class Row:
     Attributes
     ----------
     method, backend : str
-        As asked for.
+        The arguments.
     status : str
-        That of the result; "FAILED" if there is none.
+        Status of the result; "FAILED" if there is none.
     seconds, oracle_seconds, master_seconds : float
         The whole solve, the fastest of the repetitions; and its time in the oracles and in the masters.
     iterations, oracle_calls : int
     objective, lower_bound, gap : float
-        Of that solve; the gap is relative and certified.
+        Values of that solve; the gap is relative and certified.
     objective_error : float
         Objective minus the least objective of all rows, relative to it.
     bound_error : float
-        By how much the lower bound exceeds the least objective of all rows, relative to it: 0, or the bound
-        is wrong.
+        Excess of the lower bound over the least objective of all rows, relative to it: 0, or the bound is
+        wrong.
     method_used, backend_used : str
-        What solved the problem; differs from what was asked for with "auto", or if a backend failed.
+        The method and backend that solved the problem; others than the arguments with "auto", or if a backend
+        failed.
     note : str
-        Why there is no result, or what went wrong and was mended.
+        Why there is no result, or which failures were mended.
     result : Result or None
     """
 
@@ -87,7 +88,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """Method and backend in a few characters; what was used instead is in brackets."""
+        """Method and backend in a few characters, with the ones used instead in brackets."""
         pairs = ((self.method, self.method_used), (self.backend, self.backend_used))
         return ", ".join(asked if used in ("", asked) else f"{asked} ({used})" for asked, used in pairs)
 
@@ -101,7 +102,7 @@ class Comparison:
     rows : tuple of Row
         In the order they were run.
     tol : float
-        The relative gap asked for.
+        The relative gap that ends a run.
     """
 
     rows: tuple[Row, ...]
@@ -142,7 +143,7 @@ class Comparison:
         ax : matplotlib Axes, optional
             Drawn into; new axes by default.
         by : {"seconds", "calls", "iterations"}, default "seconds"
-            What the gap is plotted over: time, oracle calls or iterations.
+            The horizontal axis: time, oracle calls or iterations.
         """
         from cutplane.report.plotting import plot_comparison
 
@@ -243,34 +244,24 @@ def compare(
     for method in methods:
         as_method(method, problem)
     limits: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "max_iter": max_iter}
-    trials: list[_Trial] = []
+    rows: list[Row] = []
     for method in methods:
         for backend in backends:
-            trials.append(_trial(problem, method, backend, repeat, limits | options))
-            result = trials[-1].result
-            if result is not None and result.status is Status.INTERRUPTED and "callback" not in options:
-                return _table(trials, tol)
-    return _table(trials, tol)
+            rows.append(_run(problem, method, backend, repeat, limits | options))
+            if rows[-1].status == Status.INTERRUPTED and "callback" not in options:
+                return _table(rows, tol)
+    return _table(rows, tol)
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    method: str
-    backend: str
-    method_used: str = ""
-    seconds: float = math.nan
-    result: Result | None = None
-    note: str = ""
-
-
-def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: dict[str, Any]) -> _Trial:
+def _run(problem: Problem, method: Any, backend: Any, repeat: int, options: dict[str, Any]) -> Row:
     label = backend if isinstance(backend, str) else getattr(backend, "name", repr(backend))
     names = _name(method), repr(backend) if isinstance(backend, Backend) else label
     try:
-        chosen = as_method(method, problem)
-        refusals = _refusals(problem, chosen, as_backend(backend))
+        chosen, solver = as_method(method, problem), as_backend(backend)
+        refusals = [refusal_of(problem.reduced, kind, solver) for kind in chosen.stabilizations]
         if refusals and all(refusals):
-            return _Trial(*names, note=f"the backend cannot solve these reduced problems: {refusals[0]}")
+            note = f"the backend cannot solve these reduced problems: {refusals[0]}"
+            return Row(*names, "FAILED", note=note)
         quiet: dict[str, Any] = {name: value for name, value in options.items() if name not in _WATCHERS}
         quiet["max_iter"] = min(_WARM_UP, quiet["max_iter"])
         problem.solve(chosen, backend, **quiet)
@@ -285,9 +276,24 @@ def _trial(problem: Problem, method: Any, backend: Any, repeat: int, options: di
             if interrupted:
                 break
     except Exception as error:
-        return _Trial(*names, note=f"{type(error).__name__}: {error}")
+        return Row(*names, "FAILED", note=f"{type(error).__name__}: {error}")
     assert best is not None
-    return _Trial(*names, _used(best.method), fastest, best, "; ".join(best.history.notes))
+    return Row(
+        *names,
+        status=str(best.status),
+        seconds=fastest,
+        oracle_seconds=float(best.history.column("oracle_seconds").sum()),
+        master_seconds=float(best.history.column("master_seconds").sum()),
+        iterations=best.n_iter,
+        oracle_calls=best.oracle_calls,
+        objective=best.objective,
+        lower_bound=best.lower_bound,
+        gap=best.gap,
+        method_used="+".join(re.findall(r"[A-Za-z]\w*(?=\()", best.method)) or best.method,
+        backend_used=best.backend,
+        note="; ".join(best.history.notes),
+        result=best,
+    )
 
 
 def _name(method: Any) -> str:
@@ -297,43 +303,17 @@ def _name(method: Any) -> str:
     return (short_repr(method) if is_dataclass(method) else repr(method)).removesuffix("()")
 
 
-def _used(description: str) -> str:
-    """Return the names of the methods in what a result says of them."""
-    return "+".join(re.findall(r"[A-Za-z]\w*(?=\()", description)) or description
-
-
-def _refusals(problem: Problem, method: Method, backend: Backend) -> list[str | None]:
-    """Return why the backend cannot solve each kind of reduced problem of the method; None where it can."""
-    return [refusal_of(problem.reduced, kind, backend) for kind in method.stabilizations]
-
-
-def _table(trials: list[_Trial], tol: float) -> Comparison:
-    objectives = [trial.result.objective for trial in trials if trial.result is not None]
-    return Comparison(tuple(_row(trial, min(objectives, default=math.inf)) for trial in trials), tol)
-
-
-def _row(trial: _Trial, best: float) -> Row:
-    result = trial.result
-    if result is None:
-        return Row(trial.method, trial.backend, "FAILED", note=trial.note)
-    size = max(1e-12, abs(best))
-    known = math.isfinite(best)
-    return Row(
-        method=trial.method,
-        backend=trial.backend,
-        status=str(result.status),
-        seconds=trial.seconds,
-        oracle_seconds=float(result.history.column("oracle_seconds").sum()),
-        master_seconds=float(result.history.column("master_seconds").sum()),
-        iterations=result.n_iter,
-        oracle_calls=result.oracle_calls,
-        objective=result.objective,
-        lower_bound=result.lower_bound,
-        gap=result.gap,
-        objective_error=(result.objective - best) / size if known else math.nan,
-        bound_error=max(0.0, result.lower_bound - best) / size if known else math.nan,
-        method_used=trial.method_used,
-        backend_used=result.backend,
-        note=trial.note,
-        result=result,
-    )
+def _table(rows: list[Row], tol: float) -> Comparison:
+    """Return the rows with their errors, relative to the least objective."""
+    best = min((row.objective for row in rows if row.result is not None), default=math.inf)
+    if math.isfinite(best):
+        size = max(1e-12, abs(best))
+        rows = [
+            replace(
+                row,
+                objective_error=(row.objective - best) / size,
+                bound_error=max(0.0, row.lower_bound - best) / size,
+            )
+            for row in rows
+        ]
+    return Comparison(tuple(rows), tol)

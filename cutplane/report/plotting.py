@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _ROOM = 3.0
-"""Early bounds that would stretch the axis by more of its range are cut off."""
+"""Largest stretch of the axis by early bounds, relative to its range, because the last must be legible."""
 _MOST_LINES = 100
 _MOST_LABELS = 10
 _SMALLEST = 1e-16
@@ -28,15 +28,15 @@ _OVER = {
     "calls": ("oracle_calls", 1, "oracle calls"),
     "iterations": ("iteration", 1, "iterations"),
 }
-"""What a comparison is plotted over: the column of the history, the least number shown, the label."""
+"""Column of the history, least number shown and label of the horizontal axis of a comparison."""
 _STYLES = ("-", "--", ":", "-.")
 
 
 def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     """Plot both bounds over the iterations, and the relative gap on a logarithmic axis on the right.
 
-    Serious steps are marked on the upper bound. Bounds that are not finite are left out, and the first ones,
-    which may be far off, may lie outside the limits.
+    Serious steps are marked on the upper bound. Bounds that are not finite are not drawn, and the first ones,
+    which may be far away, may lie outside the limits.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-        Those of the bounds.
+        The axes of the bounds.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
     ax : matplotlib Axes, optional
         Drawn into; new axes by default.
     marker : str, default none
-        What marks each weight.
+        Marker of each weight.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None, by: str = "s
 
     With several methods and several backends, the colour tells one and the kind of line the other. A run that
     reached the tolerance ends with a dot, another with a cross; the thin line is the tolerance. Rows that
-    failed are left out.
+    failed are not drawn.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None, by: str = "s
     ax : matplotlib Axes, optional
         Drawn into; new axes by default.
     by : {"seconds", "calls", "iterations"}, default "seconds"
-        What the gap is plotted over.
+        The horizontal axis.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def _finite(values: Array) -> Array:
 
 
 def _set_limits(ax: Any, lower: Array, upper: Array) -> None:
-    """Show all bounds, except early ones so far off that the last ones could not be read."""
+    """Show all bounds, except early ones so far away that the last ones would be illegible."""
     low, high = lower[np.isfinite(lower)], upper[np.isfinite(upper)]
     if not (low.size and high.size):
         return

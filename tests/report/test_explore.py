@@ -9,10 +9,9 @@ import pytest
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingExtraError
-from cutplane.report.explore import view
-from cutplane.report.explore.recording import record
-from cutplane.report.explore.view import View, choose_view, outline
-from cutplane.report.explore.widget import module
+from cutplane.report.explore import recording
+from cutplane.report.explore.figure import module
+from cutplane.report.explore.recording import View, choose_view, outline, record
 
 A, B = np.array([[3.0, 1.0], [1.0, 2.0], [-1.0, 1.0]]), np.array([1.0, -1.0, 0.5])
 VARIABLE = cp.Variable(2)
@@ -106,7 +105,7 @@ CASES = [
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
-    monkeypatch.setattr(view, "_POINTS", {1: (201, 21), 2: (21, 5)})
+    monkeypatch.setattr(recording, "_POINTS", {1: (201, 21), 2: (21, 5)})
 
 
 def problem_of(name, of):

@@ -8,7 +8,7 @@ import pytest
 from browser import CHROMIUM, DRIVER, Browser
 
 import cutplane as cut
-from cutplane.report.explore.widget import module
+from cutplane.report.explore.figure import module
 
 pytestmark = [
     pytest.mark.browser,

@@ -1,17 +1,25 @@
-"""The picture of a run on a line or plane: function, cuts, model, bounds, path, and marks of the method."""
+"""Pictures of runs: function, cuts, model, bounds, path, and marks of the method, step by step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 from cutplane.report.explore import figure
-from cutplane.report.explore.recording import Recording
-from cutplane.report.explore.view import View, outline, sample
+from cutplane.report.explore.figure import Explorer
+from cutplane.report.explore.recording import Recording, View, choose_view, outline, record, replay, sample
 
+if TYPE_CHECKING:
+    from cutplane.methods.base import Method
+    from cutplane.problem import Problem
+    from cutplane.result import Result
+
+_SMALLEST = 1e-16
 _ROLES = {
     "model": ("points", "minimiser", "minimiser of the model"),
     "prox": ("path", "prox", "prox centre and its minimiser"),
@@ -19,15 +27,113 @@ _ROLES = {
     "search": ("path", "search", "line search"),
     "vertex": ("arrows", "vertex", "towards the vertex"),
 }
-"""How a mark of each kind is drawn, and what it is called; a method's own words are arrows."""
+"""Shape, role and name of each kind of mark; marks in other words are arrows."""
 _LEVELS = 14
 _FLAT = 1e-12
-"""A range below this share of the values is taken to be zero, because it is rounding."""
+"""Range of values, relative to them, that counts as zero, because it is rounding error."""
 _BELOW = 0.45
-"""How far below the least value the picture of a function of one variable goes, relative to its range."""
+"""Height of the picture below the least value, relative to the range, because cuts are drawn there."""
 
 
-def panels(recordings: list[Recording], view: View) -> list[dict[str, Any]]:
+def explore(
+    problem: Problem,
+    method: Method | str = "auto",
+    *,
+    methods: Sequence[Method | str] | None = None,
+    along: Any = None,
+    region: Any = None,
+    **options: Any,
+) -> Explorer:
+    """Run a method, and return a picture of every iteration to step through.
+
+    Drawn are the objective, the cuts and their maximum, the model; its minimiser, the query, the best point
+    and its path; the multipliers of the reduced problem as bars on their cuts; both bounds and the certified
+    gap; the feasible set and the half-spaces that separation oracles returned; and the
+    marks of the method: centre and prox term, level, line search, vertex. A method of yours is drawn like
+    ours; it adds to the picture by ``run.mark("a word", x, y)``, an arrow from one point to another.
+
+    In each frame the model is the one that was minimised: without the newest cut.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of any dimension. Of more than two variables a section through the best point is drawn; points outside
+        it are drawn at their projections, and cuts where they meet it.
+    method : Method or str, default "auto"
+        As in `Problem.solve`.
+    methods : sequence of Method or str, optional
+        Several, side by side, instead of `method`.
+    along : array_like of shape (dim,) or (2, dim), optional
+        One or two directions, which span the section. Default: all of one or two variables; else the two
+        principal directions of the path.
+    region : pair (low, high), or two such pairs, optional
+        The window, in the coordinates of the section. Default: around the points of the method.
+    **options
+        Passed to `Problem.iterate`; ``max_iter`` is 200 by default and less than 2,000.
+
+    Returns
+    -------
+    Explorer
+        A widget in Jupyter; ``save("cuts.html")`` writes a page that needs nothing else, ``plot()`` draws one
+        frame.
+
+    Raises
+    ------
+    InvalidInputError
+        If `problem` is none, or `along` or `region` do not fit it.
+    MissingCapabilityError
+        If a piece of the problem lacks what a method needs.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> @cut.risk(dim=1)
+    ... def distance(x):
+    ...     return abs(x[0] - 1.0), np.sign(x - 1.0)
+    >>> picture = cut.explore(cut.Problem(distance, cut.L2(0.5)), cut.BMRM(), tol=1e-6)
+    >>> picture
+    Explorer(BMRM(), 3 frames)
+    """
+    from cutplane.problem import Problem
+
+    if not isinstance(problem, Problem):
+        raise InvalidInputError(f"problem must be a cutplane.Problem, got {type(problem).__name__}.")
+    chosen = [method] if methods is None else list(methods)
+    return picture_of([record(problem, one, dict(options)) for one in chosen], along, region)
+
+
+def explore_result(result: Result, along: Any = None, region: Any = None) -> Explorer:
+    """Return a picture of the run of a result; see `Result.explore`."""
+    return picture_of([replay(result)], along, region)
+
+
+def picture_of(recordings: list[Recording], along: Any, region: Any) -> Explorer:
+    """Return the picture of recordings of one problem, side by side."""
+    view = choose_view(recordings, along, region)
+    frames = max(len(found.frames) for found in recordings)
+    for found in recordings:
+        found.frames += found.frames[-1:] * (frames - len(found.frames))
+    bounds, gaps = [], []
+    for k, found in enumerate(recordings):
+        name = f", {found.method}" if len(recordings) > 1 else ""
+        records = [frame.record for frame in found.frames]
+        gap = [max(one.gap, _SMALLEST) for one in records]
+        gaps.append(figure.series("relative gap" + name, "gap", gap, place=k))
+        for side in ("lower", "upper"):
+            values = [getattr(one, f"{side}_bound") for one in records]
+            bounds.append(figure.series(f"{side} bound{name}", side, values, 6, place=k))
+    return Explorer(
+        {
+            "title": " and ".join(found.method for found in recordings),
+            "counter": "iteration",
+            "frames": frames,
+            "panels": _panels(recordings, view),
+            "charts": [figure.chart("certified relative gap", gaps, True), figure.chart("bounds", bounds)],
+        }
+    )
+
+
+def _panels(recordings: list[Recording], view: View) -> list[dict[str, Any]]:
     """Return a panel per recording, all of the same view of the same problem; the second chart has bounds."""
     problem = recordings[0].problem
     count, values, extra = sample(problem, view)
@@ -65,22 +171,15 @@ def _panel(
         labels,
         equal=view.k == 2,
         grid=count,
-        alt=_alt(found, view),
+        alt=f"The objective over a {'line' if view.k == 1 else 'plane'}, with the cuts of {found.method} and "
+        f"their maximum, the model. After {last.iteration} iterations the optimum is in "
+        f"[{last.lower_bound:.6g}, {last.upper_bound:.6g}].",
         steps=figure.words([frame.record.step for frame in found.frames]),
         facts=[
             {"name": "lower bound", "chart": [1, 2 * place]},
             {"name": "upper bound", "chart": [1, 2 * place + 1]},
             figure.fact("cuts", [frame.record.n_cuts for frame in found.frames]),
         ],
-    )
-
-
-def _alt(found: Recording, view: View) -> str:
-    where = "over a line" if view.k == 1 else "over a plane"
-    last = found.frames[-1].record
-    return (
-        f"The objective {where}, with the cuts of {found.method} and their maximum, the model. After "
-        f"{last.iteration} iterations the optimum is in [{last.lower_bound:.6g}, {last.upper_bound:.6g}]."
     )
 
 

@@ -1,9 +1,8 @@
-"""The shapes that every picture is made of, as plain JSON.
+"""Figures: shapes as plain JSON, which one script draws in a notebook or a page, and matplotlib in print.
 
 A figure has panels, charts and frames. A panel has axes and layers. A layer is a list of items of one type,
-which may be there in some frames only: from ``born`` until before ``died``; of a ``brief`` layer, in that one
-alone. The script draws any figure, and knows nothing of where it comes from. The role of a layer says how it
-looks: colour, kind of line, marker.
+each present from the frame ``born`` until before ``died``; in a ``brief`` layer, in the frame ``born`` alone.
+The role of a layer determines its colour, kind of line and marker.
 
 =============  =====================================================================================
 type           an item
@@ -22,13 +21,154 @@ type           an item
 
 from __future__ import annotations
 
+import html
+import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.exceptions import MissingExtraError
+from cutplane.runtime.extras import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Layer = dict[str, Any]
+
+_HEIGHTS = 680, 840
+"""Heights of a frame with one panel and with more, in pixels, because the page reports its height late."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>html {{ color-scheme: light dark; }} body {{ margin: 0; }}</style>
+</head>
+<body>
+<main id="figure"></main>
+<script type="application/json" id="data">{data}</script>
+<script type="module">
+{script}
+render(document.getElementById("figure"), JSON.parse(document.getElementById("data").textContent), true);
+</script>
+</body>
+</html>
+"""
+_FIT = (
+    "const inside = this.contentDocument.body;"
+    "new ResizeObserver(() => this.style.height = inside.offsetHeight + 4 + 'px').observe(inside)"
+)
+"""Script that keeps the frame as high as its page, because the height depends on the width."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explorer:
+    """The figure that `explore` returns: a widget in Jupyter, elsewhere a page in a frame.
+
+    Back, play, next and a slider go through the iterations; so do the arrow keys, Home, End and the space
+    bar, a swipe, and the charts, which can be dragged.
+
+    Attributes
+    ----------
+    data : dict
+        The figure as plain JSON: panels of layers, and charts; see `cutplane.report.explore.figure`.
+    """
+
+    data: dict[str, Any]
+
+    @property
+    def frames(self) -> int:
+        """The number of frames."""
+        return self.data["frames"]
+
+    @cached_property
+    def widget(self) -> Any:
+        """The widget (needs the extra ``notebook``)."""
+        return _widget_class()(figure=self.data)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one HTML file that needs nothing else, neither a network nor Python.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        path = Path(path)
+        path.write_text(page(self.data), encoding="utf-8")
+        return path
+
+    def plot(self, iteration: int = -1) -> Figure:
+        """Draw one frame and return the figure (needs the extra ``plot``).
+
+        Parameters
+        ----------
+        iteration : int, default -1
+            The frame; from the end if it is negative.
+        """
+        from cutplane.report.explore.still import draw
+
+        return draw(self.data, range(self.frames)[iteration])
+
+    def _repr_html_(self) -> str:
+        source = html.escape(page({"start": self.frames - 1} | self.data), quote=True)
+        name = html.escape(self.data["title"], quote=True)
+        return (
+            f'<iframe srcdoc="{source}" title="{name}" width="100%" '
+            f'height="{_HEIGHTS[len(self.data["panels"]) > 1]}" style="border: 0" onload="{_FIT}"></iframe>'
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        try:
+            bundle = self.widget._repr_mimebundle_(include=include, exclude=exclude)
+        except MissingExtraError:
+            bundle = None
+        data, extra = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return data | {"text/html": self._repr_html_(), "text/plain": repr(self)}, extra
+
+    def __repr__(self) -> str:
+        return f"Explorer({self.data['title']}, {self.frames} frames)"
+
+
+@cache
+def script() -> str:
+    """Return the module that draws: ``render(element, data)``."""
+    return Path(__file__).with_name("explorer.js").read_text(encoding="utf-8")
+
+
+def page(figure: dict[str, Any]) -> str:
+    """Return a figure as a page that needs nothing else."""
+    data = json.dumps(figure, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return _PAGE.format(title=html.escape(figure["title"]), data=data, script=script())
+
+
+def module() -> str:
+    """Return the script with the default export alone, because a notebook calls an exported `render`."""
+    default = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
+    return script().replace("export function", "function") + default
+
+
+@cache
+def _widget_class() -> Any:
+    anywidget = require_extra("anywidget", "notebook")
+    traitlets = require_extra("traitlets", "notebook")
+
+    class ExplorerWidget(anywidget.AnyWidget):
+        _esm = module()
+        figure = traitlets.Dict().tag(sync=True)
+
+    return ExplorerWidget
 
 
 def layer(
@@ -41,7 +181,7 @@ def layer(
     died: Sequence[int | None] | None = None,
     **more: Any,
 ) -> Layer:
-    """Return a layer; `name` is its entry in the legend, and ``digits`` those kept of its numbers."""
+    """Return a layer; `name` is its entry in the legend, and ``digits`` the number of digits."""
     made: Layer = {"type": kind, "role": role, "items": plain(list(items), more.pop("digits", 4))}
     made |= {"name": name} if name else {}
     made |= {"born": list(born)} if born is not None else {}
@@ -50,21 +190,21 @@ def layer(
 
 
 def in_frame(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of items that are there in one frame each: pairs (frame, item)."""
+    """Return a layer of items in one frame each: pairs (frame, item)."""
     pairs = list(items)
     frames = [frame for frame, _ in pairs]
     return layer(kind, role, (item for _, item in pairs), name, born=frames, **more) | {"brief": True}
 
 
 def until_next(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of items that are each there until the next one: pairs (frame, item)."""
+    """Return a layer of items that are each shown until the next one: pairs (frame, item)."""
     pairs = list(items)
     born = [frame for frame, _ in pairs]
     return layer(kind, role, (item for _, item in pairs), name, born=born, died=[*born[1:], None], **more)
 
 
 def per_frame(kind: str, role: str, frames: Iterable[Iterable[Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of the items of each frame; one that stays from a frame to the next is held once."""
+    """Return a layer of the items of each frame; an item in neighbouring frames is stored once."""
     items: list[Any] = []
     born: list[int] = []
     died: list[int | None] = []
@@ -87,14 +227,14 @@ def panel(
 ) -> dict[str, Any]:
     """Return a panel; `window` is ((x low, x high), (y low, y high)).
 
-    Further entries are ``alt`` (what is seen, in words), ``facts`` and ``steps`` (what is said of each
+    Further entries are ``alt`` (a description in words), ``facts`` and ``steps`` (numbers and words of each
     frame), ``equal`` (both axes have one scale), ``ticks`` (false for none), and ``grid`` of contours.
     """
     return {"title": title, "layers": list(layers), "window": plain(window, 6), "labels": list(labels)} | more
 
 
 def chart(title: str, series: Iterable[dict[str, Any]], log: bool = False) -> dict[str, Any]:
-    """Return a chart over all frames, through which the present one is marked; see `series`."""
+    """Return a chart over all frames, where the present one is marked; see `series`."""
     return {"title": title, "series": list(series), "log": log}
 
 
@@ -104,28 +244,26 @@ def series(name: str, role: str, values: Any, digits: int = 4, place: int = 0) -
 
 
 def fact(name: str, values: Any, digits: int = 6) -> dict[str, Any]:
-    """Return a number that is said of each frame."""
+    """Return a number for each frame."""
     return {"name": name, "values": plain(values, digits)}
 
 
 def words(said: Sequence[str]) -> dict[str, Any]:
-    """Return what is said of each frame, each word once."""
+    """Return a word for each frame, each different one stored once."""
     known = list(dict.fromkeys(said))
     place = {word: k for k, word in enumerate(known)}
     return {"words": known, "at": [place[word] for word in said]}
 
 
 def plain(value: Any, digits: int) -> Any:
-    """Return numbers, in whatever nesting, with so many digits; None for those that are not finite."""
+    """Return numbers, however nested, with so many digits; None for numbers that are not finite."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float):
-        return _rounded(value, digits) if math.isfinite(value) else None
+        short = float(f"{value:.{digits}g}")
+        return (
+            None if not math.isfinite(value) else int(short) if short % 1 == 0 and abs(short) < 1e6 else short
+        )
     if isinstance(value, list | tuple):
         return [plain(entry, digits) for entry in value]
     return value
-
-
-def _rounded(value: float, digits: int) -> float | int:
-    short = float(f"{value:.{digits}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e6 else short

@@ -1,4 +1,4 @@
-"""Problems that have a picture of their own, frame by frame, made of the same shapes."""
+"""Pictures of boosting, kernel weights, labellings and chains, frame by frame, made of the same shapes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from cutplane.methods.kelley import Kelley
 from cutplane.pieces.validation import Array, as_vector
 from cutplane.problem import Problem
 from cutplane.proof.evidence import dense
-from cutplane.report.explore import figure, picture_of
-from cutplane.report.explore.explorer import Explorer
+from cutplane.report.explore import figure
+from cutplane.report.explore.bundle_picture import picture_of
+from cutplane.report.explore.figure import Explorer
 from cutplane.report.explore.recording import record
 from cutplane.risks.objective import LinearObjective
 from cutplane.sets.base import HalfSpace
@@ -33,7 +34,7 @@ __all__ = ["kernel_weights", "labelling", "margins", "triangle", "viterbi"]
 _ROUNDS = 200
 _QUANTILES = 81
 _SIGHT = np.array([[0.9, -0.32, 0.0], [0.14, 0.36, 1.0]])
-"""Where the axes of a cube go in the plane: a parallel projection."""
+"""Images of the axes of a cube in the plane: a parallel projection."""
 
 
 def _explorer(
@@ -43,27 +44,26 @@ def _explorer(
     return Explorer(shown)
 
 
-def _bounds(
-    title: str, lower: Sequence[float], upper: Sequence[float], names: tuple[str, str]
-) -> dict[str, Any]:
-    sides = zip(names, ("lower", "upper"), (lower, upper), strict=True)
-    return figure.chart(title, [figure.series(name, role, values, 6) for name, role, values in sides])
+def _bounds(title: str, records: Sequence[Any], names: tuple[str, str]) -> dict[str, Any]:
+    sides = [[getattr(one, f"{side}_bound") for one in records] for side in ("lower", "upper")]
+    found = zip(names, ("lower", "upper"), sides, strict=True)
+    return figure.chart(title, [figure.series(name, role, values, 6) for name, role, values in found])
 
 
 def margins(result: BoostingResult) -> Explorer:
-    """Show how rounds of boosting move the margins of the examples.
+    """Show how rounds of boosting change the margins of the examples.
 
     Drawn is the share of examples with at most a margin; the soft margin is the mean of the nu least.
 
     Parameters
     ----------
     result : BoostingResult
-        With its problem: not loaded from a file.
+        With its problem, so not loaded from a file.
 
     Raises
     ------
     InvalidInputError
-        If the problem is not known.
+        If the result has no problem.
     """
     problem = result.problem
     if problem is None:
@@ -91,9 +91,7 @@ def margins(result: BoostingResult) -> Explorer:
         alt=f"The distribution of {problem.y.size} margins over {len(chosen)} rounds of boosting.",
         facts=[figure.fact("hypotheses", [int((result.stages[k] > 0).sum()) for k in chosen])],
     )
-    chart = _bounds(
-        "soft margin and edge", soft, [one.upper_bound for one in records], ("soft margin", "edge")
-    )
+    chart = _bounds("soft margin and edge", records, ("soft margin", "edge"))
     return _explorer(f"Boosting by {result.method}", "round", panel, [chart], len(chosen))
 
 
@@ -140,12 +138,12 @@ def triangle(costs: Any = (-1.0, -1.0, -1.0)) -> Explorer:
     """Show the cycle inequalities of three binary variables cutting fractional vertices off.
 
     The coordinates are how often each pair disagrees. Labellings are corners of a tetrahedron, the marginal
-    polytope seen from here; the local polytope is the cube around it.
+    polytope; the local polytope is the cube around it.
 
     Parameters
     ----------
     costs : array_like of shape (3,), default (-1, -1, -1)
-        Of a disagreement of each pair; by default each pair wants to disagree, which not all three can.
+        Cost of a disagreement of each pair; by default disagreements are cheaper, but not all three can.
     """
     c = as_vector("costs", costs, 3)
 
@@ -193,16 +191,15 @@ def triangle(costs: Any = (-1.0, -1.0, -1.0)) -> Explorer:
         equal=True,
         ticks=False,
         alt="A tetrahedron in a cube; a corner of the cube that is no labelling is cut off by a face of it.",
-        captions=["the cube is not looked at yet"]
+        captions=["before the first optimum"]
         + ["disagreements " + ", ".join(f"{v:.3g}" for v in x) for x in visits[1:] if x is not None],
     )
-    lower, upper = ([getattr(one, side) for one in states] for side in ("lower_bound", "upper_bound"))
-    chart = _bounds("bounds of the energy", lower, upper, ("bound of the relaxation", "best labelling"))
+    chart = _bounds("bounds of the energy", states, ("bound of the relaxation", "best labelling"))
     return _explorer("A fractional vertex is cut off", "iteration", panel, [chart], len(states))
 
 
 def _seen(*points: Array) -> list[float]:
-    """Return points of the cube as they are seen, one after the other."""
+    """Return the images of points of the cube, one after the other."""
     return (np.array(points) @ _SIGHT.T).ravel().tolist()
 
 
@@ -211,8 +208,8 @@ def viterbi(
 ) -> Explorer:
     """Show loss-augmented decoding of one sequence while a chain is learnt.
 
-    The labelling that violates the margin most is the oracle's answer, and a cut; at the end it is the truth,
-    or close to it.
+    The labelling that violates the margin most is the oracle's answer, and a cut; at the end it is the true
+    one, or close to it.
 
     Parameters
     ----------
@@ -276,8 +273,7 @@ def viterbi(
         alt=f"A trellis of {length} positions and {states} labels, with the truth and two decoded paths.",
         facts=[figure.fact("wrong labels", errors)],
     )
-    lower, upper = ([getattr(one, side) for one in steps] for side in ("lower_bound", "upper_bound"))
-    charts = [_bounds("bounds of the objective", lower, upper, ("lower bound", "upper bound"))]
+    charts = [_bounds("bounds of the objective", steps, ("lower bound", "upper bound"))]
     return _explorer("Viterbi decoding with loss augmentation", "iteration", panel, charts, len(steps))
 
 
@@ -359,8 +355,7 @@ def labelling(
         alt=f"A grid of {height} by {width} binary variables, {len(frustrated)} of its squares frustrated.",
         facts=[figure.fact("unsatisfied edges", [len(broken(x)) for x in seen])],
     )
-    lower, upper = ([getattr(one, side) for one in states] for side in ("lower_bound", "upper_bound"))
-    charts = [_bounds("bound and energy", lower, upper, ("bound", "energy"))] if states else []
+    charts = [_bounds("bound and energy", states, ("bound", "energy"))] if states else []
     return _explorer(f"The best labelling of a grid by {method}", "iteration", panel, charts, len(seen))
 
 
