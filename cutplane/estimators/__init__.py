@@ -4,11 +4,7 @@ from cutplane.runtime.extras import require_extra
 
 require_extra("sklearn", "sklearn")
 
-from cutplane.estimators.boosting import (  # noqa: E402
-    ERLPBoostClassifier,
-    LPBoostClassifier,
-    MLPBoostClassifier,
-)
+from cutplane.estimators.boosting import ERLPBoostClassifier, LPBoostClassifier, MLPBoostClassifier  # noqa: E402
 from cutplane.estimators.kernel_nu import KernelNuSVC, KernelNuSVR, KernelOneClass  # noqa: E402
 from cutplane.estimators.kernel_svm import (  # noqa: E402
     GraphSVC,
@@ -16,6 +12,8 @@ from cutplane.estimators.kernel_svm import (  # noqa: E402
     KernelOrdinalClassifier,
     KernelSVC,
     KernelSVR,
+    SparseKernelClassifier,
+    SparseKernelRegressor,
 )
 from cutplane.estimators.linear_models import (  # noqa: E402
     LinearClassifier,
@@ -34,7 +32,6 @@ from cutplane.estimators.mkl import (  # noqa: E402
     MKLRegressorCV,
     PolynomialMKLRegressor,
 )
-from cutplane.estimators.sparse_kernel import SparseKernelClassifier, SparseKernelRegressor  # noqa: E402
 from cutplane.estimators.structured import (  # noqa: E402
     ChainCRF,
     ChainCRFCV,

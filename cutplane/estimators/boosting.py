@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 from cutplane.boosting import DecisionStumps, EarlyStopping, ERLPBoost, LPBoost, MLPBoost, SoftMargin
 from cutplane.boosting.methods import BoostingMethod
 from cutplane.boosting.result import BoostingResult, Ensemble
-from cutplane.estimators.base import Classification
-from cutplane.estimators.documentation import estimator
+from cutplane.estimators.base import Classification, estimator
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _split: Any = train_test_split

@@ -14,8 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 
 from cutplane.engine.path import followed
-from cutplane.estimators.base import CertifiedEstimator, as_weights, ascending, uninterrupted
-from cutplane.estimators.documentation import estimator
+from cutplane.estimators.base import CertifiedEstimator, as_weights, ascending, estimator, uninterrupted
 from cutplane.estimators.formulation import unit_weight
 from cutplane.estimators.linear import LinearEstimator
 from cutplane.exceptions import MissingCapabilityError
@@ -28,9 +27,7 @@ from cutplane.tracking.methods import PathTracking
 
 @estimator
 class CrossValidated(CertifiedEstimator):
-    """An estimator whose weight is chosen by cross-validation, along a path in each fold.
-
-    A derived class names the estimator with one weight as its next base, and follows a path (`_follow`).
+    """An estimator whose weight is chosen by cross-validation, along a path in each fold (`_follow`).
 
     Parameters
     ----------
@@ -117,6 +114,10 @@ def first_of(name: str) -> Any:
 @estimator
 class CrossValidatedPenalty(CrossValidated, LinearEstimator):
     """A linear estimator whose weight of the penalty is chosen by cross-validation.
+
+    In each fold the problems are solved from the largest weight to the smallest. Each keeps the cuts of the
+    last one, because cuts of the loss hold for every weight. The final fit on all data follows the same path
+    to the chosen weight.
 
     Parameters
     ----------

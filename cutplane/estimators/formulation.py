@@ -51,10 +51,7 @@ REGRESSION: dict[str, Loss] = {
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
     "poisson": Poisson(),
 }
-TUBES = {
-    "epsilon_insensitive": EpsilonInsensitive,
-    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
-}
+TUBES = {"epsilon_insensitive": EpsilonInsensitive, "squared_epsilon_insensitive": SquaredEpsilonInsensitive}
 PENALTIES = ("l2", "l1", "elasticnet")
 
 

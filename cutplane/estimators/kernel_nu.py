@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from cutplane.estimators.base import Regression, checked
-from cutplane.estimators.documentation import estimator
+from cutplane.estimators.base import Regression, checked, estimator
 from cutplane.estimators.kernel import KernelClassification, KernelFunctionEstimator, Part
 from cutplane.kernels.base import Kernel
 from cutplane.kernels.nu import NuRisk

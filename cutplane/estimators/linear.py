@@ -18,9 +18,9 @@ from cutplane.estimators.base import (
     Regression,
     Weighted,
     as_weights,
+    estimator,
     uninterrupted,
 )
-from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import (
     Loss,
     first_bias,

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cutplane.estimators.base import Classification
+from cutplane.estimators.base import Classification, estimator
 from cutplane.estimators.cross_validation import CrossValidatedPenalty
-from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import (
     CLASSIFICATION,
     REGRESSION,
@@ -109,10 +108,6 @@ class LinearRegressor(LinearRegression):
 class LinearClassifierCV(CrossValidatedPenalty, LinearClassifier):
     """A `LinearClassifier` whose `alpha` is chosen by cross-validation.
 
-    In each fold the problems are solved from the largest weight to the smallest. Each keeps the cuts of the
-    last one, because cuts of the loss hold for every weight. The final fit on all data follows the same path
-    to the chosen weight.
-
     Examples
     --------
     >>> import numpy as np
@@ -127,10 +122,6 @@ class LinearClassifierCV(CrossValidatedPenalty, LinearClassifier):
 @estimator
 class LinearRegressorCV(CrossValidatedPenalty, LinearRegressor):
     """A `LinearRegressor` whose `alpha` is chosen by cross-validation.
-
-    In each fold the problems are solved from the largest weight to the smallest. Each keeps the cuts of the
-    last one, because cuts of the loss hold for every weight. The final fit on all data follows the same path
-    to the chosen weight.
 
     Examples
     --------
@@ -245,11 +236,7 @@ class LinearSVR(SupportVectorMachine, LinearRegression):
         return TUBES[as_choice("loss", self.loss, TUBES)](self.epsilon)
 
 
-_NAMED: dict[str, Measure] = {
-    "f1": FBeta(),
-    "roc_area": RocArea(),
-    "break_even": PrecisionRecallBreakEven(),
-}
+_NAMED: dict[str, Measure] = {"f1": FBeta(), "roc_area": RocArea(), "break_even": PrecisionRecallBreakEven()}
 
 
 @estimator

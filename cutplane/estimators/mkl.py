@@ -12,9 +12,8 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from cutplane.estimators.base import CertifiedEstimator, Classification, Regression, uninterrupted
+from cutplane.estimators.base import CertifiedEstimator, Classification, Regression, estimator, uninterrupted
 from cutplane.estimators.cross_validation import CrossValidated, first_of
-from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import CLASSIFICATION, REGRESSION, TUBES, as_loss
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import Gaussian, Kernel, KernelBank, Linear, Polynomial, single_feature_kernels
@@ -45,9 +44,7 @@ BANKS = {"default": default_kernels, "single-feature": single_feature_kernels}
 
 @estimator
 class MKLEstimator(CertifiedEstimator):
-    """A kernel machine with learnt weights of its kernels, and a certificate.
-
-    Derived classes have a loss (`_loss`) and targets (`_encode`). All problems share one bank.
+    """A kernel machine with learnt weights of its kernels, and a certificate; all problems share one bank.
 
     Parameters
     ----------
@@ -232,6 +229,10 @@ class MKLRegressor(Regression, MKLEstimator):
 class CrossValidatedMKL(CrossValidated, MKLEstimator):
     """A kernel machine with learnt weights of its kernels whose C is chosen by cross-validation.
 
+    Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
+    largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
+    all data with the chosen C.
+
     Parameters
     ----------
     Cs : array_like, optional
@@ -264,10 +265,6 @@ class CrossValidatedMKL(CrossValidated, MKLEstimator):
 class MKLClassifierCV(CrossValidatedMKL, MKLClassifier):
     """An `MKLClassifier` whose `C` is chosen by cross-validation.
 
-    Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
-    largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
-    all data with the chosen C.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -282,10 +279,6 @@ class MKLClassifierCV(CrossValidatedMKL, MKLClassifier):
 @estimator
 class MKLRegressorCV(CrossValidatedMKL, MKLRegressor):
     """An `MKLRegressor` whose `C` is chosen by cross-validation.
-
-    Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
-    largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
-    all data with the chosen C.
 
     Examples
     --------

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.distributed.blocks import blocks
-from cutplane.distributed.distributing import distribute
 from cutplane.distributed.risk import DistributedRisk
+from cutplane.distributed.sources import blocks, distribute
 from cutplane.estimators.formulation import Loss, is_joint
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array

@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.base import Weighted, as_weights, checked, uninterrupted
+from cutplane.estimators.base import Weighted, as_weights, checked, estimator, uninterrupted
 from cutplane.estimators.cross_validation import CrossValidated, first_of
-from cutplane.estimators.documentation import estimator
 from cutplane.estimators.formulation import as_choice
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_positive
@@ -161,7 +160,10 @@ class Chains(ClassifierMixin, Unvalidated):
 
 @estimator
 class CrossValidatedChains(CrossValidated, Chains):
-    """Chains whose weight of the penalty is chosen by cross-validation, from the largest to the smallest.
+    """Chains whose weight of the penalty is chosen by cross-validation.
+
+    In each fold the problems are solved from the largest weight to the smallest, each from the cuts and
+    labellings, or the solution, of the last. The final fit follows the same path to the chosen weight.
 
     Parameters
     ----------
@@ -301,9 +303,6 @@ class ChainCRF(Chains):
 class ChainSSVMCV(CrossValidatedChains, ChainSSVM):
     """A `ChainSSVM` whose `alpha` is chosen by cross-validation.
 
-    In each fold the problems are solved from the largest weight to the smallest, and all cuts and labellings
-    are kept from one to the next. The final fit follows the same path to the chosen weight.
-
     Examples
     --------
     >>> from cutplane.estimators import ChainSSVMCV
@@ -317,9 +316,6 @@ class ChainSSVMCV(CrossValidatedChains, ChainSSVM):
 @estimator
 class ChainCRFCV(CrossValidatedChains, ChainCRF):
     """A `ChainCRF` whose `alpha` is chosen by cross-validation.
-
-    In each fold the problems are solved from the largest weight to the smallest, each from the solution of
-    the last. The final fit follows the same path to the chosen weight.
 
     Examples
     --------

@@ -170,7 +170,7 @@ def _columns(core: Core, m: int, stack: Stack) -> tuple[slice, Any]:
     if core.X is None and not core.is_bias:
         return slice(0, stack.dim), stack.matrix(core.source)
     where, sign = stack.place(core.source)
-    matrix = np.ones((m, 1)) if core.is_bias else core.X
+    matrix: Any = np.ones((m, 1)) if core.is_bias else core.X
     return where, matrix if sign == 1.0 else sign * matrix
 
 

@@ -119,8 +119,8 @@ def _product(expression: Any, weight: Array) -> _Parts:
 
 
 def _inner_product(expression: Any, weight: Array) -> _Parts:
-    factor, inner = split_product(expression) if expression.shape == () else (None, None)
-    if inner is None or (inner.size > 1 and np.shape(factor) != inner.shape):
+    factor, inner = split_product(expression)
+    if expression.shape or inner is None or (inner.size > 1 and np.shape(factor) != inner.shape):
         return None
     return [(inner, weight * factor)]
 
@@ -221,7 +221,8 @@ def _function(expression: Any) -> tuple[Curve, Image | None] | None:
     kind = type(expression).__name__
     if kind in _COMBINED:
         return _combined(expression, _COMBINED[kind])
-    inner, atom = expression.args[0], _ATOMS.get(kind)
+    inner: Any = expression.args[0]
+    atom = _ATOMS.get(kind)
     if kind in ("multiply", "DivExpression"):
         constant, inner = split_product(expression)
         if inner is not None and same(constant, constant.flat[0]):

@@ -1,47 +1,24 @@
 """The estimators keep scikit-learn's contract, and their own promises: memory, warm starts, errors."""
 
-import inspect
-import pickle
-import re
-import subprocess
-import sys
-
 import numpy as np
-import pandas as pd
 import pytest
 from covering import covering
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cut
-from cutplane import estimators
 from cutplane.estimators import (
-    KernelLogisticRegression,
-    KernelNuSVC,
-    KernelNuSVR,
-    KernelOneClass,
-    KernelSVC,
-    KernelSVR,
     LinearClassifier,
     LinearClassifierCV,
-    LinearRanker,
     LinearRegressor,
     LinearRegressorCV,
     LinearSVC,
     LinearSVR,
-    MeasureClassifier,
 )
-from cutplane.exceptions import InvalidInputError
-from cutplane.losses import Huber, Logistic, Quantile
+from cutplane.losses import Logistic, Quantile
 from cutplane.problem import Problem
-from cutplane.regularizers import L1, L2
 from cutplane.tracking.methods import PathTracking
 
 IRIS = load_iris()
@@ -49,90 +26,6 @@ X3, Y3 = StandardScaler().fit_transform(IRIS.data), IRIS.target_names[IRIS.targe
 X2, Y2 = X3[Y3 != "setosa"], Y3[Y3 != "setosa"]
 XR, YR = (array[:150] for array in load_diabetes(return_X_y=True))
 XR = StandardScaler().fit_transform(XR)
-
-REASON = (
-    "Weights and repetitions make the same problem, but its solutions agree up to the certified gap, not to "
-    "1e-7; test_weights_are_repetitions compares objectives."
-)
-EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
-CHECKED = {LinearSVC(): EQUIVALENCE}
-VARIANTS = {
-    LinearSVR(): {},
-    LinearClassifier("softmax"): EQUIVALENCE,
-    LinearRegressor(): {},
-    LinearSVC(multi_class="crammer_singer", tol=1e-6): {},
-    LinearClassifierCV("hinge", alphas=[0.1], cv=2, tol=1e-2): {
-        "check_sample_weight_equivalence_on_sparse_data": REASON
-    },
-    LinearRegressorCV("absolute", alphas=[0.1], cv=2, tol=1e-9): {},
-    LinearRanker(): {},
-    MeasureClassifier(): {},
-    KernelSVC(): EQUIVALENCE,
-    KernelSVC(multi_class="ovo", n_basis=20): EQUIVALENCE,
-    KernelSVR(): EQUIVALENCE,
-    KernelLogisticRegression(): EQUIVALENCE,
-    KernelNuSVC(0.05): EQUIVALENCE
-    | {"check_class_weight_classifiers": "Weights leave a class no share of nu."},
-    KernelNuSVR(): EQUIVALENCE,
-    KernelOneClass(): EQUIVALENCE,
-}
-
-
-@pytest.mark.parametrize("name", estimators.__all__)
-def test_every_parameter_is_documented_once_in_the_order_of_the_signature(name):
-    kind = getattr(estimators, name)
-    sections = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(kind.__doc__), flags=re.MULTILINE)
-    documented = re.findall(r"^(\w+) :", sections[sections.index("Parameters") + 1], flags=re.MULTILINE)
-    assert documented == list(inspect.signature(kind).parameters)
-    assert sections[1::2][:2] == ["Parameters", "Attributes"] and sections[-2] == "Examples"
-
-
-@pytest.mark.parametrize("name", estimators.__all__)
-def test_every_argument_and_result_of_fit_and_predict_is_documented(name):
-    for method in (getattr(estimators, name).fit, getattr(estimators, name).predict):
-        parts = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(method.__doc__), flags=re.MULTILINE)
-        sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-        described = re.findall(r"^\**(\w+)(?: :|$)", sections["Parameters"], flags=re.MULTILINE)
-        assert described == list(inspect.signature(method).parameters)[1:]
-        assert "Returns" in sections and ("Raises" in sections or method.__name__ == "predict")
-
-
-def expected_failures(estimator):
-    every = CHECKED | VARIANTS
-    return next(reasons for other, reasons in every.items() if repr(other) == repr(estimator))
-
-
-@parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures, xfail_strict=False)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks(list(VARIANTS), legacy=False)
-def test_scikit_learn_interface(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(list(VARIANTS), expected_failed_checks=expected_failures)
-def test_scikit_learn_contract_of_variants(estimator, check):
-    check(estimator)
-
-
-def test_only_estimators_need_scikit_learn():
-    code = """if True:
-        import sys
-        sys.modules["sklearn"] = None
-        import cutplane
-        try:
-            import cutplane.estimators
-        except cutplane.MissingExtraError as error:
-            print(error)
-    """
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout == 'sklearn is not installed; install it with: pip install "cutplane[sklearn]"\n'
-
-
-# Predictions
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax", "multiclass_hinge"])
@@ -176,34 +69,6 @@ def test_poisson_predicts_means():
     counts = rng.poisson(np.exp(XR @ np.full(10, 0.1)))
     model = LinearRegressor("poisson", alpha=1e-6, tol=1e-6).fit(XR, counts)
     assert np.isclose(model.predict(XR).mean(), counts.mean(), rtol=1e-3)
-
-
-# Inside scikit-learn
-
-
-def test_grid_search_over_objects_and_names():
-    pipeline = make_pipeline(StandardScaler(), LinearClassifier(alpha=1e-2))
-    grid = {
-        "linearclassifier__loss": ["hinge", "logistic"],
-        "linearclassifier__penalty": ["l2", L1(0.5)],
-    }
-    search = GridSearchCV(pipeline, grid, cv=2).fit(IRIS.data, Y3)
-    assert search.best_score_ > 0.93
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-def test_cross_validation_is_a_grid_search_along_paths():
-    alphas = [1e-3, 1e-1, 1e1]
-    model = LinearClassifierCV("logistic", alphas=alphas, cv=3, scoring="neg_log_loss", tol=1e-6).fit(X3, Y3)
-    search = GridSearchCV(
-        LinearClassifier("logistic", tol=1e-6), {"alpha": alphas[::-1]}, cv=3, scoring="neg_log_loss"
-    ).fit(X3, Y3)
-    folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
-    assert model.alphas_.tolist() == alphas[::-1] and model.alpha_ == search.best_params_["alpha"]
-    assert np.allclose(model.scores_, folds, atol=1e-3)
-    assert np.isclose(model.objective_, search.best_estimator_.objective_, rtol=2e-6)
-    assert all(result.certificate.verify().valid for result in model.results_)
-    assert log_loss(Y3, model.predict_proba(X3)) < 0.3
 
 
 @pytest.mark.parametrize(
@@ -282,32 +147,6 @@ def test_exact_paths_are_left_after_what_solves_should_cost(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "model", [LinearSVC(), LinearSVR(), LinearClassifierCV("softmax", alphas=[0.1, 0.01], cv=2)]
-)
-def test_pickles_without_the_training_data(model):
-    X, y = (XR, YR) if isinstance(model, LinearSVR) else (X3, Y3)
-    X = np.repeat(X, 20, axis=0)
-    model = clone(model).fit(X, np.repeat(y, 20))
-    assert model.results_[0].certificate.problem.risk.X is X
-    kept = pickle.dumps(model)
-    assert len(kept) < 0.1 * X.nbytes
-    again = pickle.loads(kept)
-    assert (again.predict(X) == model.predict(X)).all() and again.objective_ == model.objective_
-    assert not hasattr(again, "results_") and hasattr(model, "results_")
-
-
-def test_column_names():
-    frame = pd.DataFrame(X3, columns=IRIS.feature_names)
-    model = LinearSVC().fit(frame, Y3)
-    assert model.feature_names_in_.tolist() == IRIS.feature_names
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[IRIS.feature_names[::-1]])
-
-
-# Data
-
-
-@pytest.mark.parametrize(
     ("layout", "dtype", "loss"),
     covering(
         [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array],
@@ -371,9 +210,6 @@ def test_class_weights_are_weights(multi_class):
     )
 
 
-# The solver
-
-
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
 def test_a_warm_start_begins_at_the_last_solution(penalty):
     model = LinearSVC(C=1.0, tol=1e-6, penalty=penalty, warm_start=True).fit(X2, Y2)
@@ -408,73 +244,6 @@ def test_a_warm_start_with_another_risk_starts_from_the_solution(change):
 def test_fits_are_reproducible():
     first, second = (LinearClassifier("logistic", alpha=1e-2).fit(X3, Y3) for _ in range(2))
     assert np.array_equal(first.coef_, second.coef_) and first.lower_bound_ == second.lower_bound_
-
-
-@pytest.mark.parametrize(
-    ("limit", "remedy"), [({"max_iter": 1}, "Raise max_iter"), ({"time_limit": 1e-9}, "Raise time_limit")]
-)
-def test_an_open_gap_is_a_warning(limit, remedy):
-    with pytest.warns(ConvergenceWarning, match=remedy):
-        model = LinearSVR(C=10.0, tol=1e-6, **limit).fit(XR, YR)
-    assert model.gap_ > 1e-6 and model.lower_bound_ <= model.objective_
-
-
-def test_an_interrupt_ends_the_fit(monkeypatch):
-    def interrupt(self, x):
-        raise KeyboardInterrupt
-
-    model = LinearSVC()
-    risk = type(model._declare(X2, Y2, None)[0].risk)
-    calls = []
-
-    def image(self, x, real=risk.image):
-        calls.append(x)
-        return real(self, x) if len(calls) < 2 else interrupt(self, x)
-
-    monkeypatch.setattr(risk, "image", image)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X2, Y2)
-    assert not hasattr(model, "coef_")
-
-
-def test_a_line_per_iteration(capsys):
-    LinearSVC(verbose=1).fit(X2, Y2)
-    assert "lower" in capsys.readouterr().out
-
-
-ERRORS = {
-    "one class": (LinearSVC(), X2, ["a"] * 100, "needs at least 2 classes in y, got 1 class: .*'a'"),
-    "C": (LinearSVC(C=0.0), X2, Y2, r"C must be in \(0, inf\), got 0"),
-    "alpha": (LinearClassifier(alpha=-1.0), X2, Y2, r"alpha must be in \(0, inf\), got -1"),
-    "loss name": (LinearClassifier("hinges"), X2, Y2, "loss must be one of .*'hinge'.* got 'hinges'"),
-    "loss class": (LinearRegressor(Huber), XR, YR, r"did you mean Huber\(\)\?"),
-    "vector loss": (LinearRegressor("softmax"), XR, YR, "loss must be one of"),
-    "svc loss": (LinearSVC(loss="logistic"), X2, Y2, r"loss must be one of \['hinge', 'squared_hinge'\]"),
-    "joint squares": (LinearSVC(loss="squared_hinge", multi_class="crammer_singer"), X2, Y2, "loss='hinge'"),
-    "multi_class": (LinearSVC(multi_class="ovo"), X2, Y2, "multi_class must be one of"),
-    "penalty": (LinearClassifier(penalty="l3"), X2, Y2, "penalty must be one of .* got 'l3'"),
-    "svr penalty": (LinearSVR(penalty="elasticnet"), XR, YR, "penalty must be one of"),
-    "epsilon": (LinearSVR(epsilon=-1.0), XR, YR, "epsilon must be in"),
-    "l1_ratio": (LinearRegressor(penalty="elasticnet", l1_ratio=2.0), XR, YR, "l1_ratio must be in"),
-    "penalty dimension": (LinearRegressor(penalty=L2(weights=np.ones(3))), XR, YR, "L2.weights has shape"),
-    "real classes": (LinearSVC(), XR, YR + 0.5, "Unknown label type"),
-    "class_weight": (LinearSVC(class_weight="even"), X2, Y2, "class_weight"),
-    "counts": (LinearRegressor("poisson"), XR, -YR, "Poisson needs counts y >= 0"),
-    "alphas": (LinearRegressorCV(alphas=[0.1, 0.0]), XR, YR, "alphas must be positive"),
-    "no alphas": (LinearRegressorCV(alphas=[]), XR, YR, "alphas is empty"),
-}
-
-
-@pytest.mark.parametrize(("model", "X", "y", "message"), ERRORS.values(), ids=ERRORS.keys())
-def test_errors(model, X, y, message):
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)
-
-
-@pytest.mark.parametrize("weights", [-np.ones(100), np.ones(99), np.zeros(100), np.full(100, np.nan), -1.0])
-def test_wrong_weights(weights):
-    with pytest.raises(InvalidInputError, match="sample_weight"):
-        LinearSVC().fit(X2, Y2, sample_weight=weights)
 
 
 def test_quantiles_enclose_their_share():

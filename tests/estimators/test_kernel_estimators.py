@@ -1,7 +1,5 @@
 """The kernel estimators: scikit-learn's answers, grids equal to separate fits, low rank, calibration."""
 
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -24,7 +22,6 @@ from cutplane.estimators import (
     KernelSVR,
 )
 from cutplane.estimators.kernel_svm import coupled
-from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import Gaussian
 from cutplane.losses import Logistic
 
@@ -47,8 +44,6 @@ def test_two_classes_are_those_of_svc(options, C):
     assert (model.predict(X2) == known.predict(X2)).all()
     assert model.gap_ <= 1e-9 and model.result_.certificate.verify().valid
     assert model.dual_coef_.shape == (1, model.support_.size) and model.n_iter_ >= 1
-    again = pickle.loads(pickle.dumps(model))
-    assert (again.decision_function(X2) == model.decision_function(X2)).all()
     loss = np.maximum(0.0, 1.0 - np.where(Y2 == "b", 1.0, -1.0) * known.decision_function(X2))
     a, K = known.dual_coef_[0], model._make_kernel(X2, "scale")(known.support_vectors_)
     objective = 0.5 * a @ K @ a + C * loss @ np.where(Y2 == "a", 2.0, 1.0)
@@ -115,15 +110,11 @@ def test_probabilities_of_pairs_are_coupled():
     assert np.isfinite(coupled(np.array([[0.0, 1.0, 0.0]]), 3)).all()
 
 
-def test_a_grid_of_joint_problems_and_what_they_cannot_be():
+def test_a_grid_of_joint_problems():
     model = KernelSVC([0.1, 1.0], gamma=[0.1, 1.0], multi_class="joint", cv=2).fit(X3[::3], Y3[::3])
     assert model.scores_.shape == (2, 2, 2) and model.score(X3, Y3) > 0.9
     low = KernelSVC(1.0, multi_class="joint", n_basis=20, random_state=0).fit(X3, Y3)
     assert low.score(X3, Y3) > 0.9 and low.support_.size <= 20 and low.dual_coef_.shape[0] == 3
-    with pytest.raises(InvalidInputError, match='needs loss="hinge"'):
-        KernelSVC(multi_class="joint", loss="squared_hinge").fit(X3, Y3)
-    with pytest.raises(InvalidInputError, match="multi_class must be one of"):
-        KernelNuSVC(0.1, multi_class="joint").fit(X3, Y3)
 
 
 def test_regression_is_that_of_svr_and_of_kernel_ridge():
@@ -153,8 +144,6 @@ def test_the_nu_forms_are_those_of_libsvm():
     model, known = KernelOneClass(0.1, **TIGHT).fit(X3), OneClassSVM(nu=0.1, tol=1e-9).fit(X3)
     np.testing.assert_allclose(model.decision_function(X3), known.decision_function(X3), atol=1e-4)
     np.testing.assert_allclose(model.score_samples(X3), known.score_samples(X3), atol=1e-4)
-    with pytest.raises(InvalidInputError, match=r"nu = 0.9 is infeasible.*at most 0.66"):
-        KernelNuSVC(0.9, multi_class="ovr").fit(X3, Y3)
 
 
 @pytest.mark.parametrize("loss", ["huber", "absolute", "quantile", "squared_epsilon_insensitive"])
@@ -225,23 +214,3 @@ def test_probabilities_are_calibrated_if_asked_for(method):
     assert (model.classes_[found.argmax(axis=1)] == Y3).mean() > 0.93
     with pytest.raises(AttributeError, match="predict_proba"):
         clone(model).set_params(probability=None).predict_proba(X3)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"kernel": "gaussian"}, "kernel must be one of"),
-        ({"gamma": "wide"}, "gamma must be"),
-        ({"gamma": -1.0}, "gamma"),
-        ({"C": 0.0}, "C must be"),
-        ({"C": [1.0, -1.0]}, "C must be positive numbers"),
-        ({"kernel": "linear", "gamma": [1.0, 2.0]}, "has no gamma to choose"),
-        ({"loss": "log"}, "loss must be one of"),
-        ({"multi_class": "all"}, "multi_class must be one of"),
-        ({"n_basis": 0}, "n_basis"),
-        ({"probability": "platt"}, "probability must be one of"),
-    ],
-)
-def test_what_is_wrong_is_named(options, words):
-    with pytest.raises(InvalidInputError, match=words):
-        KernelSVC(**options).fit(X2, Y2)

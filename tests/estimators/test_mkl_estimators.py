@@ -3,30 +3,19 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from covering import covering
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import shuffle
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cutplane.estimators import (
-    MKLClassifier,
-    MKLClassifierCV,
-    MKLRegressor,
-    MKLRegressorCV,
-    PolynomialMKLRegressor,
-)
-from cutplane.exceptions import InvalidInputError
-from cutplane.kernels import Gaussian, KernelBank, Laplacian, Linear, Polynomial
-from cutplane.losses import EpsilonInsensitive, Hinge, Logistic, Quantile, Squared, SquaredHinge
+from cutplane.estimators import MKLClassifier, MKLClassifierCV, MKLRegressor, PolynomialMKLRegressor
+from cutplane.kernels import Gaussian, KernelBank, Linear, Polynomial
+from cutplane.losses import EpsilonInsensitive, Hinge, Quantile, Squared, SquaredHinge
 from cutplane.mkl import MKL, SmoothMKL
 
 IRIS = load_iris()
@@ -36,32 +25,6 @@ XR, YR = (array[:120] for array in load_diabetes(return_X_y=True))
 XR, YR = StandardScaler().fit_transform(XR), (YR - YR.mean()) / YR.std()
 KERNELS = [Linear(), Gaussian(0.5), Gaussian(2.0, features=(2, 3)), Polynomial(2, features=3)]
 SMALL = [Linear(), Gaussian(1.0)]
-
-
-ESTIMATORS = [
-    MKLClassifier(tol=0.01),
-    MKLRegressor(tol=0.01),
-    PolynomialMKLRegressor(degree=2, max_iter=2000, tol=0.5),
-    MKLClassifier("single-feature", C=10.0, loss="squared_hinge", tol=0.1),
-    MKLClassifier(norm=2.0, tol=0.1),
-    MKLClassifierCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=0.1),
-    MKLRegressor(loss="squared", norm=2.0, tol=0.1),
-    MKLRegressorCV(SMALL, Cs=[1.0, 10.0], cv=2, tol=0.1),
-]
-
-
-@parametrize_with_checks(ESTIMATORS[:3], legacy=False)
-def test_scikit_learn_interface(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-# The problem
 
 
 @pytest.mark.parametrize(
@@ -147,9 +110,6 @@ def test_single_features_that_matter_are_named():
     assert np.count_nonzero(model.weights_) == len(chosen) < 30
 
 
-# Several classes
-
-
 def test_digits_one_against_the_rest():
     X, y = shuffle(*load_digits(n_class=6, return_X_y=True), random_state=0)
     train, test = slice(0, 200), slice(200, 600)
@@ -165,9 +125,6 @@ def test_digits_one_against_the_rest():
     np.testing.assert_array_equal(model.predict(X[test]), model.decision_function(X[test]).argmax(axis=1))
     with pytest.raises(AttributeError, match="results_"):
         model.result_  # noqa: B018
-
-
-# Prediction
 
 
 def test_only_kernels_with_weight_are_evaluated(monkeypatch):
@@ -195,9 +152,6 @@ def test_it_pickles_without_kernels_that_have_no_weight(kernels):
     assert again.objective_ == model.objective_
 
 
-# Data
-
-
 @pytest.mark.parametrize(
     ("layout", "dtype", "kernels"),
     covering(
@@ -218,19 +172,6 @@ def test_layouts_and_types_of_data(layout, dtype, kernels):
         assert model.objective_ == pytest.approx(reference.objective_, rel=3e-3)
 
 
-def test_dense_only_kernels_refuse_sparse_data():
-    with pytest.raises(InvalidInputError, match="laplacian"):
-        MKLClassifier([Laplacian(1.0)]).fit(sparse.csr_array(X2), Y2)
-
-
-def test_column_names():
-    frame = pd.DataFrame(X2, columns=IRIS.feature_names)
-    model = MKLClassifier().fit(frame, Y2)
-    assert model.feature_names_in_.tolist() == IRIS.feature_names
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[IRIS.feature_names[::-1]])
-
-
 def test_constant_features_and_targets():
     X = np.column_stack([X2, np.full(len(X2), 3.0)])
     assert MKLClassifier("single-feature").fit(X, Y2).score(X, Y2) > 0.9
@@ -238,33 +179,6 @@ def test_constant_features_and_targets():
         flat = MKLRegressor(loss="squared", norm=norm).fit(XR, np.full(len(XR), 2.5))
         assert flat.objective_ == flat.gap_ == 0.0 and not flat.dual_coef_.any()
         np.testing.assert_allclose(flat.predict(XR[:3]), 2.5)
-
-
-# Inside scikit-learn
-
-
-def test_grid_search_in_a_pipeline():
-    pipeline = make_pipeline(StandardScaler(), MKLClassifier(tol=1e-2))
-    grid = {"mklclassifier__kernels": ["default", KERNELS], "mklclassifier__norm": [1.0, 2.0]}
-    search = GridSearchCV(pipeline, grid, cv=2).fit(X3, Y3)
-    assert search.best_score_ > 0.93 and np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_cross_validation_is_a_grid_search_along_paths(kind):
-    Cs = [10.0, 0.01, 1.0]
-    if kind == "classifier":
-        X, y = X3[::3], Y3[::3]
-        model, single = MKLClassifierCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLClassifier(KERNELS, tol=1e-3)
-    else:
-        X, y = XR[::2], YR[::2]
-        model, single = MKLRegressorCV(KERNELS, Cs=Cs, cv=3, tol=1e-3), MKLRegressor(KERNELS, tol=1e-3)
-    model.fit(X, y)
-    search = GridSearchCV(single, {"C": sorted(Cs)}, cv=3).fit(X, y)
-    folds = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)]).T
-    assert model.Cs_.tolist() == sorted(Cs) and model.C_ == search.best_params_["C"]
-    np.testing.assert_allclose(model.scores_, folds, atol=0.02)
-    assert model.objective_ == pytest.approx(search.best_estimator_.objective_, rel=2e-3)
 
 
 def test_each_fold_has_one_bank_and_reuses_its_cuts(monkeypatch):
@@ -291,9 +205,6 @@ def test_a_path_is_separate_fits_within_the_gaps():
         assert result.gap <= 1e-4
 
 
-# Polynomial kernels
-
-
 def test_a_polynomial_is_found():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (150, 8))
@@ -306,71 +217,3 @@ def test_a_polynomial_is_found():
     again = pickle.loads(pickle.dumps(clone(model).fit(X[:100], y[:100])))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert not hasattr(again, "result_") and model.lower_bound_ <= model.objective_
-
-
-# Errors and ends
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (MKLClassifier("precomputed"), "cutplane.mkl.MKL"),
-        (MKLClassifier([np.eye(150)]), "kernels"),
-        (MKLClassifier([]), "kernels is empty"),
-        (MKLClassifier([Linear(features=9)]), "column 9"),
-        (MKLClassifier(C=0.0), "C"),
-        (MKLClassifier(norm=0.5), "norm"),
-        (MKLClassifier(norm=2.0, entropy=1.0), "entropy"),
-        (MKLClassifier(loss="logistic"), "loss must be one of"),
-        (MKLClassifier(loss=Logistic()), "Logistic"),
-        (MKLClassifier(normalize="unit"), "normalize"),
-        (MKLClassifier(method="fast"), "method"),
-        (MKLClassifierCV(Cs=[]), "Cs"),
-        (MKLClassifierCV(Cs=[1.0, -1.0]), "Cs"),
-        (MKLRegressor(epsilon=-1.0), "epsilon"),
-        (PolynomialMKLRegressor(max_iter=0), "max_iter"),
-        (PolynomialMKLRegressor(sampling="all"), "sampling"),
-        (PolynomialMKLRegressor(rho=[1.0]), "rho"),
-    ],
-)
-def test_errors(model, message):
-    y = IRIS.target if "Regressor" in repr(model) else Y3
-    with pytest.raises(InvalidInputError, match=message):
-        model.fit(X3, y)
-
-
-def test_one_class_is_an_error():
-    with pytest.raises(InvalidInputError, match="1 class"):
-        MKLClassifier().fit(X3, np.zeros(150))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        MKLClassifier("single-feature", C=10.0, max_iter=1, tol=1e-8),
-        MKLRegressor("single-feature", time_limit=1e-9, tol=1e-8),
-        PolynomialMKLRegressor(max_iter=2, tol=1e-6),
-    ],
-    ids=["iterations", "seconds", "steps"],
-)
-def test_an_open_gap_is_a_warning(model):
-    X, y = (X2, Y2) if isinstance(model, MKLClassifier) else (XR, YR)
-    with pytest.warns(ConvergenceWarning, match="with the relative gap"):
-        model.fit(X, y)
-    assert model.gap_ > model.tol
-
-
-@pytest.mark.parametrize("model", [MKLClassifier(KERNELS), PolynomialMKLRegressor(degree=2)], ids=type)
-def test_an_interrupt_ends_the_fit(model, monkeypatch):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("cutplane.kernels.machine.KernelMachine.solve", interrupted)
-    monkeypatch.setattr("cutplane.mkl.polynomial.run.evaluate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        clone(model).fit(X2, Y2 if isinstance(model, MKLClassifier) else X2[:, 0])
-
-
-def test_a_line_per_iteration(capsys):
-    MKLRegressor("single-feature", verbose=1).fit(XR, YR)
-    assert len(capsys.readouterr().out.splitlines()) > 3

@@ -10,6 +10,8 @@ from formulations import FORMULATIONS, LOSSES, data, formulation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nonsmooth import PROBLEMS
+from regularizer_cases import REGULARIZERS
+from set_cases import SETS
 
 import cutplane as cut
 from cutplane.pieces.forms import DiagonalQuadratic, bounds_only
@@ -393,39 +395,6 @@ def test_mistakes_in_images_are_found(name):
 
 # ---------------------------------------------------------------- regularizers
 
-SETS = {
-    "whole": cut.WholeSpace(),
-    "box": cut.Box(-0.5, [1.0, 2.0, 0.5, 0.0, np.inf]),
-    "orthant": cut.NonnegativeOrthant(),
-    "simplex": cut.Simplex(),
-    "large simplex": cut.Simplex(radius=3.0),
-    "capped simplex": cut.CappedSimplex(0.3),
-    "l1 ball": cut.L1Ball(1.0),
-    "l2 ball": cut.L2Ball(0.7, centre=np.arange(DIM)),
-    "linf ball": cut.LinfBall(1.0),
-    "polyhedron": cut.Polyhedron(
-        np.vstack([A[:6], -np.eye(DIM)]), np.append(np.abs(B[:6]), np.full(DIM, 4.0))
-    ),
-    "equation": cut.Polyhedron(np.zeros((0, DIM)), np.zeros(0), np.ones((1, DIM)), np.ones(1)),
-    "cvxpy": cut.CvxpySet([cp.norm1(x_cvxpy) <= 1.5, x_cvxpy[0] >= 0], x_cvxpy),
-    "intersection": cut.Box(-1, 1) & cut.L2Ball(1.2),
-}
-REGULARIZERS = {
-    "none": cut.NoRegularizer(),
-    "L2": cut.L2(0.3),
-    "L2, centre and weights": cut.L2(0.3, weights=np.arange(DIM), centre=np.ones(DIM)),
-    "L2, lam 0": cut.L2(0.0),
-    "L1": cut.L1(0.3),
-    "L1, weights": cut.L1(0.3, weights=np.arange(DIM)),
-    "elastic net": cut.ElasticNet(0.5),
-    "negative entropy": cut.NegativeEntropy(0.2),
-    "relative entropy": cut.RelativeEntropy(np.arange(1.0, DIM + 1.0), 0.2),
-    "quadratic form": cut.QuadraticForm(np.diag(np.arange(1.0, DIM + 1.0)), lam=0.1),
-    "group norm, p 1": cut.SquaredGroupNorm([[0, 1], [2, 3, 4]], 0.5),
-    "group norm, p 4/3": cut.SquaredGroupNorm([[0, 1], [2, 3, 4]], 0.5, p=4.0 / 3.0),
-    "cvxpy": cut.CvxpyRegularizer(cp.norm_inf(x_cvxpy), x_cvxpy, lam=0.4),
-}
-
 
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_clean_regularizers_pass(name):
@@ -476,10 +445,7 @@ BROKEN_REGULARIZERS = {
         "nearby",
     ),
     "line": ({"line": lambda g, x0, x1: Line(lambda t: (0.0, 0.0))}, "line"),
-    "line slope": (
-        {"line": lambda g, x0, x1: Line(lambda t: (g.value(x0 + t * (x1 - x0)), 0.3))},
-        "line",
-    ),
+    "line slope": ({"line": lambda g, x0, x1: Line(lambda t: (g.value(x0 + t * (x1 - x0)), 0.3))}, "line"),
     "quadratic": (
         {"quadratic": lambda g, dim: DiagonalQuadratic(np.full(dim, 0.5 * g.lam), np.zeros(dim))},
         "quadratic gives",
@@ -591,10 +557,7 @@ BROKEN_SETS = {
     "cvxpy form not convex": ({"cvxpy_form": lambda s, x: [x >= 0, x <= 1, cp.norm(x) >= 0.1]}, "cvxpy_form"),
     "unit": ({"in_unit": lambda s, unit: cut.Box(0.0, unit)}, "in_unit"),
     "unit forgotten": ({"in_unit": lambda s, unit: s}, "in_unit"),
-    "entropy": (
-        {"minimise_entropy": lambda s, v, log_reference: np.full(len(v), 0.5)},
-        "minimise_entropy",
-    ),
+    "entropy": ({"minimise_entropy": lambda s, v, log_reference: np.full(len(v), 0.5)}, "minimise_entropy"),
     "not bounded": (
         {
             "violation": lambda s, x: float(np.max(-x, initial=0.0)),
