@@ -1,6 +1,9 @@
 """Whether the tests notice when the code that proves bounds is wrong: one small change at a time.
 
-Run: python benchmarks/mutation.py --mutants 200 --seed 0 [--file proof/] [--budget 20] [--list]
+Run: python benchmarks/mutation.py --mutants 200 --seed 0 [--file proof/] [--whole] [--budget 20] [--list]
+
+With ``--whole``, mutants are drawn from all files of the package with equal probability, and all tests can
+kill them; without it, each file of the parts that make bounds gives the same number.
 
 Each mutant is a change of one file in a copy of the package. The tests of its part of the package are run
 once without a change: those that fail then are left out, and of the others it is noted which lines of the
@@ -60,7 +63,7 @@ def main() -> int:
     _preload()
     with tempfile.TemporaryDirectory() as folder:
         tree = _copy(Path(folder).resolve() / "tree")
-        seconds, lines = _baseline(tree, jobs)
+        seconds, lines = _baseline(tree, jobs, options.whole)
         verdicts = []
         for job in jobs:
             tests = _tests(job, seconds, lines, options.budget)
@@ -79,14 +82,29 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", default="", help="only files of cutplane/ whose path contains this")
+    parser.add_argument("--whole", action="store_true", help="draw from the whole package, use all tests")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for a mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     return parser.parse_args()
 
 
 def _sample(options: argparse.Namespace) -> list[Job]:
-    """Draw the mutants: one of each file in turn, until there are enough."""
+    """Draw the mutants: of the whole package, or one of each file in turn, until there are enough."""
     rng = random.Random(options.seed)
+    if options.whole:
+        paths = {
+            path.relative_to(ROOT / "cutplane").as_posix(): path
+            for path in sorted((ROOT / "cutplane").rglob("*.py"))
+        }
+        pool = [
+            (name, mutant)
+            for name, path in paths.items()
+            if options.file in name
+            for mutant in mutants(path.read_text())
+        ]
+        return sorted(
+            rng.sample(pool, min(options.mutants, len(pool))), key=lambda job: (job[0], job[1].line)
+        )
     piles = []
     for part, (patterns, _) in PARTS.items():
         for path in _found("cutplane", part, patterns):
@@ -199,11 +217,12 @@ def _pytest(tree: Path, paths: list[str], plugin: Any) -> int:
     return int(pytest.main([*flags, *paths], plugins=[plugin]))
 
 
-def _baseline(tree: Path, jobs: list[Job]) -> tuple[dict[str, float], dict[str, set[str]]]:
+def _baseline(tree: Path, jobs: list[Job], whole: bool) -> tuple[dict[str, float], dict[str, set[str]]]:
     """Run the tests without a mutant; return the seconds and the lines of those that pass."""
     notes, files = tree / "notes.json", {file for file, _ in jobs}
     patterns = " ".join(tests for part, (_, tests) in PARTS.items() if any(f.startswith(part) for f in files))
-    paths = list(dict.fromkeys(str(path.relative_to(ROOT)) for path in _found("tests", ".", patterns)))
+    found = sorted((ROOT / "tests").rglob("test_*.py")) if whole else _found("tests", ".", patterns)
+    paths = list(dict.fromkeys(str(path.relative_to(ROOT)) for path in found))
     began = time.perf_counter()
     child = os.fork()
     if child == 0:
