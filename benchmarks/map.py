@@ -82,7 +82,7 @@ def toulbar2(model, cap, peer):
 def run_toulbar2(file, cap, peer, vac):
     """Return whether it proves the optimum, and the seconds of its process."""
     before = getrusage(RUSAGE_CHILDREN).ru_utime
-    command = [peer, "-c", PEER, str(file), str(cap), str(vac)]
+    command = [peer, "-c", PEER, str(file), str(int(cap)), str(vac)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10 * cap + 60)
     seconds = getrusage(RUSAGE_CHILDREN).ru_utime - before
     said = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("ANSWER")]

@@ -1,25 +1,52 @@
-"""Depth-first branch and bound over the states of a model."""
+"""Branch and bound over the states of a model: dives from the open node of the least bound."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import heapq
+from itertools import count
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse
 
-from cutplane.graphical.exact import search_passes as passes
 from cutplane.graphical.exact.elimination import least_labelling
 from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
+from cutplane.graphical.exact.search_passes import (
+    branching_variable,
+    cheapest,
+    energy_of,
+    propagate,
+    restrict,
+    root,
+    undo,
+)
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
+from cutplane.runtime.compiling import routine
 
-_PASSES = 8
+
+import os
+
+_PASSES = int(os.environ.get("PASSES", "2"))
+"""Passes over the variables at a node, because later ones raise its bound by little."""
 _PROGRESS = 0.03
+"""Share of the missing bound that a pass must gain, because a child costs about thirty passes."""
 _NARROW = 18.0
-_HOPELESS, _REACH = 60.0, 10.0
-_TOTAL = 2**27
+"""log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
+_REACH = 10.0
+"""Tables larger by this power of two do not guide the choice of a variable, because they are too far."""
+_HOPELESS = 60.0
+"""log2 of the largest table of an order that is kept, because branching shrinks tables by less."""
+_OVERHEAD = 2e4
+"""Table entries that a search reads while an elimination prepares a variable, because Python prepares it."""
+_SLICE = 0.01
+"""Seconds of one call of the compiled search, because a user's limit and Ctrl-C wait for its end."""
+_MOST_WAITING = 2e7
+"""Decisions of all waiting nodes; beyond these the search is depth-first, because they fill 300 MB."""
+
+_DONE, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
+_OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH = range(7)
+_HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST = range(6)
 
 
 class Incumbent(Protocol):
@@ -35,146 +62,306 @@ class Incumbent(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Open:
-    """A node still to be looked at: the trail undone to `top`, the variable keeping the states of `keep`."""
+class Tree(NamedTuple):
+    """The path of decisions to the present node, and the open nodes beside it.
 
-    top: int
-    parent_bound: float
-    bound: float
-    variable: int
-    keep: Array
+    Decision i fixes ``path[i, 0]`` to the state ``path[i, 1]``, or removes that state if ``path[i, 2]`` is 0.
+    Open node i has the first ``open[i, 1]`` decisions of the path, then removes the state ``open[i, 3]`` of
+    ``open[i, 2]``; the trail is undone to ``open[i, 0]``. Its parent has the bound ``open_bounds[i, 0]``, and
+    it has the bound ``open_bounds[i, 1]`` itself. `at` and `bounds` hold the counters and bounds that the
+    module's constants number.
+    """
+
+    path: Array
+    open: Array
+    open_bounds: Array
+    at: Array
+    bounds: Array
+    labelling: Array
+    usefulness: Array
+
+
+class Cliques(NamedTuple):
+    """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``."""
+
+    starts: Array
+    members: Array
 
 
 class Branching:
-    """A depth-first search that can be stopped at any node, and be continued.
+    """Search a tree; it can be stopped at any node, and be continued.
 
-    A node whose bound is below the limit is solved by elimination if tables of 2^18 entries suffice for that;
-    else it is split: the cheapest state of a variable first, then all others. All unary costs and tables of
-    the model are >= 0, so that its constant is a lower bound.
+    A dive goes from the waiting node of the least bound to leaves, depth-first; after as many dead ends as
+    make the way to the next node cheap in comparison, its open nodes join those that wait (Allouche et al.
+    2015, doi:10.1007/978-3-319-23219-5_2). A node is split by the cheapest state of a variable. If tables
+    of 2^18 entries suffice to eliminate all variables of a node, it is searched for as long as that would
+    take, then eliminated: so the time is at most twice the shorter one.
+
+    All unary costs and tables of the model are >= 0, so that its constant is a lower bound.
     """
 
     def __init__(self, model: FactorGraph, deadline: float = np.inf) -> None:
         self.model = model
-        self._deadline = deadline
-        self.nodes = 0
         self.finished = False
-        self._network, self._node = passes.root(model)
-        self._subproblems = Subproblems(model, self._node.counts, deadline)
-        self._open: list[_Open] = []
-        self._here = self._expected = model.constant
+        self._deadline = deadline
+        self._network, self._node = root(model)
+        self._cliques, self._order = _elimination(model, self._node.counts, deadline)
+        most = model.unaries.size + 1
+        self._tree = Tree(
+            path=np.empty((most, 3), dtype=np.int64),
+            open=np.empty((most, 4), dtype=np.int64),
+            open_bounds=np.empty((most, 2)),
+            at=np.array([0, 0, 0, 0, -1, 0, 0]),
+            bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf]),
+            labelling=np.zeros(model.n_variables, dtype=np.int64),
+            usefulness=np.zeros(model.n_variables),
+        )
+        self._waiting: list[tuple[float, int, int, Array]] = []
+        self._numbers = count()
+        self._is_diving, self._is_closed = True, False
+        self._dead_ends = 1
+        self._replayed = 0.0
+        self._per_node = _SLICE
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes so far."""
+        return int(self._tree.at[_NODES])
 
     def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
         """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
-        labelling = np.zeros(self.model.n_variables, dtype=np.int64)
-        while not self.finished:
-            if self.nodes >= max_nodes or clock() > deadline:
-                break
-            self.nodes += 1
-            network, node = self._network, self._with_room()
-            bound = passes.propagate(network, node, self._here, incumbent.limit, _PASSES, _PROGRESS)
-            if bound < incumbent.limit:
-                is_leaf = passes.cheapest(network, node, labelling)
-                if self.model.energies(labelling[None])[0] < incumbent.limit:
-                    incumbent.offer(labelling)
-                if not is_leaf:
-                    excess = self._subproblems.excess(node.counts, _NARROW)
-                    if excess.any():
-                        self._branch(bound, excess)
-                        continue
-                    try:
-                        self._eliminate(incumbent)
-                    except TimeoutError:
-                        break
-            while self._open and self._open[-1].bound >= incumbent.limit:
-                self._open.pop()
-            if self._open:
-                self._resume()
-            else:
+        at = self._tree.at
+        while not self.finished and self.nodes < max_nodes and clock() <= deadline:
+            if not self._is_diving and not self._descend(incumbent.limit):
                 self.finished = True
+                return
+            before, began = self.nodes, clock()
+            most = min(before + max(1, int(_SLICE / self._per_node)), max_nodes)
+            answer = self._dive(incumbent.limit, int(most))
+            self._per_node = (clock() - began + 1e-7) / max(1, self.nodes - before)
+            if answer == _FOUND:
+                incumbent.offer(self._tree.labelling)
+            elif answer == _NARROW_ENOUGH:
+                self._eliminate(incumbent)
+            elif answer == _FULL:
+                self._make_room()
+            elif answer == _DONE or (at[_BACKTRACKS] >= self._dead_ends and at[_MARK] < 0):
+                self._surface()
 
     def lower_bound(self) -> float:
-        """Return a bound on the energies of the labellings not ruled out yet; inf if none is left."""
-        return np.inf if self.finished else min([self._expected, *(node.bound for node in self._open)])
+        """Return a bound on the energies of the labellings not ruled out yet; inf if none remains."""
+        if self.finished:
+            return np.inf
+        bounds = [self._waiting[0][0]] if self._waiting else []
+        if self._is_diving:
+            bounds += [self._tree.bounds[_EXPECTED], *self._tree.open_bounds[: self._tree.at[_OPEN], 1]]
+        return float(min(bounds, default=np.inf))
+
+    def _dive(self, limit: float, max_nodes: int) -> int:
+        is_closed, self._is_closed = self._is_closed, False
+        return _dive(
+            self._network,
+            self._node,
+            self._tree,
+            self._cliques,
+            is_closed,
+            limit,
+            max_nodes,
+            self._dead_ends,
+            _NARROW,
+        )
+
+    def _surface(self) -> None:
+        """Let the open nodes of a dive wait, and adapt the length of the next one."""
+        tree = self._tree
+        for i in range(tree.at[_OPEN]):
+            _, depth, u, state = tree.open[i]
+            decisions = np.concatenate([tree.path[:depth], [[u, state, 0]]])
+            waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
+            heapq.heappush(self._waiting, waiting)
+        if self._replayed > 0.1 * self._node.work[0] and tree.at[_BACKTRACKS] >= self._dead_ends:
+            self._dead_ends *= 2
+        elif self._replayed < 0.05 * self._node.work[0]:
+            self._dead_ends = max(1, self._dead_ends // 2)
+        if len(self._waiting) * max(1, tree.at[_DEPTH]) > _MOST_WAITING:
+            self._dead_ends = np.iinfo(np.int64).max
+        self._is_diving = False
+
+    def _descend(self, limit: float) -> bool:
+        """Go to the waiting node of the least bound; return whether there is one below the limit."""
+        if not self._waiting or self._waiting[0][0] >= limit:
+            return False
+        bound, _, _, decisions = heapq.heappop(self._waiting)
+        tree, node = self._tree, self._node
+        undo(self._network, node, 0)
+        self._make_room()
+        node = self._node
+        for u, state, kept in decisions.tolist():
+            restrict(self._network, node, u, state, kept == 1)
+        tree.path[: len(decisions)] = decisions
+        tree.at[[_OPEN, _DEPTH, _BACKTRACKS, _MARK]] = 0, len(decisions), 0, -1
+        before = node.work[0]
+        tree.bounds[_HERE] = self.model.constant
+        tree.bounds[_HERE] = propagate(self._network, node, self.model.constant, limit, _PASSES, _PROGRESS)
+        tree.bounds[_EXPECTED] = max(bound, tree.bounds[_HERE])
+        self._replayed += node.work[0] - before
+        self._is_closed = bool(tree.bounds[_HERE] >= limit)
+        self._is_diving = True
+        return True
 
     def _eliminate(self, incumbent: Incumbent) -> None:
-        """Solve what is left."""
+        """Solve the present node."""
         starts, node = self.model.unary_starts, self._node
-        states = [node.alive[starts[u] : starts[u] + count] for u, count in enumerate(node.counts)]
-        labelling = self._subproblems.solve(states, self._deadline)
+        states = [node.alive[starts[u] : starts[u] + n] for u, n in enumerate(node.counts)]
+        self._tree.bounds[_EXPECTED] = self._tree.bounds[_HERE]
+        try:
+            labelling = least_labelling(self.model, states, self._order, self._deadline)
+        except TimeoutError:
+            return
+        self._is_closed = True
         if labelling is not None:
             incumbent.offer(labelling)
 
-    def _branch(self, bound: float, excess: Array) -> None:
-        """Go on with the cheapest state of a variable, and leave the others for later."""
-        network, node = self._network, self._node
-        u = passes.branching_variable(network, node, excess)
-        begin = network.block_starts[u]
-        alive = node.alive[begin : begin + node.counts[u]]
-        costs = node.values[begin + alive]
-        first, second = np.argsort(costs, kind="stable")[:2]
-        keep = np.zeros(self.model.cardinalities[u], dtype=bool)
-        keep[alive[first]] = True
-        self._open.append(_Open(int(node.tops[1]), bound, bound + float(costs[second]), u, ~keep))
-        node.tops[2] += 1
-        passes.restrict(network, self._with_room(), u, keep)
-        self._here = self._expected = bound
-
-    def _resume(self) -> None:
-        """Go back to the node that was left last."""
-        last = self._open.pop()
-        passes.undo(self._network, self._node, last.top)
-        passes.restrict(self._network, self._with_room(), last.variable, last.keep)
-        self._here, self._expected = last.parent_bound, last.bound
-
-    def _with_room(self) -> passes.Node:
+    def _make_room(self) -> None:
         """Have room in the trail for all blocks."""
         node = self._node
         values, blocks = node.values.size, node.stamps.size
         if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
-            trail = np.concatenate([node.trail, np.empty(node.trail.size + values)])
-            trail_blocks = np.concatenate(
-                [node.trail_blocks, np.empty(node.trail_blocks.size + blocks, dtype=np.int64)]
+            more = np.empty(node.trail_blocks.size + blocks, dtype=np.int64)
+            self._node = node._replace(
+                trail=np.concatenate([node.trail, np.empty(node.trail.size + values)]),
+                trail_blocks=np.concatenate([node.trail_blocks, more]),
             )
-            self._node = node._replace(trail=trail, trail_blocks=trail_blocks)
-        return self._node
 
 
-class Subproblems:
-    """One elimination order for all subproblems that are narrow enough to be solved by elimination.
+def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cliques, list[int]]:
+    """Return an order for all nodes, and its tables; without one that is of use, a table of all variables."""
+    starts = model.scope_starts
+    scopes = (
+        [tuple(scope.tolist()) for scope in np.split(model.scopes, starts[1:-1])] if starts.size > 1 else []
+    )
+    near = neighbourhoods(model.n_variables, scopes)
+    order, _ = best_order(near, np.log2(np.maximum(counts, 2)), _HOPELESS, deadline)
+    cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))] if order else []
+    sizes = [len(clique) for clique in cliques]
+    members = np.array([u for clique in cliques for u in clique], dtype=np.int64)
+    return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members), order
 
-    `counts` are the numbers of states of the variables that are left at first; subproblems have fewer.
+
+@routine
+def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends, narrow):
+    """Search depth-first from the present node, the first time after it if `is_closed`.
+
+    Returns why it has stopped: there is no open node, it has been long enough, a labelling below the limit
+    has been found, the present node is to be eliminated, or the trail is full.
     """
+    at, bounds = tree.at, tree.bounds
+    while True:
+        if not is_closed:
+            if at[_NODES] >= max_nodes or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
+                return _PAUSED
+            if (
+                node.tops[0] + node.values.shape[0] > node.trail.shape[0]
+                or node.tops[1] + node.stamps.shape[0] > node.trail_blocks.shape[0]
+            ):
+                return _FULL
+            bound = propagate(network, node, bounds[_HERE], limit, _PASSES, _PROGRESS)
+            if bound < limit:
+                bounds[_HERE] = bound
+                is_leaf = cheapest(network, node, tree.labelling)
+                energy = energy_of(network, bounds[_CONSTANT], tree.labelling)
+                if energy < limit and energy < bounds[_LEAST]:
+                    bounds[_LEAST] = energy
+                    return _FOUND
+                at[_NODES] += 1
+                if not is_leaf:
+                    entries = _entries(node, cliques, narrow, tree.usefulness)
+                    if entries < np.inf and at[_MARK] < 0:
+                        at[_MARK], at[_MARK_TOP], at[_MARK_DEPTH] = at[_OPEN], node.tops[1], at[_DEPTH]
+                        bounds[_MARK_BOUND] = bound
+                        bounds[_MARK_WORK] = node.work[0] + entries
+                    if at[_MARK] >= 0 and node.work[0] >= bounds[_MARK_WORK]:
+                        undo(network, node, at[_MARK_TOP])
+                        at[_OPEN], at[_DEPTH], at[_MARK] = at[_MARK], at[_MARK_DEPTH], -1
+                        bounds[_HERE] = bounds[_MARK_BOUND]
+                        return _NARROW_ENOUGH
+                    _branch(network, node, tree, bound)
+                    continue
+            else:
+                at[_NODES] += 1
+        is_closed = False
+        at[_BACKTRACKS] += 1
+        while at[_OPEN] > 0 and tree.open_bounds[at[_OPEN] - 1, 1] >= limit:
+            at[_OPEN] -= 1
+        if at[_OPEN] <= at[_MARK]:
+            at[_MARK] = -1
+        if at[_OPEN] == 0:
+            return _DONE
+        at[_OPEN] -= 1
+        top, depth, u, state = tree.open[at[_OPEN]]
+        undo(network, node, top)
+        restrict(network, node, u, state, False)
+        tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 0
+        at[_DEPTH] = depth + 1
+        bounds[_HERE], bounds[_EXPECTED] = tree.open_bounds[at[_OPEN], 0], tree.open_bounds[at[_OPEN], 1]
 
-    def __init__(self, model: FactorGraph, counts: Array, deadline: float = np.inf) -> None:
-        starts, variables = model.scope_starts, model.scopes
-        scopes = (
-            [tuple(scope.tolist()) for scope in np.split(variables, starts[1:-1])] if starts.size > 1 else []
-        )
-        near = neighbourhoods(model.n_variables, scopes)
-        self._model = model
-        self._order, _ = best_order(near, np.log2(np.maximum(counts, 2)), _HOPELESS, deadline)
-        if self._order:
-            cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(self._order, near))]
-            pointers = np.concatenate([[0], np.cumsum([len(clique) for clique in cliques])])
-            members = np.concatenate(cliques)
-            self._cliques = sparse.csr_array((np.ones(members.size), members, pointers))
-            self._members = sparse.csr_array(self._cliques.T)
 
-    def excess(self, counts: Array, width: float) -> Array:
-        """Return how much each variable is in the way of tables of 2^width entries; all 0 if these suffice.
+@routine
+def _branch(network, node, tree, bound):
+    """Fix a variable to its cheapest state, and leave its other states open."""
+    at = tree.at
+    u = branching_variable(network, node, tree.usefulness)
+    begin = network.block_starts[u]
+    state, least, second = -1, np.inf, np.inf
+    for i in range(node.counts[u]):
+        x = node.alive[begin + i]
+        cost = node.values[begin + x]
+        if cost < least or state < 0:
+            state, least, second = x, cost, least
+        elif cost < second:
+            second = cost
+    i, depth = at[_OPEN], at[_DEPTH]
+    tree.open[i, 0], tree.open[i, 1], tree.open[i, 2], tree.open[i, 3] = node.tops[1], depth, u, state
+    tree.open_bounds[i, 0], tree.open_bounds[i, 1] = bound, bound + second
+    at[_OPEN] += 1
+    tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 1
+    at[_DEPTH] += 1
+    node.tops[2] += 1
+    restrict(network, node, u, state, True)
+    tree.bounds[_HERE] = tree.bounds[_EXPECTED] = bound
 
-        That is in how many larger ones it is, if so many states are left; 1 if that is out of reach, or if
-        all tables together are too large.
-        """
-        if not self._order:
-            return np.ones(counts.size)
-        widths = self._cliques @ np.log2(counts)
-        if widths.max() > width + _REACH:
-            return np.ones(counts.size)
-        excess = self._members @ (widths > width)
-        return excess if excess.any() or np.exp2(widths).sum() <= _TOTAL else np.ones(counts.size)
 
-    def solve(self, states: list[Array], deadline: float = np.inf) -> Array | None:
-        """Return the best labelling with these states, if there is one; `TimeoutError` if it is late."""
-        return least_labelling(self._model, states, self._order, deadline)
+@routine
+def _entries(node, cliques, narrow, usefulness):
+    """Return the entries of all tables of an elimination, inf if one of them is too large.
+
+    Sets how useful branching on each variable is: the number of its tables that are too large, or 1 if one of
+    them is so by far.
+    """
+    n = node.counts.shape[0]
+    if cliques.members.shape[0] == 0:
+        usefulness[:] = 1.0
+        return np.inf
+    usefulness[:] = 0.0
+    total, is_far, is_wide = 0.0, False, False
+    for i in range(cliques.starts.shape[0] - 1):
+        size = 1.0
+        for j in range(cliques.starts[i], cliques.starts[i + 1]):
+            size *= node.counts[cliques.members[j]]
+        total += size
+        if size > 2.0**narrow:
+            is_wide = True
+            if size > 2.0 ** (narrow + _REACH):
+                is_far = True
+                break
+            for j in range(cliques.starts[i], cliques.starts[i + 1]):
+                usefulness[cliques.members[j]] += 1.0
+    if is_far:
+        usefulness[:] = 1.0
+    if is_wide:
+        return np.inf
+    usefulness[:] = 1.0
+    for u in range(n):
+        if node.counts[u] > 1:
+            total += _OVERHEAD
+    return total

@@ -15,7 +15,9 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
-_NEGLIGIBLE = 1e-2
+import os
+
+_NEGLIGIBLE = float(os.environ.get("NEG", "0.1"))
 
 
 class Network(NamedTuple):
@@ -35,6 +37,7 @@ class Network(NamedTuple):
     link_factors: Array
     near_starts: Array
     near_links: Array
+    unaries: Array
 
 
 class Node(NamedTuple):
@@ -44,7 +47,9 @@ class Node(NamedTuple):
     the variables that must be looked at again, `weights` say how often a node ended at each. `trail` has
     saved values, `trail_blocks` the blocks they belong to, `stamps` the level at which each block has last
     been saved; `tops` are the ends of the two and the present level. `low` and `digits` are room for
-    min-marginals, and for counting through the states of a factor.
+    min-marginals, and for counting through the states of a factor. `work` counts the entries of tables that
+    have been read. Each factor has ``free[a]`` variables of several states; a link is `stale` if its factor
+    may have costs to give to its variable.
     """
 
     values: Array
@@ -58,6 +63,9 @@ class Node(NamedTuple):
     tops: Array
     low: Array
     digits: Array
+    work: Array
+    free: Array
+    stale: Array
 
 
 def root(model: FactorGraph) -> tuple[Network, Node]:
@@ -75,6 +83,7 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         link_factors=np.repeat(np.arange(model.n_factors), model.arities),
         near_starts=_starts(np.bincount(model.scopes, minlength=n)),
         near_links=np.argsort(model.scopes, kind="stable"),
+        unaries=model.unaries,
     )
     finite = np.isfinite(model.unaries)
     states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], model.cardinalities)
@@ -97,6 +106,11 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         tops=np.zeros(3, dtype=np.int64),
         low=np.empty(model.cardinalities.max(initial=0)),
         digits=np.zeros(model.arities.max(initial=0), dtype=np.int64),
+        work=np.zeros(1),
+        free=np.add.reduceat(counts[model.scopes] > 1, model.scope_starts[:-1], dtype=np.int64)
+        if links
+        else np.zeros(0, dtype=np.int64),
+        stale=np.ones(links, dtype=bool),
     )
     return network, node
 
@@ -106,17 +120,27 @@ def _starts(sizes: Array) -> Array:
 
 
 @routine
-def _save(network, node, block):
-    if node.stamps[block] == node.tops[2]:
+def _save(block, block_starts, values, stamps, trail, trail_blocks, tops):
+    """Keep the values of a block for `undo`, once a level."""
+    if stamps[block] == tops[2]:
         return
-    node.stamps[block] = node.tops[2]
-    begin, end = network.block_starts[block], network.block_starts[block + 1]
-    top = node.tops[0]
+    stamps[block] = tops[2]
+    begin, end = block_starts[block], block_starts[block + 1]
+    top = tops[0]
     for i in range(end - begin):
-        node.trail[top + i] = node.values[begin + i]
-    node.trail_blocks[node.tops[1]] = block
-    node.tops[0] += end - begin
-    node.tops[1] += 1
+        trail[top + i] = values[begin + i]
+    trail_blocks[tops[1]] = block
+    tops[0] += end - begin
+    tops[1] += 1
+
+
+@routine
+def _set_count(network, node, u, count):
+    change = (count > 1) - (node.counts[u] > 1)
+    node.counts[u] = count
+    if change != 0:
+        for i in range(network.near_starts[u], network.near_starts[u + 1]):
+            node.free[network.link_factors[network.near_links[i]]] += change
 
 
 @routine
@@ -137,26 +161,26 @@ def undo(network, node, top):
                 if node.values[begin + x] < np.inf:
                     node.alive[begin + count] = x
                     count += 1
-            node.counts[block] = count
-    for u in range(n):
-        node.dirty[u] = False
+            _set_count(network, node, block, count)
+    node.dirty[:] = False
+    node.stale[:] = False
     node.tops[2] += 1
 
 
 @routine
-def restrict(network, node, u, keep):
-    """Keep only some states of u: those of mask `keep`."""
-    _save(network, node, u)
+def restrict(network, node, u, state, kept):
+    """Fix u to a state, or remove that state."""
+    _save(u, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
     begin = network.block_starts[u]
     count = 0
     for i in range(node.counts[u]):
         x = node.alive[begin + i]
-        if keep[x]:
+        if (x == state) == kept:
             node.alive[begin + count] = x
             count += 1
         else:
             node.values[begin + x] = np.inf
-    node.counts[u] = count
+    _set_count(network, node, u, count)
     _mark(network, node, u)
 
 
@@ -168,166 +192,191 @@ def _mark(network, node, u):
         a = network.link_factors[network.near_links[i]]
         for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
             node.dirty[network.scopes[link]] = True
+            node.stale[link] = True
 
 
 @routine
-def _pull(network, node, link):
-    """Move the min-marginals of a factor to the variable of the link."""
-    u, a = network.scopes[link], network.link_factors[link]
-    starts, values, alive = network.block_starts, node.values, node.alive
-    low, digits = node.low, node.digits
-    n = node.counts.shape[0]
-    unary, message = starts[u], starts[n + link]
-    count, stride = node.counts[u], network.strides[link]
-    first, end = network.scope_starts[a], network.scope_starts[a + 1]
-    table = network.table_starts[a]
+def _pull(
+    link,
+    u,
+    scope_starts,
+    scopes,
+    strides,
+    table_starts,
+    tables,
+    starts,
+    link_factors,
+    values,
+    alive,
+    counts,
+    low,
+    digits,
+):
+    """Set `low` to the min-marginals of the factor of a link for the states of its variable u; return the work."""
+    a = link_factors[link]
+    n = counts.shape[0]
+    unary = starts[u]
+    count, stride = counts[u], strides[link]
+    first, end = scope_starts[a], scope_starts[a + 1]
+    table = table_starts[a]
     if end - first == 2:
         other = first + end - 1 - link
-        v, across = network.scopes[other], network.strides[other]
+        v, across = scopes[other], strides[other]
         theirs, incoming = starts[v], starts[n + other]
         for i in range(count):
             place = table + alive[unary + i] * stride
             least = np.inf
-            for j in range(node.counts[v]):
+            for j in range(counts[v]):
                 y = alive[theirs + j]
-                cost = network.tables[place + y * across] + values[incoming + y]
-                if cost < least:
-                    least = cost
+                least = min(least, tables[place + y * across] + values[incoming + y])
             low[i] = least
-    else:
-        for i in range(count):
-            low[i] = np.inf
+        return count * counts[v]
+    low[:count] = np.inf
+    digits[: end - first] = 0
+    work = 0
+    other = first
+    while other < end:
+        place, base = table, 0.0
         for other in range(first, end):
-            digits[other - first] = 0
+            if other != link:
+                y = alive[starts[scopes[other]] + digits[other - first]]
+                place += y * strides[other]
+                base += values[starts[n + other] + y]
+        work += count
+        for i in range(count):
+            low[i] = min(low[i], base + tables[place + alive[unary + i] * stride])
         other = first
         while other < end:
-            place, base = table, 0.0
-            for other in range(first, end):
-                if other != link:
-                    y = alive[starts[network.scopes[other]] + digits[other - first]]
-                    place += y * network.strides[other]
-                    base += values[starts[n + other] + y]
-            for i in range(count):
-                cost = base + network.tables[place + alive[unary + i] * stride]
-                if cost < low[i]:
-                    low[i] = cost
-            other = first
-            while other < end:
-                if other != link:
-                    digits[other - first] += 1
-                    if digits[other - first] < node.counts[network.scopes[other]]:
-                        break
-                    digits[other - first] = 0
-                other += 1
-    _save(network, node, n + link)
-    for i in range(count):
-        x = alive[unary + i]
-        if low[i] == np.inf:
-            values[unary + x] = np.inf
-        else:
-            least = low[i] + values[message + x]
-            values[unary + x] += least
-            values[message + x] -= least
-
-
-@routine
-def _is_active(network, node, link):
-    """Tell whether another variable of the factor of a link has a choice left."""
-    a = network.link_factors[link]
-    for other in range(network.scope_starts[a], network.scope_starts[a + 1]):
-        if other != link and node.counts[network.scopes[other]] > 1:
-            return True
-    return False
-
-
-@routine
-def _visit(network, node, u, forward, bound, limit, negligible):
-    """Pull costs to u from behind, take its minimum, and push the rest ahead; return the bound."""
-    n = node.counts.shape[0]
-    begin = network.block_starts[u]
-    _save(network, node, u)
-    ahead = behind = 0
-    for i in range(network.near_starts[u], network.near_starts[u + 1]):
-        link = network.near_links[i]
-        a = network.link_factors[link]
-        is_first, is_last = link == network.scope_starts[a], link == network.scope_starts[a + 1] - 1
-        if _is_active(network, node, link):
-            ahead += not is_last if forward else not is_first
-            behind += not is_first if forward else not is_last
-            if is_first if forward else is_last:
-                continue
-        _pull(network, node, link)
-    count = node.counts[u]
-    least = np.inf
-    for i in range(count):
-        least = min(least, node.values[begin + node.alive[begin + i]])
-    if least == np.inf:
-        return np.inf
-    bound += least
-    kept = 0
-    for i in range(count):
-        x = node.alive[begin + i]
-        cost = node.values[begin + x] - least
-        if bound + cost < limit:
-            node.values[begin + x] = cost
-            node.alive[begin + kept] = x
-            kept += 1
-        else:
-            node.values[begin + x] = np.inf
-    node.counts[u] = kept
-    if kept == 0:
-        return np.inf
-    if kept < count:
-        _mark(network, node, u)
-    node.dirty[u] = False
-    if kept == 1 or ahead == 0:
-        return bound
-    share = 1.0 / max(ahead, behind)
-    largest = 0.0
-    for i in range(kept):
-        largest = max(largest, node.values[begin + node.alive[begin + i]])
-    if largest <= negligible:
-        return bound
-    for i in range(network.near_starts[u], network.near_starts[u + 1]):
-        link = network.near_links[i]
-        a = network.link_factors[link]
-        if link == (network.scope_starts[a + 1] - 1 if forward else network.scope_starts[a]):
-            continue
-        if not _is_active(network, node, link):
-            continue
-        _save(network, node, n + link)
-        message = network.block_starts[n + link]
-        for j in range(kept):
-            x = node.alive[begin + j]
-            node.values[message + x] += share * node.values[begin + x]
-        for other in range(network.scope_starts[a], network.scope_starts[a + 1]):
-            if other > link if forward else other < link:
-                node.dirty[network.scopes[other]] = True
-    left = max(0.0, 1.0 - ahead * share)
-    for i in range(kept):
-        node.values[begin + node.alive[begin + i]] *= left
-    return bound
+            if other != link:
+                digits[other - first] += 1
+                if digits[other - first] < counts[scopes[other]]:
+                    break
+                digits[other - first] = 0
+            other += 1
+    return work
 
 
 @routine
 def propagate(network, node, bound, limit, passes, progress):
     """Sweep over the variables that need it until the bound rises by less than `progress` of what is missing.
 
-    Returns the bound; inf if it has reached the limit or no labelling is left.
+    A variable takes the min-marginals of its factors to the variables behind, gives its least cost to the
+    bound, and hands the rest on in equal parts to its factors with variables ahead. States that lift the
+    bound to the limit are removed. Returns the bound; inf if it has reached the limit or no labelling exists.
     """
-    n = node.counts.shape[0]
+    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts, near_links, _ = (
+        network
+    )
+    (
+        values,
+        alive,
+        counts,
+        dirty,
+        weights,
+        stamps,
+        trail,
+        trail_blocks,
+        tops,
+        low,
+        digits,
+        work,
+        free,
+        stale,
+    ) = node
+    n = counts.shape[0]
     for _ in range(passes):
         before = bound
         negligible = _NEGLIGIBLE * (limit - bound) / n if limit < np.inf else 0.0
-        for forward in (True, False):
-            for i in range(n):
-                u = i if forward else n - 1 - i
-                if not node.dirty[u]:
+        for step in range(2 * n):
+            forward = step < n
+            u = step if forward else 2 * n - 1 - step
+            if not dirty[u]:
+                continue
+            begin = starts[u]
+            _save(u, starts, values, stamps, trail, trail_blocks, tops)
+            ahead = behind = 0
+            choice = counts[u] > 1
+            for i in range(near_starts[u], near_starts[u + 1]):
+                link = near_links[i]
+                a = link_factors[link]
+                if free[a] > choice:
+                    is_first, is_last = link == scope_starts[a], link == scope_starts[a + 1] - 1
+                    ahead += not is_last if forward else not is_first
+                    behind += not is_first if forward else not is_last
+                    if is_first if forward else is_last:
+                        continue
+                if not stale[link]:
                     continue
-                bound = _visit(network, node, u, forward, bound, limit, negligible)
-                if bound >= limit:
-                    node.weights[u] += 1.0
-                    return np.inf
+                stale[link] = False
+                work[0] += _pull(
+                    link,
+                    u,
+                    scope_starts,
+                    scopes,
+                    strides,
+                    table_starts,
+                    tables,
+                    starts,
+                    link_factors,
+                    values,
+                    alive,
+                    counts,
+                    low,
+                    digits,
+                )
+                _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
+                message = starts[n + link]
+                for j in range(counts[u]):
+                    x = alive[begin + j]
+                    if low[j] == np.inf:
+                        values[begin + x] = np.inf
+                    else:
+                        least = low[j] + values[message + x]
+                        values[begin + x] += least
+                        values[message + x] -= least
+            least = np.inf
+            for i in range(counts[u]):
+                least = min(least, values[begin + alive[begin + i]])
+            bound += least
+            if not bound < limit:
+                weights[u] += 1.0
+                return np.inf
+            kept = 0
+            largest = 0.0
+            for i in range(counts[u]):
+                x = alive[begin + i]
+                cost = values[begin + x] - least
+                if bound + cost < limit:
+                    values[begin + x] = cost
+                    alive[begin + kept] = x
+                    kept += 1
+                    largest = max(largest, cost)
+                else:
+                    values[begin + x] = np.inf
+            if kept < counts[u]:
+                _set_count(network, node, u, kept)
+                _mark(network, node, u)
+            dirty[u] = False
+            if kept == 1 or ahead == 0 or largest <= negligible:
+                continue
+            share = 1.0 / max(ahead, behind)
+            for i in range(near_starts[u], near_starts[u + 1]):
+                link = near_links[i]
+                a = link_factors[link]
+                if link == (scope_starts[a + 1] - 1 if forward else scope_starts[a]) or free[a] < 2:
+                    continue
+                _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
+                message = starts[n + link]
+                for j in range(kept):
+                    x = alive[begin + j]
+                    values[message + x] += share * values[begin + x]
+                for other in range(scope_starts[a], scope_starts[a + 1]):
+                    stale[other] = True
+                    if other > link if forward else other < link:
+                        dirty[scopes[other]] = True
+            residual = max(0.0, 1.0 - ahead * share)
+            for i in range(kept):
+                values[begin + alive[begin + i]] *= residual
         if bound - before <= progress * (limit - before):
             break
     return bound
@@ -358,8 +407,22 @@ def branching_variable(network, node, usefulness):
             continue
         active = 0
         for i in range(network.near_starts[u], network.near_starts[u + 1]):
-            active += _is_active(network, node, network.near_links[i])
+            active += node.free[network.link_factors[network.near_links[i]]] > 1
         score = node.counts[u] / ((1.0 + node.weights[u]) * (1.0 + active) * (1.0 + usefulness[u]))
         if score < best:
             chosen, best = u, score
     return chosen
+
+
+@routine
+def energy_of(network, constant, labelling):
+    """Return the energy of a labelling."""
+    energy = constant
+    for u in range(labelling.shape[0]):
+        energy += network.unaries[network.block_starts[u] + labelling[u]]
+    for a in range(network.table_starts.shape[0]):
+        place = network.table_starts[a]
+        for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
+            place += labelling[network.scopes[link]] * network.strides[link]
+        energy += network.tables[place]
+    return energy
