@@ -13,7 +13,7 @@ from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.exact import branching
 from cutplane.graphical.exact.branching import Branching
-from cutplane.graphical.exact.elimination import eliminate
+from cutplane.graphical.exact.elimination import eliminate, least_labelling
 from cutplane.graphical.exact.elimination_orders import best_order, neighbourhoods
 from cutplane.graphical.exact.forest import solve_forest
 from cutplane.graphical.exact.reduction import reduce_model
@@ -273,15 +273,23 @@ def test_branching_on_trees_of_some_depth(seed, narrow, monkeypatch):
     assert len(bounds) > 3 or narrow > 0
 
 
-def test_nodes_whose_tables_are_too_large_together_are_split(monkeypatch):
-    model = nonnegative(dense())
-    best, tree = Incumbent(model), Branching(model)
-    tree.run(best)
-    assert tree.nodes == 1
-    monkeypatch.setattr(branching, "_TOTAL", 2**12)
-    split_best, split = Incumbent(model), Branching(model)
-    split.run(split_best)
-    assert split.nodes > 1 and split_best.energy == pytest.approx(best.energy)
+def test_nodes_are_eliminated_if_all_tables_fit(monkeypatch):
+    """After as long a search as an elimination takes; never if the tables are too large together."""
+    rng, calls = np.random.default_rng(3), []
+    model = nonnegative(random_model(rng, 40, 6, 2, n_factors=70))
+    monkeypatch.setattr(
+        branching, "least_labelling", lambda *args: calls.append(args) or least_labelling(*args)
+    )
+    monkeypatch.setattr(branching, "_OVERHEAD", 0.0)
+    energies, counts = [], []
+    for most in (2.0**27, 1.0):
+        monkeypatch.setattr(branching, "_TOTAL", most)
+        best, tree = Incumbent(model), Branching(model)
+        tree.run(best)
+        energies.append(best.energy)
+        counts.append(len(calls))
+    assert energies == pytest.approx(2 * [eliminate(model)[1]])
+    assert counts[0] == counts[1] > 0
 
 
 @settings(max_examples=25, deadline=None)
@@ -299,11 +307,13 @@ def test_a_node_has_the_energies_of_the_model_and_is_undone(seed, hard, steps):
     node.tops[2] += 1
     for _ in range(steps):
         u = int(rng.integers(5))
-        keep = rng.random(model.cardinalities[u]) < 0.6
-        states = node.alive[network.block_starts[u] :][: node.counts[u]]
-        if not keep[states].any():
+        state, kept = (
+            int(rng.choice(node.alive[network.block_starts[u] :][: node.counts[u]])),
+            rng.random() < 0.3,
+        )
+        if not kept and node.counts[u] == 1:
             continue
-        restrict(network, node, u, keep)
+        restrict(network, node, u, state, kept)
         new = propagate(network, node, bound, np.inf, 3, 0.0)
         assert new >= bound - 1e-12
         bound = new

@@ -24,15 +24,16 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
-
-import os
-
-_PASSES = int(os.environ.get("PASSES", "2"))
+_PASSES = 2
 """Passes over the variables at a node, because later ones raise its bound by little."""
+_ROOT_PASSES = 20
+"""Passes at the root, because all nodes start from its costs."""
 _PROGRESS = 0.03
 """Share of the missing bound that a pass must gain, because a child costs about thirty passes."""
 _NARROW = 18.0
 """log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
+_TOTAL = 2.0**27
+"""Entries of all tables of an elimination, because they take a gigabyte."""
 _REACH = 10.0
 """Tables larger by this power of two do not guide the choice of a variable, because they are too far."""
 _HOPELESS = 60.0
@@ -44,7 +45,7 @@ _SLICE = 0.01
 _MOST_WAITING = 2e7
 """Decisions of all waiting nodes; beyond these the search is depth-first, because they fill 300 MB."""
 
-_DONE, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
+_ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
 _OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH = range(7)
 _HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST = range(6)
 
@@ -82,10 +83,14 @@ class Tree(NamedTuple):
 
 
 class Cliques(NamedTuple):
-    """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``."""
+    """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
+
+    `limits` are the entries of the largest table, of all tables, and those that preparing a variable costs.
+    """
 
     starts: Array
     members: Array
+    limits: Array
 
 
 class Branching:
@@ -116,9 +121,10 @@ class Branching:
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             usefulness=np.zeros(model.n_variables),
         )
-        self._waiting: list[tuple[float, int, int, Array]] = []
-        self._numbers = count()
-        self._is_diving, self._is_closed = True, False
+        self._waiting = [(float(model.constant), 0, 0, np.empty((0, 3), dtype=np.int64))]
+        self._numbers = count(1)
+        self._root_bound, self._root_limit = model.constant, np.nan
+        self._is_diving = self._is_closed = False
         self._dead_ends = 1
         self._replayed = 0.0
         self._per_node = _SLICE
@@ -130,7 +136,6 @@ class Branching:
 
     def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
         """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
-        at = self._tree.at
         while not self.finished and self.nodes < max_nodes and clock() <= deadline:
             if not self._is_diving and not self._descend(incumbent.limit):
                 self.finished = True
@@ -145,7 +150,7 @@ class Branching:
                 self._eliminate(incumbent)
             elif answer == _FULL:
                 self._make_room()
-            elif answer == _DONE or (at[_BACKTRACKS] >= self._dead_ends and at[_MARK] < 0):
+            elif answer == _ENDED:
                 self._surface()
 
     def lower_bound(self) -> float:
@@ -155,7 +160,7 @@ class Branching:
         bounds = [self._waiting[0][0]] if self._waiting else []
         if self._is_diving:
             bounds += [self._tree.bounds[_EXPECTED], *self._tree.open_bounds[: self._tree.at[_OPEN], 1]]
-        return float(min(bounds, default=np.inf))
+        return float(max(self._root_bound, min(bounds, default=np.inf)))
 
     def _dive(self, limit: float, max_nodes: int) -> int:
         is_closed, self._is_closed = self._is_closed, False
@@ -168,7 +173,6 @@ class Branching:
             limit,
             max_nodes,
             self._dead_ends,
-            _NARROW,
         )
 
     def _surface(self) -> None:
@@ -189,20 +193,28 @@ class Branching:
 
     def _descend(self, limit: float) -> bool:
         """Go to the waiting node of the least bound; return whether there is one below the limit."""
-        if not self._waiting or self._waiting[0][0] >= limit:
-            return False
-        bound, _, _, decisions = heapq.heappop(self._waiting)
-        tree, node = self._tree, self._node
-        undo(self._network, node, 0)
+        tree = self._tree
+        undo(self._network, self._node, 0)
         self._make_room()
         node = self._node
+        if limit != self._root_limit:
+            node.dirty[:] = True
+            node.stale[:] |= np.isnan(self._root_limit)
+            self._root_bound = propagate(
+                self._network, node, self._root_bound, limit, _ROOT_PASSES, _PROGRESS
+            )
+            self._root_limit = limit
+            node.tops[:2] = 0
+            node.tops[2] += 1
+        if not self._waiting or max(self._waiting[0][0], self._root_bound) >= limit:
+            return False
+        bound, _, _, decisions = heapq.heappop(self._waiting)
         for u, state, kept in decisions.tolist():
             restrict(self._network, node, u, state, kept == 1)
         tree.path[: len(decisions)] = decisions
         tree.at[[_OPEN, _DEPTH, _BACKTRACKS, _MARK]] = 0, len(decisions), 0, -1
         before = node.work[0]
-        tree.bounds[_HERE] = self.model.constant
-        tree.bounds[_HERE] = propagate(self._network, node, self.model.constant, limit, _PASSES, _PROGRESS)
+        tree.bounds[_HERE] = propagate(self._network, node, self._root_bound, limit, _PASSES, _PROGRESS)
         tree.bounds[_EXPECTED] = max(bound, tree.bounds[_HERE])
         self._replayed += node.work[0] - before
         self._is_closed = bool(tree.bounds[_HERE] >= limit)
@@ -245,20 +257,21 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
     cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))] if order else []
     sizes = [len(clique) for clique in cliques]
     members = np.array([u for clique in cliques for u in clique], dtype=np.int64)
-    return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members), order
+    limits = np.array([2.0**_NARROW, _TOTAL, _OVERHEAD])
+    return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members, limits), order
 
 
 @routine
-def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends, narrow):
+def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends):
     """Search depth-first from the present node, the first time after it if `is_closed`.
 
-    Returns why it has stopped: there is no open node, it has been long enough, a labelling below the limit
+    Returns why it has stopped: the dive has ended, there were `max_nodes` nodes, a labelling below the limit
     has been found, the present node is to be eliminated, or the trail is full.
     """
     at, bounds = tree.at, tree.bounds
     while True:
         if not is_closed:
-            if at[_NODES] >= max_nodes or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
+            if at[_NODES] >= max_nodes:
                 return _PAUSED
             if (
                 node.tops[0] + node.values.shape[0] > node.trail.shape[0]
@@ -275,7 +288,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
                     return _FOUND
                 at[_NODES] += 1
                 if not is_leaf:
-                    entries = _entries(node, cliques, narrow, tree.usefulness)
+                    entries = _entries(node, cliques, tree.usefulness)
                     if entries < np.inf and at[_MARK] < 0:
                         at[_MARK], at[_MARK_TOP], at[_MARK_DEPTH] = at[_OPEN], node.tops[1], at[_DEPTH]
                         bounds[_MARK_BOUND] = bound
@@ -295,8 +308,8 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
             at[_OPEN] -= 1
         if at[_OPEN] <= at[_MARK]:
             at[_MARK] = -1
-        if at[_OPEN] == 0:
-            return _DONE
+        if at[_OPEN] == 0 or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
+            return _ENDED
         at[_OPEN] -= 1
         top, depth, u, state = tree.open[at[_OPEN]]
         undo(network, node, top)
@@ -332,13 +345,13 @@ def _branch(network, node, tree, bound):
 
 
 @routine
-def _entries(node, cliques, narrow, usefulness):
+def _entries(node, cliques, usefulness):
     """Return the entries of all tables of an elimination, inf if one of them is too large.
 
     Sets how useful branching on each variable is: the number of its tables that are too large, or 1 if one of
     them is so by far.
     """
-    n = node.counts.shape[0]
+    largest, most, overhead = cliques.limits
     if cliques.members.shape[0] == 0:
         usefulness[:] = 1.0
         return np.inf
@@ -349,9 +362,9 @@ def _entries(node, cliques, narrow, usefulness):
         for j in range(cliques.starts[i], cliques.starts[i + 1]):
             size *= node.counts[cliques.members[j]]
         total += size
-        if size > 2.0**narrow:
+        if size > largest:
             is_wide = True
-            if size > 2.0 ** (narrow + _REACH):
+            if size > largest * 2.0**_REACH:
                 is_far = True
                 break
             for j in range(cliques.starts[i], cliques.starts[i + 1]):
@@ -361,7 +374,9 @@ def _entries(node, cliques, narrow, usefulness):
     if is_wide:
         return np.inf
     usefulness[:] = 1.0
-    for u in range(n):
+    if total > most:
+        return np.inf
+    for u in range(node.counts.shape[0]):
         if node.counts[u] > 1:
-            total += _OVERHEAD
+            total += overhead
     return total

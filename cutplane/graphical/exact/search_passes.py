@@ -15,9 +15,9 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
-import os
-
-_NEGLIGIBLE = float(os.environ.get("NEG", "0.1"))
+_NEGLIGIBLE = 0.1
+"""Costs below this share of the missing bound per variable are not passed on, because all of them together
+would raise the bound by no more than that."""
 
 
 class Network(NamedTuple):
@@ -212,7 +212,7 @@ def _pull(
     low,
     digits,
 ):
-    """Set `low` to the min-marginals of the factor of a link for the states of its variable u; return the work."""
+    """Set `low` to the min-marginals of a factor for the states of u; return the entries read."""
     a = link_factors[link]
     n = counts.shape[0]
     unary = starts[u]
