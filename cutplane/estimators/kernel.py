@@ -20,9 +20,8 @@ from cutplane.estimators.base import Classification, Weighted, as_weights, ascen
 from cutplane.estimators.formulation import CLASSIFICATION, as_choice, as_loss
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.chi_square import ChiSquare
 from cutplane.kernels.function import KernelFunction
-from cutplane.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial
+from cutplane.kernels.functions import ChiSquare, Cosine, Gaussian, Laplacian, Linear, Polynomial
 from cutplane.kernels.given import as_kernel
 from cutplane.kernels.risk import KernelRisk
 from cutplane.kernels.rows import CACHE_BYTES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.kernels.bank import KernelBank
+from cutplane.kernels.bank import Bank, Products
 from cutplane.kernels.base import Kernel
-from cutplane.kernels.chi_square import ChiSquare
 from cutplane.kernels.function import KernelFunction
 from cutplane.kernels.functions import (
+    ChiSquare,
     Cosine,
     Gaussian,
     Laplacian,
@@ -17,11 +17,11 @@ from cutplane.kernels.functions import (
     single_feature_kernels,
 )
 from cutplane.kernels.given import FunctionKernel, Precomputed
+from cutplane.kernels.kernel_bank import KernelBank
 from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
-from cutplane.kernels.protocol import Bank, Products
 
 if TYPE_CHECKING:
-    from cutplane.kernels.decomposition import Decomposition
+    from cutplane.kernels.decomposition import Decomposition, NuDecomposition
     from cutplane.kernels.graph import deformed, laplacian
     from cutplane.kernels.greedy import GreedyBasis, greedy_basis
     from cutplane.kernels.held_out import leave_one_out, xi_alpha
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from cutplane.kernels.newton import FiniteNewton
     from cutplane.kernels.norm import SquaredNorm
     from cutplane.kernels.nu import NuRisk
-    from cutplane.kernels.nu_decomposition import NuDecomposition
     from cutplane.kernels.risk import KernelRisk
     from cutplane.tracking.methods import ActiveSet, KernelPathTracking
 
@@ -78,7 +77,7 @@ _LATER = {
     "KernelPathTracking": "cutplane.tracking.methods",
     "KernelRisk": "cutplane.kernels.risk",
     "MachineSolution": "cutplane.kernels.machine",
-    "NuDecomposition": "cutplane.kernels.nu_decomposition",
+    "NuDecomposition": "cutplane.kernels.decomposition",
     "NuRisk": "cutplane.kernels.nu",
     "SquaredNorm": "cutplane.kernels.norm",
     "deformed": "cutplane.kernels.graph",

@@ -1,266 +1,233 @@
-"""Kernel functions on given examples, each kept in its cheapest form."""
+"""A bank of kernels on the same examples: sums, products and quadratic forms, for learning their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.base import Kernel
-from cutplane.kernels.factored import FactoredKernels
-from cutplane.kernels.features import select_columns
-from cutplane.kernels.forms import Factor, Values, cheapest_form
-from cutplane.kernels.normalization import Step, as_normalization, normalized
-from cutplane.kernels.panels import Kept, SymmetricMatrices, panel_entries
-from cutplane.kernels.protocol import Bank, Parts, as_coefficients
-from cutplane.pieces.validation import Array, as_scalar
-from cutplane.risks.matrix import TILE, as_matrix
+from cutplane.kernels.matrices import FactoredKernels, SymmetricMatrices
+from cutplane.pieces.html import table
+from cutplane.pieces.validation import Array, as_vector
+from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
-_ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-7}
-"""Part of the trace that a factor may leave out: what rounding to that type takes anyway."""
-
-_KEPT_COLUMNS = 64
-"""Selections of columns remembered while the kernels are computed."""
+Stored = tuple[FactoredKernels, SymmetricMatrices]
+"""Kernels, each as a factor or as a matrix."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class KernelBank(Bank):
-    """Kernels K_k = (k_k(x_i, x_j))_ij on the rows x_i of one matrix.
-
-    Nothing is computed before it is needed. Then each kernel is brought into its cheapest form, once: a
-    factor F with F F' = K if it has one with few columns; else, if its rank is low to rounding, the factor of
-    a pivoted Cholesky decomposition, which never sees all of K; else K itself.
+@dataclass(frozen=True, eq=False)
+class Products:
+    """All K_k a of one vector a, in the form in which the bank keeps the kernels; linear in a.
 
     Parameters
     ----------
-    kernels : sequence of Kernel
-        At least one.
-    X : ndarray or sparse matrix of shape (m, n)
-        One row per example; float32, float64, CSR and CSC are not copied.
-    normalize : {"trace", "diagonal", "center"} or tuple of these, optional
-        By default the kernels are left as they are. "trace" divides K by its mean diagonal, "diagonal" makes
-        K_ij / sqrt(K_ii K_jj) of it, "center" subtracts the mean of the examples in feature space; a tuple
-        does one after the other. New points are treated likewise, with the statistics of the examples.
-        Kernels that are zero, or constant and centred, stay zero.
-    dtype : {float64, float32}, default float64
-        In which kernels are kept; sums are always in float64. float32 takes half the memory and leaves 7
-        digits.
-    memory : float, default 2^30
-        Bytes for kernels that have no factor. Those beyond are computed anew in every pass, some rows at a
-        time.
-    feature_names : sequence of str of length n, optional
-        Used in the names of the kernels; by default the columns of a DataFrame, or numbers.
+    bank : Bank
+    coefficients : ndarray
+        F'a, for the kernels with a factor F.
+    rows : ndarray of shape (n_dense, m)
+        K_k a, for the others.
+    """
+
+    bank: Bank
+    coefficients: Array
+    rows: Array
+
+    def combine(self, other: Products, t: float) -> Products:
+        """Return the products of a0 + t (a1 - a0) from those of a0 and of a1, without a pass."""
+        return Products(
+            self.bank,
+            self.coefficients + t * (other.coefficients - self.coefficients),
+            self.rows + t * (other.rows - self.rows),
+        )
+
+    def quadratic_forms(self, a: Array) -> Array:
+        """Return a'K_k a, shape (n_kernels,), without a pass."""
+        a = as_vector("a", a, self.bank.n_samples)
+        return self.bank._forms(self.coefficients, self.rows @ a, a)
+
+    def weighted(self, weights: Array) -> Array:
+        """Return the sum of weights_k K_k a, shape (m,); zero weights cost nothing."""
+        weights, (factored, dense) = self.bank._scaled_weights(weights), self.bank.stored
+        own = weights[dense.numbers]
+        chosen = np.flatnonzero(own)
+        return factored.weighted_products(weights, self.coefficients) + own[chosen] @ self.rows[chosen]
+
+
+class Bank(ABC):
+    """Kernels K_1, ..., K_n on the same m examples.
 
     Attributes
     ----------
     n_kernels, n_samples : int
     names : tuple of str
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no kernels, one needs a column that X lacks or dense data, an entry is not finite, an
-        argument is out of range; in the first pass, if values of a kernel overflow.
-
-    Notes
-    -----
-    A kernel takes 8 m r bytes, where r is the number of columns of its factor, at most m / 4 (16 for few
-    examples). Without a factor it takes 4 m (m + h), the part up to the diagonal in panels of h = 65536 / m
-    rows (at most m). float32 halves that. A normalisation "diagonal" or "center" takes 8 m more. To pickle a
-    bank pickles the kernels and X; the rest is computed again.
-
-    Of a factor by pivoted Cholesky decomposition, K - F F' is positive semidefinite with at most 1e-14 of
-    each K_ii on its diagonal, or 1e-7 for float32 without normalisation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.kernels import Gaussian, KernelBank, Linear
-    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [2.0, 3.0]])
-    >>> bank = KernelBank([Linear(), Gaussian(1.0, features=0)], X)
-    >>> bank.quadratic_forms(np.array([1.0, -1.0, 0.0])).round(4).tolist()
-    [4.0, 1.7293]
-    >>> bank.weighted_sum([1.0, 0.0]).tolist()
-    [[1.0, 1.0, 3.0], [1.0, 5.0, 7.0], [3.0, 7.0, 13.0]]
-    >>> bank.predict(np.array([[1.0, 1.0]]), [1.0, 0.0], [1.0, 0.0, 1.0]).tolist()
-    [6.0]
+        Descriptions of the kernels.
+    dtype : dtype
+        float64, or float32 if kernels are kept in it.
     """
 
-    kernels: Sequence[Kernel]
-    X: Any
-    normalize: Any = field(default=None, kw_only=True)
-    dtype: Any = field(default=np.float64, kw_only=True)
-    memory: float = field(default=1 << 30, kw_only=True)
-    feature_names: Sequence[str] | None = field(default=None, kw_only=True)
-    n_samples: int = field(init=False)
-    names: tuple[str, ...] = field(init=False)
-    _scales: Array = field(init=False)
-    _made: tuple[Parts, list[tuple[Step, ...]]] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        kernels = tuple(self.kernels) if isinstance(self.kernels, Sequence) else (self.kernels,)
-        if not kernels:
-            raise InvalidInputError("kernels is empty; give at least one kernel, such as Linear().")
-        for k, kernel in enumerate(kernels):
-            if not isinstance(kernel, Kernel):
-                raise InvalidInputError(f"kernels[{k}] must be a kernel such as Linear(), got {kernel!r}.")
-        given = getattr(self.X, "columns", None) if self.feature_names is None else self.feature_names
-        X = as_matrix(self.X)
-        feature_names = None if given is None else [str(name) for name in given]
-        if feature_names is not None and len(feature_names) != X.shape[1]:
-            raise InvalidInputError(
-                f"feature_names must name {X.shape[1]} columns of X, got {len(feature_names)} names."
-            )
-        for kernel in kernels:
-            kernel.check(X)
-        if self.dtype not in (np.float32, np.float64):
-            raise InvalidInputError(f"dtype must be float64 or float32, got {self.dtype!r}.")
-        for name, value in {
-            "kernels": kernels,
-            "X": X,
-            "normalize": as_normalization(self.normalize),
-            "dtype": np.dtype(self.dtype),
-            "memory": as_scalar("memory", self.memory, low=0.0, infinite=True),
-            "n_samples": X.shape[0],
-            "names": tuple(kernel.describe(feature_names) for kernel in kernels),
-            "_scales": np.ones(len(kernels)),
-        }.items():
-            object.__setattr__(self, name, value)
+    n_samples: int
+    names: tuple[str, ...]
+    dtype: Any
+    _scales: Array
 
     @property
-    def parts(self) -> Parts:
-        """The kernels in the form in which they are kept, before they are scaled."""
-        return self._computed()[0]
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self._scales.size
 
-    def predict(self, Z: Any, weights: Array, a: Array) -> Array:
-        """Return the sum of weights_k K_k(Z, X) a; kernels with weight zero are not evaluated.
+    def __len__(self) -> int:
+        return self.n_kernels
+
+    @property
+    @abstractmethod
+    def stored(self) -> Stored:
+        """The kernels in the forms in which they are kept, before they are scaled."""
+
+    @property
+    def traces(self) -> Array:
+        """The trace of each kernel, shape (n_kernels,)."""
+        factored, dense = self.stored
+        return self._scales * (factored.traces + dense.traces)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the kernels take, in bytes, without the given data."""
+        return sum(part.n_bytes for part in self.stored)
+
+    def weighted_sum(self, weights: Array) -> Array:
+        """Return the sum of weights_k K_k, shape (m, m), float64, C-ordered and symmetric.
 
         Parameters
         ----------
-        Z : ndarray or sparse matrix of shape (p, n)
-            New points, with the columns of X.
         weights : array_like of shape (n_kernels,)
-        a : array_like of shape (m,)
-            Examples with a_i = 0 are left out, unless the kernels are centred.
-
-        Returns
-        -------
-        ndarray of shape (p,)
+            Zeros cost nothing.
         """
-        weights, a = as_coefficients(self, weights, a)
-        Z = as_matrix(Z, "Z")
-        if Z.shape[1] != self.X.shape[1]:
-            raise InvalidInputError(
-                f"Z has {Z.shape[1]} columns, but the bank was made of {self.X.shape[1]}; pass the same ones."
-            )
-        examples = np.arange(a.size) if "center" in self.normalize else np.flatnonzero(a)
-        out = np.zeros(Z.shape[0])
-        if not examples.size:
-            return out
-        steps = self._computed()[1] if self.normalize else [()] * self.n_kernels
-        height = max(1, TILE // examples.size)
-        blocks = [slice(i, min(i + height, out.size)) for i in range(0, out.size, height)]
-        for k in np.flatnonzero(weights).tolist():
-            values = _NewValues(self.kernels[k], Z, self.X, examples, steps[k])
-            coefficients = weights[k] * a[examples]
-            run_chunks(partial(values.add, coefficients, out), blocks)
+        return self._sum(self._scaled_weights(weights), None)
+
+    def sum_near(self, weights: Array, a: Array, products: Products, allowed: float) -> Array:
+        """Return K, the sum of weights_k K_k, without the parts that add least to a'Ka: at most `allowed` in
+        total.
+
+        The missing part, columns of factors and whole matrices, is positive semidefinite.
+
+        Parameters
+        ----------
+        weights : array_like of shape (n_kernels,)
+            Nonnegative.
+        a : array_like of shape (m,)
+        products : Products
+            Those of a.
+        allowed : float
+        """
+        scaled, (factored, dense) = self._scaled_weights(weights), self.stored
+        columns = scaled[factored.owners] * np.square(products.coefficients)
+        terms = np.concatenate([columns, scaled[dense.numbers] * np.maximum(products.rows @ a, 0.0)])
+        order = np.argsort(terms)
+        used = np.ones(terms.size, dtype=bool)
+        used[order[: np.searchsorted(np.cumsum(terms[order]), allowed, side="right")]] = False
+        return self._sum(scaled, used)
+
+    def _sum(self, scaled: Array, used: Array | None) -> Array:
+        from cutplane.kernels import passes
+
+        (factored, dense), out = self.stored, np.zeros((self.n_samples, self.n_samples))
+        columns, matrices = (None, True) if used is None else np.split(used, [factored.n_columns])
+        factored.add_weighted_sum(scaled, out, columns)
+        dense.add_weighted_sum(np.where(matrices, scaled[dense.numbers], 0.0), out)
+        run_chunks(lambda rows: passes.mirror(out, *rows), equal_ranges(out.shape[0], out.size / 2))
         return out
 
-    def _computed(self) -> tuple[Parts, list[tuple[Step, ...]]]:
-        if self._made is None:
-            object.__setattr__(self, "_made", self._compute())
-        assert self._made is not None
-        return self._made
+    def quadratic_forms(self, a: Array) -> Array:
+        """Return a'K_k a for each kernel, shape (n_kernels,): one pass.
 
-    def _compute(self) -> tuple[Parts, list[tuple[Step, ...]]]:
-        m = self.n_samples
-        steps: list[tuple[Step, ...]] = []
-        dense: list[tuple[int, Values | Kept]] = []
-        left, size = self.memory, panel_entries(m) * self.dtype.itemsize
+        Parameters
+        ----------
+        a : array_like of shape (m,)
+        """
+        a, (factored, dense) = as_vector("a", a, self.n_samples), self.stored
+        return self._forms(factored.coefficients(a), dense.quadratic_forms(a), a)
 
-        def factors() -> Iterator[Array]:
-            nonlocal left
-            for k, form in enumerate(self._forms_of_kernels()):
-                form, learnt = normalized(form, self.normalize)
-                steps.append(learnt)
-                if form.factor is not None:
-                    yield form.factor
-                    continue
-                kept = Kept.of(form, m, self.dtype) if size <= left else form
-                left -= kept.n_bytes
-                dense.append((k, kept))
+    def products(self, a: Array) -> Products:
+        """Return all K_k a: one pass. Products on a line, and their quadratic forms, need none.
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            factored = FactoredKernels.of(m, factors(), self.dtype)
-        which_dense = np.array([k for k, _ in dense], dtype=np.int64)
-        which_factored = np.setdiff1d(np.arange(self.n_kernels), which_dense)
-        matrices = SymmetricMatrices(m, tuple(source for _, source in dense))
-        return Parts(factored, matrices, which_factored, which_dense), steps
+        Parameters
+        ----------
+        a : array_like of shape (m,)
+        """
+        a, (factored, dense) = as_vector("a", a, self.n_samples), self.stored
+        return Products(self, factored.coefficients(a), dense.products(a))
 
-    def _forms_of_kernels(self) -> Iterator[Factor | Values]:
-        by_column = self.X
-        if sparse.issparse(self.X) and any(kernel.features is not None for kernel in self.kernels):
-            by_column = self.X.tocsc()
+    @abstractmethod
+    def predict(self, Z: Any, weights: Array, a: Array) -> Array:
+        """Return the sum of weights_k K_k(Z, X) a, one number per new point."""
 
-        @lru_cache(_KEPT_COLUMNS)
-        def select(features: Any) -> Any:
-            return select_columns(self.X if features is None else by_column, features)
+    def scaled(self, factors: Array) -> Self:
+        """Return the bank of factors_k K_k; nothing is computed or copied.
 
-        # Centring may leave little of a kernel: of what it leaves, a rough factor would be no factor.
-        tol = _ROUNDING[np.dtype(np.float64) if self.normalize else self.dtype]
-        for kernel in self.kernels:
-            yield cheapest_form(kernel, select(kernel.features), tol)
+        Parameters
+        ----------
+        factors : array_like of shape (n_kernels,)
+            Nonnegative.
+        """
+        factors = as_vector("factors", factors, self.n_kernels)
+        if (factors < 0.0).any():
+            k = int(factors.argmin())
+            raise InvalidInputError(f"factors[{k}] is {factors[k]}; a kernel times it is no kernel: use abs.")
+        return self._changed(_scales=self._scales * factors)
 
+    def restricted(self, indices: Any) -> Self:
+        """Return the bank of some kernels, in the given order; what is computed of them is kept.
+
+        Parameters
+        ----------
+        indices : array_like of int, or of bool of shape (n_kernels,)
+            At least one, none twice.
+        """
+        chosen = np.asarray(indices)
+        try:
+            numbers = np.atleast_1d(np.arange(self.n_kernels)[chosen if chosen.size else []])
+        except IndexError as error:
+            raise InvalidInputError(
+                f"indices must be integers below {self.n_kernels}, or a mask of that length: {error}."
+            ) from error
+        if numbers.ndim != 1 or not numbers.size or np.unique(numbers).size < numbers.size:
+            raise InvalidInputError(
+                f"indices must be those of at least one kernel, none twice, got {chosen}."
+            )
+        return self._restricted(numbers)
+
+    @abstractmethod
     def _restricted(self, numbers: Array) -> Self:
-        made = self._made
-        if made is not None:
-            made = (made[0].restricted(numbers), [made[1][k] for k in numbers])
-        kernels = tuple(self.kernels[k] for k in numbers)
-        names = tuple(self.names[k] for k in numbers)
-        return self._changed(kernels=kernels, names=names, _scales=self._scales[numbers], _made=made)
+        """Return the bank of the kernels with these numbers."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_made": None}
+    def _changed(self, **changes: Any) -> Self:
+        changed = object.__new__(type(self))
+        vars(changed).update(vars(self) | changes)  # computed forms too, which pickling omits
+        return changed
 
-    def __repr__(self) -> str:
-        normalize = f", normalize={self.normalize}" if self.normalize else ""
-        dtype = f", {self.dtype}" if self.dtype == np.float32 else ""
-        return f"KernelBank({self.n_kernels} kernels, {self.n_samples} examples{normalize}{dtype})"
+    def _scaled_weights(self, weights: Array) -> Array:
+        return as_vector("weights", weights, self.n_kernels) * self._scales
+
+    def _forms(self, coefficients: Array, forms: Array, a: Array) -> Array:
+        """Gather quadratic forms; where that of a matrix is negative by rounding, it is zero."""
+        factored, dense = self.stored
+        if (forms < 0.0).any():
+            rounding = 8.0 * np.finfo(self.dtype).eps + self.n_samples * np.finfo(np.float64).eps
+            bound = rounding * float(a @ a) * dense.traces[dense.numbers]
+            forms = np.where((forms < 0.0) & (forms >= -bound), 0.0, forms)
+        return self._scales * (factored.quadratic_forms(coefficients) + dense.among_all(forms))
+
+    def _coefficients(self, weights: Any, a: Any) -> tuple[Array, Array]:
+        """Return the scaled weights of the kernels, and the coefficients of the examples."""
+        return self._scaled_weights(weights), as_vector("a", a, self.n_samples)
 
     def _facts(self) -> dict[str, Any]:
-        facts = super()._facts() | {"normalisation": ", ".join(self.normalize) or "none"}
-        if self._made is not None:
-            parts = self.parts
-            facts["kept"] = (
-                f"{len(parts.factored)} as factors with {parts.factored.n_columns} columns, "
-                f"{len(parts.dense)} as matrices; {self.n_bytes / 2**20:.1f} MiB"
-            )
-        return facts
+        few = ", ".join(self.names[:3]) + (", ..." if self.n_kernels > 3 else "")
+        return {"kernels": f"{self.n_kernels}: {few}", "examples": str(self.n_samples)}
 
-
-class _NewValues:
-    """The kernels of new points with some of the examples."""
-
-    def __init__(self, kernel: Kernel, Z: Any, X: Any, examples: Array, steps: tuple[Step, ...]) -> None:
-        self.kernel = kernel
-        self.steps = steps
-        self.examples = examples
-        self.points = select_columns(kernel.check(Z), kernel.features)
-        B = select_columns(X, kernel.features)
-        self.B = B if examples.size == B.shape[0] else B[examples]
-
-    def add(self, a: Array, out: Array, rows: slice) -> None:
-        """Add K a for some new points to `out`."""
-        points = self.points[rows]
-        K = self.kernel.evaluate(points, self.B)
-        if self.steps:
-            diagonal = self.kernel.evaluate_diagonal(points)
-            for step in self.steps:
-                K, diagonal = step.new(K, diagonal, self.examples)
-        out[rows] += K @ a
+    def _repr_html_(self) -> str:
+        return table({"bank": type(self).__name__, **self._facts()})

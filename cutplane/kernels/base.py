@@ -1,23 +1,27 @@
-"""The interface of a kernel: a positive semidefinite function of two examples."""
+"""The interface of a kernel: a positive semidefinite function of two examples, on columns of the data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.features import Features, as_features, check_features, select_columns
 from cutplane.pieces.validation import Array, as_positive
 from cutplane.risks.matrix import as_matrix
 
 _SHOWN = 4
+"""Columns listed in a name at most, because names are headings."""
 _FEW = 100
-"""Columns of a factor at most, if the kernel looks at fewer."""
+"""Columns of a factor at most if the kernel uses fewer, because a product with so many costs as much as an
+exponential."""
+
+Features = int | tuple[int, ...] | None
 
 
 class ProductForm(NamedTuple):
@@ -39,7 +43,7 @@ class Kernel(ABC):
     Parameters
     ----------
     features : int or tuple of int, optional
-        The columns of the data that the kernel looks at; by default all.
+        The columns of the data that the kernel uses; by default all.
 
     Attributes
     ----------
@@ -61,11 +65,11 @@ class Kernel(ABC):
 
     @property
     def name(self) -> str:
-        """What it is, such as "gaussian(0.5) of feature 3"."""
+        """A description such as "gaussian(0.5) of feature 3"."""
         return self.describe()
 
     def describe(self, feature_names: Sequence[str] | None = None) -> str:
-        """Return what it is, with the names of the columns if they are given."""
+        """Return a description, with the names of the columns if they are given."""
         if self.features is None:
             return self._label
         chosen = (self.features,) if isinstance(self.features, int) else self.features
@@ -130,7 +134,11 @@ class Kernel(ABC):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return X, called `name`, if the kernel can be evaluated there, or raise `InvalidInputError`."""
-        check_features(self.features, X.shape[1], self.name)
+        largest, n = -1 if self.features is None else int(np.max(self.features)), X.shape[1]
+        if largest >= n:
+            raise InvalidInputError(
+                f"The kernel {self.name!r} needs column {largest}, but X has {n} columns, 0 to {n - 1}."
+            )
         if not self.sparse and sparse.issparse(X) and not isinstance(self.features, int):
             raise InvalidInputError(
                 f"The kernel {self.name!r} takes dense data, got {name} in {X.format.upper()}; pass "
@@ -198,3 +206,38 @@ class Kernel(ABC):
                 "columns by their standard deviations."
             )
         return values
+
+
+def as_features(features: Any) -> Features:
+    """Return None, an int or a tuple of ints, none negative and none twice, or raise `InvalidInputError`."""
+    if features is None:
+        return None
+    single = _is_index(features)
+    columns = (features,) if single else features
+    if not isinstance(columns, tuple | list | range | np.ndarray) or not all(map(_is_index, columns)):
+        raise InvalidInputError(
+            f"features must be None, a column number or a tuple of them, got {features!r}."
+        )
+    columns = tuple(int(j) for j in columns)
+    if not columns or min(columns) < 0 or len(set(columns)) < len(columns):
+        raise InvalidInputError(
+            f"features must be different column numbers, at least one and none negative, got {features!r}."
+        )
+    return columns[0] if single else columns
+
+
+def select_columns(X: Any, features: Features) -> Any:
+    """Return columns of a matrix that `as_matrix` has checked, as float64, C-ordered or CSR.
+
+    A single column is dense. What has that form already is not copied.
+    """
+    columns = [features] if isinstance(features, int) else features
+    A = X if columns is None else X[:, list(columns)]
+    if not sparse.issparse(A):
+        return np.ascontiguousarray(A, dtype=np.float64)
+    A = A.tocsr().astype(np.float64, copy=False)
+    return A.toarray() if isinstance(features, int) else A
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

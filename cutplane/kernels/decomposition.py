@@ -1,38 +1,40 @@
-"""Decomposition methods for kernel machines, as a method of the engine."""
+"""Decomposition methods for kernel machines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.kernels.dual_form import DualForm, dual_form
+from cutplane.kernels.dual import DualForm, dual_form, multipliers
 from cutplane.kernels.norm import machine_of
-from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
     from cutplane.kernels.descent import Descent
+    from cutplane.kernels.nu import NuRisk
     from cutplane.kernels.risk import KernelRisk
 
 _SLICE = 40_000_000
-"""Numbers read by the steps of an iteration: some hundredths of a second."""
+"""Numbers read by the steps of an iteration, because that takes some hundredths of a second."""
 _SHARE = 0.9
-"""Of the gap asked for, what the steps aim at: the rest is for what rounding leaves of their slopes."""
+"""Share of the wanted gap that the steps aim at, because their slopes have rounding errors."""
 
 
 @dataclass(eq=False)
 class DecompositionState:
-    """Where the method stands.
+    """The dual with its value divided by lam, and when its bounds were certified.
 
     Attributes
     ----------
+    risk : KernelRisk or NuRisk
     descent : Descent
-        On the dual, in the unit of the objective divided by lam.
     lam : float
     since, pause : int
         Steps since the bounds were last certified, and after how many they are again.
@@ -40,6 +42,7 @@ class DecompositionState:
         The gap when they were.
     """
 
+    risk: Any
     descent: Descent
     lam: float
     since: int = 0
@@ -55,9 +58,9 @@ class Decomposition(Method):
     box, with sum a = 0 if there is an intercept. A step changes two coefficients (one without an intercept),
     chosen by second-order information [1]_. Rows of the kernel matrix are computed some at a time, those of
     the examples that violate the optimality conditions most first. Coefficients that their slopes hold at a
-    bound are left out for a while (shrinking [2]_), and Newton steps on those off their bounds take half of
-    the time. The multipliers give a cut of the risk and with it a lower bound, the coefficients the upper
-    one; both are computed afresh, in float64.
+    bound are left out for a while (shrinking [2]_), and Newton steps on the others take half of the time. The
+    multipliers give a cut of the risk and with it a lower bound, the coefficients the upper one; both are
+    recomputed in float64.
 
     It takes a `KernelRisk` whose loss has a conjugate that is quadratic on an interval (`Hinge`,
     `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`, `Quantile`, `EpsilonInsensitive`,
@@ -91,18 +94,24 @@ class Decomposition(Method):
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a kernel machine whose dual is a quadratic programme over a box."""
-        form_of(problem, self.name)
+        self.machine(problem)
+
+    def machine(self, problem: Declaration) -> tuple[Any, DualForm, float]:
+        """Return the risk, its dual in numbers, and the weight of its norm, or raise."""
+        return form_of(problem, self.name)
+
+    def multipliers(self, risk: Any, a: Array, lam: float) -> Array:
+        """Return the multipliers of the examples for coefficients of the dual."""
+        return multipliers(risk, -lam * a)
 
     def start(self, run: Run) -> DecompositionState:
-        """Start from the coefficients of the first point."""
         from cutplane.kernels.descent import Descent
 
-        risk, form, lam = form_of(run.problem, self.name)
-        a = form.mended(run.anchor.x[: risk.gram.n], bool(risk.intercept))
-        descent = run.timed(Descent, form, risk.gram.cache, a, bool(risk.intercept))
+        risk, form, lam = self.machine(run.problem)
+        a = form.feasible(run.anchor.x[: risk.gram.n])
+        descent = run.timed(Descent, form, risk.gram.cache, a)
         run.timed(descent.rescale)
-        return DecompositionState(descent, lam)
+        return DecompositionState(risk, descent, lam)
 
     def step(self, run: Run, state: DecompositionState) -> Step:
         """Do some steps; certify both bounds if they are expected to close the gap, or if it is time to."""
@@ -121,21 +130,63 @@ class Decomposition(Method):
             run.proceed()
             return Step("steps", state)
         state.pause, state.since = max(2 * state.pause, 2 * most), 0
-        self._certify(run, state)
+        run.timed(descent.refresh, queries=1)
+        form = descent.form
+        b = form.middles(form.linear - descent.predictions, descent.b)
+        run.evaluate(np.append(descent.coefficients, b))
+        run.add_dual_cut(self.multipliers(state.risk, descent.a, lam))
         if run.closed or done >= most or lam * descent.gap <= 0.5 * state.certified:
             state.certified = min(state.certified, lam * descent.gap)
             run.proceed()
             return Step("certified", state)
         return Step("certified", state, "rounding errors leave no step that lowers the gap")
 
-    def _certify(self, run: Run, state: DecompositionState) -> None:
-        descent, risk = state.descent, run.problem.risk.kernel_predictor()  # type: ignore[attr-defined]
-        run.timed(descent.refresh, queries=1)
-        x = descent.a
-        if risk.intercept:
-            x = np.append(x, descent.form.middle(descent.form.linear - descent.predictions, descent.b))
-        run.evaluate(x)
-        run.add_dual_cut(multipliers(risk, -state.lam * descent.a))
+
+@dataclass(frozen=True)
+class NuDecomposition(Decomposition):
+    """Sequential minimal optimisation on the dual of a nu-form, with Newton steps in between.
+
+    The coefficients are a = sum_s a_s, one vector a_s >= 0 or <= 0 for each term of a `NuRisk`, with bounds
+    and a fixed sum: nu / (2 lam) each. A step raises one coefficient and lowers another of the same term, of
+    the term that violates the optimality conditions more. Otherwise it is as `Decomposition`.
+
+    Raises
+    ------
+    MissingCapabilityError
+        Unless the risk is a `NuRisk`, the regularizer its `squared_norm`, and there is no feasible set.
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "Training nu-support vector classifiers: theory and algorithms", Neural
+    Computation 13, 2001, doi:10.1162/089976601750399335.
+
+    Examples
+    --------
+    >>> import numpy as np, cutplane as cut
+    >>> risk = cut.kernels.NuRisk(np.array([[1.0], [2.0]]), None, 0.5, cut.kernels.Linear(), "novelty")
+    >>> result = cut.Problem(risk, risk.squared_norm()).solve(cut.kernels.NuDecomposition(), tol=1e-9)
+    >>> print(result.status, round(result.objective, 6))
+    OPTIMAL -0.125
+    """
+
+    def machine(self, problem: Declaration) -> tuple[NuRisk, DualForm, float]:
+        remedy = "Use Decomposition() for a KernelRisk, or make the risk a cutplane.kernels.NuRisk."
+        risk, lam = machine_of(problem, self.name, remedy, Capability.KERNEL_SIDES)
+        return risk, risk.dual(lam), lam
+
+    def multipliers(self, risk: NuRisk, a: Array, lam: float) -> Array:
+        return risk.multipliers(a, lam)
+
+    def start(self, run: Run) -> DecompositionState:
+        """Start from the coefficients of the first point, after a point with a single coefficient.
+
+        The objective may be 0 at the first point and at the optimum; the other point gives the gap its size.
+        """
+        state = super().start(run)
+        single = np.zeros(state.risk.dim)
+        single[int(state.risk.gram.diagonal().argmax())] = state.descent.form.sums[0]
+        run.evaluate(single)
+        return state
 
 
 def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, float]:
@@ -143,6 +194,6 @@ def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, fl
     remedy = "Use ProximalBundle(), or make the risk a cutplane.kernels.KernelRisk."
     risk, lam = machine_of(problem, method, remedy)
     try:
-        return risk, dual_form(risk.loss, risk.y, risk.weights / lam), lam
+        return risk, dual_form(risk.loss, risk.y, risk.weights / lam, bool(risk.intercept)), lam
     except InvalidInputError as error:
         raise MissingCapabilityError(f"{method}: {error}") from error

@@ -1,10 +1,4 @@
-"""One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between.
-
-While rows of the matrix are missing, the first steps are those on a working set that grows, `growing`.
-Coordinates that their slopes hold at a bound are left out for a while: `descend` then works on a copy of the
-state for the others, in which it may leave out more. The terms of the duality gap are not negative, so as
-long as those of the copy exceed the accuracy, the rest need not be known.
-"""
+"""One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between."""
 
 from __future__ import annotations
 
@@ -12,39 +6,83 @@ import math
 from copy import copy
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.directions import longest_step, newton_direction, within
-from cutplane.kernels.dual_form import DualForm
-from cutplane.kernels.growing import grow
-from cutplane.kernels.intercept import measure
+from cutplane.kernels.dual import DualForm
 from cutplane.kernels.rows import Rows
-from cutplane.kernels.smo import ROW, pair_steps, set_all_slopes, single_steps
+from cutplane.kernels.steps import MORE, ROW, measure, pair_steps, set_all_slopes, single_steps
 from cutplane.pieces.validation import Array
 
-_ROUNDING = 2.0**-50
-_FLOOR = 1e-12
-_SLICE = 40_000_000
-_MOST_STEPS = 10_000_000
-_BURST_OVERHEAD = 50_000
-_NEWTON_OVERHEAD = 150_000
-_ROW_COST = 20.0
 _EPS = 2.0**-52
-_OVERHEAD = 400_000.0
-_COPY = 2.0
+"""Relative rounding error of a sum, because products with K are in double precision."""
+_ROUNDING = 4.0 * _EPS
+"""Violation relative to the terms of a slope that ends the steps, because rounding errors reach it."""
+_FLOOR = 1e-12
+"""Least curvature relative to the diagonal, because rounding makes a zero one as large or negative."""
+_SLICE = 40_000_000
+"""Numbers read by the steps between two tests of the gap, because that takes some hundredths of a second."""
+_MOST_STEPS = 10_000_000
+"""Steps at most, with 1000 for each example, because a solve that needs more is not conditioned to end."""
+_BURST_OVERHEAD, _NEWTON_OVERHEAD = 50_000, 150_000
+"""Cost of a burst of steps, and of a Newton step, besides their sums, because they are interpreted; in the
+unit of a number read, like all costs here."""
+_ROW_COST = 20.0
+"""Cost of an entry of a row of K, because a kernel takes an exponential."""
+_OVERHEAD, _COPY = 400_000.0, 2.0
+"""Cost of steps on a part besides the steps, and for each entry copied, because memory is read and
+written."""
 _LARGEST_PART = 0.7
+"""Share of the examples up to which the others are left out, because a larger part saves little."""
+_ROUND = 150_000
+"""Entries of rows computed in the time of a round of growth besides them, because a round is interpreted."""
+_GROWTH = 0.5
+"""Rows that join relative to those present, because with larger shares more of them are in vain, and with
+smaller ones there are more rounds."""
+_ALMOST_ALL = 0.7
+"""Share of the rows that is completed at once, because leaving out the others saves little."""
+_LOOSE = 0.1
+"""Violation at which the steps of a round end, relative to the largest one before, because the set still
+grows."""
+_STEPS_OF_ROUND = 0.5
+"""Steps of a round at most, relative to the rows, because more would go too far for a set that is not
+final."""
+_SHIFT = 1e-12
+"""Multiple of the identity, relative to the diagonal, for a singular matrix, because rounding reaches about
+it."""
+_BALANCE = 1e-14
+"""Error of a sum relative to its terms, because it is computed with rounding."""
+_CORRECTIONS = 4
+"""Corrections of a shift at most, because each is exact up to rounding."""
+
+_potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
 
 class Descent:
-    """The state of a solve: a, g = linear - ridge a - K a, the intercept, and the gap there."""
+    """The state of a solve: a, g = linear - ridge c - K c with c the sum of the groups of a, and the gap.
 
-    def __init__(self, form: DualForm, rows: Rows, a: Array, intercept: bool) -> None:
-        self.form, self.rows, self.a, self.intercept = form, rows, a, intercept
-        self.rise, self.fall, self.r = np.empty_like(a), np.empty_like(a), np.empty_like(a)
+    While rows of the matrix are missing, the first steps are on a working set that grows. Coefficients that
+    their slopes hold at a bound are left out for a while: `descend` then works on a copy of the state for the
+    others, in which it may leave out more. The terms of the duality gap are not negative, so while those of
+    the copy exceed the accuracy, the rest need not be computed. Both are for a single group.
+
+    Attributes
+    ----------
+    a, rise, fall : ndarray of shape (n_groups * m,)
+    g, predictions : ndarray of shape (m,)
+    b : ndarray of shape (n_groups,)
+        The best intercepts.
+    gap : float
+        That of b; of a part, a lower bound of the gap of all.
+    """
+
+    def __init__(self, form: DualForm, rows: Rows, a: Array) -> None:
+        self.form, self.rows, self.a = form, rows, a
+        self.rise, self.fall, self.r = np.empty_like(a), np.empty_like(a), np.empty_like(form.linear)
         largest = float(rows.diagonal.max())
         self.floor = _FLOOR * largest if largest > 0.0 else 1e-100
         self.diagonal = rows.diagonal + form.ridge
-        self.b = 0.0
+        self.b = np.zeros(a.size // form.linear.size)
         self.n_steps = 0
         self.is_fresh, self.is_part = True, False
         unbounded = not form.tube and np.isinf(form.upper - form.lower).all()
@@ -53,12 +91,19 @@ class Descent:
         self.chain = 1
         self.refresh()
 
+    @property
+    def coefficients(self) -> Array:
+        """The coefficients c of the examples."""
+        return self.a if self.b.size == 1 else self.a.reshape(self.b.size, -1).sum(axis=0)
+
     def rescale(self) -> None:
         """Multiply a by the number >= 1 that is best for the dual, as far as the bounds allow.
 
-        Coordinates at the bounds of another weight of the losses come to those of this one, all at a time.
+        Coefficients at the bounds of another weight of the losses then reach those of this one together.
         """
         form, a = self.form, self.a
+        if any(form.sums):
+            return
         rate = float(a @ self.g) - form.tube * float(np.abs(a).sum())
         curvature = float(a @ (self.predictions + form.ridge * a))
         if not (rate > 0.0 and curvature > 0.0):
@@ -89,8 +134,9 @@ class Descent:
             known, self.spent = self.gap, max(self.spent, self.total)
 
     def descend(self, accuracy: float) -> None:
-        """Step until the gap, as it is known without computing K a anew, is at most `accuracy`."""
-        self._grow(accuracy)
+        """Step until the gap, by the updated slopes, is at most `accuracy`."""
+        if not self.is_part:
+            self.grow(accuracy)
         m = self.a.size
         patience, most = 2 * m + 200, 1 + _SLICE // (m + 1000)
         idle, least = 0, math.inf
@@ -113,17 +159,72 @@ class Descent:
             if settled:
                 return
 
-    def _grow(self, accuracy: float) -> None:
-        if not self.is_part:
-            grow(self, accuracy)
+    def grow(self, accuracy: float) -> None:
+        """Compute the rows that are needed, with loose steps in between, unless the gap is small before.
+
+        In a round the coefficients without a row that violate the optimality conditions most join, half of
+        those that are to rise and half of those that are to fall [1]_; steps on the coefficients with a row
+        follow. Many rows at a time cost a fraction of as many single ones. All missing rows are computed at
+        once if there is room, and if they cost no more than the rounds until then would cost besides them: so
+        for few examples.
+
+        References
+        ----------
+        .. [1] T. Joachims, "Making large-scale SVM learning practical", in Advances in Kernel Methods, 1999,
+           doi:10.7551/mitpress/1130.003.0015.
+        """
+        rows, m = self.rows, self.a.size
+        if rows.complete or self.b.size > 1:
+            return
+        room = rows.slots.shape[0]
+        least = max(2, _ROUND // m)
+        while self.gap > accuracy and self.n_steps < self.most_steps:
+            missing = np.flatnonzero(rows.where < 0)
+            count = m - missing.size
+            if not missing.size:
+                break
+            rounds = math.log(m / min(max(count, least), m), 1.0 + _GROWTH)
+            if room == m and missing.size * m <= rounds * _ROUND:
+                rows.fetch_all(missing)
+                break
+            self.set_slopes()
+            chosen, violation = self._violators(missing, max(least, int(_GROWTH * count)))
+            if not chosen.size or count + chosen.size > room:
+                break
+            if room == m and count + chosen.size > _ALMOST_ALL * m:
+                rows.fetch_all(missing)
+                break
+            rows.fetch_all(chosen)
+            held = rows.where < 0
+            self.rise[held], self.fall[held] = math.inf, -math.inf
+            self.steps(max(least, int(_STEPS_OF_ROUND * count)), _LOOSE * violation)
+            self.measure()
+        self.set_slopes()
+
+    def _violators(self, missing: Array, count: int) -> tuple[Array, float]:
+        """Return the missing coefficients that violate the conditions most, and the violation of all."""
+        up, down = self.g - self.rise, self.fall - self.g
+        most, least = float(up.max()), float(down.max())
+
+        def largest(gains: Array, count: int, bar: float) -> Array:
+            gains = gains[missing]
+            chosen = np.arange(gains.size)
+            if count < gains.size:
+                chosen = np.argpartition(gains, -count)[-count:]
+            return missing[chosen[gains[chosen] > bar]]
+
+        if not self.form.sums:
+            return largest(np.maximum(up, down), count, 0.0), max(most, least)
+        half = (count + 1) // 2
+        return np.union1d(largest(up, half, -least), largest(down, half, -most)), most + least
 
     def _leave_out(self, accuracy: float) -> bool:
-        """Step on the active coordinates alone, if it pays, until their part of the gap is small enough."""
+        """Step on the active coefficients alone, if it pays, until their part of the gap is small enough."""
         m = self.a.size
         spent = self.on_all * self.trust
-        if not may_be_worth_it(spent):
+        if self.b.size > 1 or not may_be_worth_it(spent):
             return False
-        active = active_coordinates(self.g, self.rise, self.fall, self.intercept)
+        active = active_coordinates(self.g, self.rise, self.fall, bool(self.form.sums))
         if not worth_leaving_out(active.size, m, spent) or active.size**2 > self.rows.slots.size:
             return False
         before = self.gap
@@ -143,7 +244,7 @@ class Descent:
     def _part(self, active: Array) -> Descent:
         part = copy(self)
         part.form, part.rows, part.is_part = self.form.part(active), self.rows.part(active), True
-        part.diagonal = self.diagonal[active]
+        part.diagonal, part.b = self.diagonal[active], self.b.copy()
         part.a, part.g, part.r = self.a[active], self.g[active], np.empty(active.size)
         part.rise, part.fall = self.rise[active], self.fall[active]
         part.on_all, part.trust = 0.0, 1.0
@@ -152,16 +253,16 @@ class Descent:
 
     @property
     def dual_value(self) -> float:
-        """The value of the dual, up to what rounding has added to the slopes."""
-        form, a = self.form, self.a
-        return 0.5 * float(a @ (form.linear + self.g)) - form.tube * float(np.abs(a).sum())
+        """The value of the dual, up to the rounding errors of the updated slopes."""
+        value = 0.5 * float(self.coefficients @ (self.form.linear + self.g))
+        return value - self.form.tube * float(np.abs(self.a).sum())
 
     def refresh(self) -> None:
-        """Compute K a and the gap anew."""
-        if self.intercept and not self.is_fresh:
-            self._restore_sum()
+        """Recompute K c and the gap."""
         form = self.form
-        self.predictions = self.rows.product(self.a)
+        if not self.is_fresh:
+            self._restore_sums()
+        self.predictions = self.rows.product(self.coefficients)
         self.g = form.linear - self.predictions
         if form.curved:
             self.g -= form.ridge * self.a
@@ -171,165 +272,164 @@ class Descent:
         self.scale = float(np.abs(form.linear).max() + form.tube + np.abs(self.predictions).max())
 
     def measure(self) -> None:
-        """Find the best intercept and the gap; of a part, a lower bound of the gap of all."""
-        form = self.form
-        total = float(self.a.sum()) if self.is_part else 0.0
-        self.b, self.gap, size = measure(
-            self.g, self.a, form.linear, form.tube, form.ridge, form.lower, form.upper,
-            self.intercept, total, self.b, self.r,
-        )  # fmt: skip
+        """Compute the best intercepts and the gap; of a part, a lower bound of the gap of all."""
+        form, m = self.form, self.g.size
+        self.gap, all_sizes = 0.0, 0.0
+        for s in range(self.b.size):
+            part = slice(s * m, (s + 1) * m)
+            a = self.a[part]
+            total = float(a.sum()) if self.is_part else form.sums[s] if form.sums else 0.0
+            self.b[s], gap, size = measure(
+                self.g, a, form.linear, form.tube, form.ridge, form.lower[part], form.upper[part],
+                bool(form.sums), total, self.b[s], self.r,
+            )  # fmt: skip
+            self.gap, all_sizes = self.gap + gap, all_sizes + size
         if not self.is_part:
-            self.size = size
+            self.size = all_sizes
         if math.isnan(self.gap):
             raise InvalidInputError(
                 "K holds entries that are not finite, or so large that K a overflows; clean or rescale it."
             )
 
     def set_slopes(self) -> None:
-        """Set what the coordinates must gain to go up or down."""
+        """Set the rates that coefficients must exceed to rise or fall."""
         form = self.form
         set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
 
     def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
-        """Do some steps; return how much they gain, and whether no violation above the tolerance is left."""
+        """Do some steps; return how much they gain, and whether no violation exceeds the tolerance."""
         form, rows = self.form, self.rows
-        steps = pair_steps if self.intercept else single_steps
-        total, left = 0.0, most
-        while left > 0:
-            status, wanted, done, decrease = steps(
+        steps = pair_steps if form.sums else single_steps
+        total, remaining = 0.0, most
+        while remaining > 0:
+            status, wanted, done, gain = steps(
                 rows.slots, rows.where, rows.used, rows.clock, self.diagonal, form.ridge, form.tube,
                 form.lower, form.upper, self.a, self.g, self.rise, self.fall, self.floor,
-                max(tolerance, _ROUNDING * self.scale), left,
+                max(tolerance, _ROUNDING * self.scale), remaining,
             )  # fmt: skip
             rows.clock += done + 1
-            total += decrease
-            left -= done
+            total += gain
+            remaining -= done
             self.n_steps += done
             self.is_fresh &= done == 0
             if status != ROW:
-                return total, status != 1
+                return total, status != MORE
             rows.fetch(wanted, self._likely)
         return total, False
 
     def _likely(self, count: int) -> Array:
-        """Return the coordinates without a row that violate the optimality conditions most."""
-        excess = self.g - self.b
-        rates = np.maximum(excess - self.rise, self.fall - excess)
+        """Return the examples without a row that violate the optimality conditions most."""
+        excess = self.g - self.b[:, np.newaxis]
+        rise, fall = (slopes.reshape(excess.shape) for slopes in (self.rise, self.fall))
+        rates = np.maximum(excess - rise, fall - excess).max(axis=0)
         rates[self.rows.where >= 0] = -math.inf
-        if count < rates.size:
-            chosen = np.argpartition(rates, -count)[-count:]
-            return chosen[rates[chosen] > 0.0]
-        return np.flatnonzero(rates > 0.0)
+        chosen = np.argpartition(rates, -count)[-count:] if count < rates.size else np.arange(rates.size)
+        return chosen[rates[chosen] > 0.0]
 
     def _free(self) -> Array:
         free = (self.a > self.form.lower) & (self.a < self.form.upper)
         return np.flatnonzero(free & (self.a != 0.0) if self.form.tube else free)
 
     def _newton_cost(self) -> float:
-        """Return about as many units as steps have, of some floating-point operations each."""
-        free, m = self._free(), self.a.size
+        """Return the cost of a Newton step: about as many units as steps have, of some operations each."""
+        free, m = self._free(), self.g.size
         n = free.size
         if n * n > self.rows.slots.size:
             return math.inf
-        missing = np.count_nonzero(self.rows.where[free] < 0)
+        missing = np.count_nonzero(self.rows.where[free % m] < 0)
         return _NEWTON_OVERHEAD + n**3 / 24.0 + 4.0 * n * n + n * m + _ROW_COST * missing * m
 
     def _newton_steps(self) -> None:
-        """Do Newton steps until one ends inside its bounds: steps on pairs in between may undo short ones.
+        """Do Newton steps until one ends inside its bounds, because steps on pairs in between undo short
+        ones.
 
         They are few at first, twice as many after each chain that was too short; their time is paid back.
         """
         self.spent = 0.0
-        for left in range(self.chain - 1, -1, -1):
+        for remaining in range(self.chain - 1, -1, -1):
             if not self._newton_step():
                 self.chain = 1
                 return
-            if left:
+            if remaining:
                 self.spent -= self._newton_cost()
         self.chain *= 2
 
     def _newton_step(self) -> bool:
-        """Go along the Newton direction on the free coordinates, as far as they stay within their bounds.
+        """Step along the Newton direction on the free coefficients, as far as they stay within their bounds.
 
         Or, if more is gained, towards its end put within the bounds. Tell whether a bound cut the step short.
         """
-        form, a = self.form, self.a
-        free = self._free()
-        if free.size < 1 + self.intercept:
+        form, free = self.form, self._free()
+        group, place = np.divmod(free, self.g.size)
+        E = group[:, np.newaxis] == np.unique(group) if form.sums else np.empty((free.size, 0), bool)
+        if free.size < 1 + E.shape[1]:
             return False
-        H = self.rows.block(free)
-        np.fill_diagonal(H, H.diagonal() + form.ridge[free])
-        rates = self.g[free] - form.tube * np.sign(a[free])
-        d = newton_direction(H, rates, self.intercept)
+        a, ridge, H = self.a[free], form.ridge[place], self.rows.block(place)
+        np.fill_diagonal(H, H.diagonal() + ridge)
+        rates = self.g[place] - form.tube * np.sign(a)
+        d = newton_direction(H, rates, E.astype(float))
         if d is None or not (rate := float(rates @ d)) > 0.0:
             return False
         low, high = form.lower[free], form.upper[free]
         if form.tube:
-            low, high = np.where(a[free] > 0.0, 0.0, low), np.where(a[free] < 0.0, 0.0, high)
-        limit = longest_step(a[free], d, low, high)
-        if limit < 1.0 and self._move_many(free, d, low, high, rates, limit * (1.0 - 0.5 * limit) * rate):
-            return True
-        whole, moved, curvature = self._along(free, d)
+            low, high = np.where(a > 0.0, 0.0, low), np.where(a < 0.0, 0.0, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lengths = np.where(d > 0.0, (high - a) / d, np.where(d < 0.0, (low - a) / d, math.inf))
+        limit = float(lengths.min(initial=math.inf))
+
+        def along(d: Array) -> tuple[Array, float]:
+            """Return (K + ridge) d, and the curvature of the dual along d."""
+            whole = np.bincount(place, d, self.g.size)
+            image = self.rows.product(whole)
+            curvature = max(float(d @ (image[place] + ridge * d)), 0.0)
+            return image + form.ridge * whole, curvature
+
+        gained = limit * (1.0 - 0.5 * limit) * rate
+        if limit < 1.0 and (end := within(a + d, low, high, E, a)) is not None:
+            move = end - a
+            if (gain := float(rates @ move)) > gained:
+                image, curvature = along(move)
+                t = 1.0 if curvature <= gain else gain / curvature
+                if t * (gain - 0.5 * t * curvature) > gained:
+                    self._take(free, end if t == 1.0 else a + t * move, t * image)
+                    return True
+        image, curvature = along(d)
         best = rate / curvature if curvature > 0.0 else math.inf
         t = min(best, limit)
         if not math.isfinite(t):
             return False
-        new = a[free] + t * d
+        new = a + t * d
         if limit <= best:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.where(d > 0.0, high, low)
-                new = np.where((d != 0.0) & ((ends - a[free]) / d <= limit * (1.0 + 4.0 * _EPS)), ends, new)
-        self._take(free, np.clip(new, low, high), t, whole, moved)
+            new = np.where(lengths <= limit * (1.0 + 4.0 * _EPS), np.where(d > 0.0, high, low), new)
+        self._take(free, np.clip(new, low, high), t * image)
         return limit < best
 
-    def _along(self, free: Array, d: Array) -> tuple[Array, Array, float]:
-        """Return a direction as one of all coordinates, K times it, and how the dual curves along it."""
-        whole = np.zeros_like(self.a)
-        whole[free] = d
-        moved = self.rows.product(whole)
-        return whole, moved, max(float(d @ (moved[free] + self.form.ridge[free] * d)), 0.0)
-
-    def _move_many(self, free: Array, d: Array, low: Array, high: Array, rates: Array, least: float) -> bool:
-        """Go towards the end of a direction, put within the bounds, if that gains more; tell whether it does.
-
-        Many coordinates come to their bounds at a time.
-        """
-        a = self.a[free]
-        end = within(a + d, low, high, float(a.sum()) if self.intercept else None)
-        if end is None or not (rate := float(rates @ (end - a))) > least:
-            return False
-        whole, moved, curvature = self._along(free, end - a)
-        t = 1.0 if curvature <= rate else rate / curvature
-        if t * (rate - 0.5 * t * curvature) <= least:
-            return False
-        self._take(free, end if t == 1.0 else a + t * (end - a), t, whole, moved)
-        return True
-
-    def _take(self, free: Array, new: Array, t: float, whole: Array, moved: Array) -> None:
-        """Move the free coordinates to new places, by t times a direction whose product with K is known."""
+    def _take(self, free: Array, new: Array, change: Array) -> None:
+        """Set the free coefficients, and subtract the change from g."""
         self.a[free] = new
-        self.g -= t * (moved + self.form.ridge * whole)
+        self.g -= change
         self.set_slopes()
         self.is_fresh = False
         self.n_steps += 1
         self.measure()
 
-    def _restore_sum(self) -> None:
-        """Take what rounding has added to the sum from the coordinate that has the most room."""
-        excess = float(self.a.sum())
-        if excess:
-            room = np.minimum(self.form.upper - self.a, self.a - self.form.lower)
-            k = int(room.argmax())
+    def _restore_sums(self) -> None:
+        """Subtract the rounding error of each sum from the coefficient that has the most room."""
+        form, m = self.form, self.g.size
+        room = np.minimum(form.upper - self.a, self.a - form.lower)
+        for s, total in enumerate(form.sums):
+            k = s * m + int(room[s * m : (s + 1) * m].argmax())
+            excess = float(self.a[s * m : (s + 1) * m].sum()) - total
             if room[k] > abs(excess):
                 self.a[k] -= excess
 
 
 def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> Array:
-    """Return the places of the coordinates that can take part in a step, such as all off their bounds.
+    """Return the places of the coefficients that can take part in a step, such as all off their bounds.
 
-    With an intercept a step takes one coordinate up and another down, and helps if the first gains more than
-    the second costs. The other coordinates can do neither with any partner, as long as no coordinate violates
-    the optimality conditions by more than now; of this there is no guarantee.
+    With an intercept a step raises one coefficient and lowers another, and helps if the first gains more than
+    the second costs. The other coefficients can do neither with any partner, as long as no coefficient
+    violates the optimality conditions by more than now; of this there is no guarantee.
 
     References
     ----------
@@ -344,14 +444,86 @@ def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> A
 
 
 def worth_leaving_out(active: int, m: int, spent: float) -> bool:
-    """Tell whether steps on the active coordinates alone would by now have saved what they cost beforehand.
+    """Tell whether steps on the active coefficients alone would by now have saved their overhead.
 
-    That is a copy of their part of the matrix, and the slopes of the others afterwards.
+    The overhead is a copy of their part of the matrix, and the slopes of the others afterwards.
     """
     saved = spent * (1.0 - active / m)
     return 2 <= active <= _LARGEST_PART * m and saved >= _OVERHEAD + _COPY * active * m
 
 
 def may_be_worth_it(spent: float) -> bool:
-    """Tell whether `worth_leaving_out` could hold, before the active coordinates are known."""
+    """Tell whether `worth_leaving_out` could hold, before the active coefficients are computed."""
     return spent >= _OVERHEAD
+
+
+def newton_direction(H: Array, rates: Array, E: Array) -> Array | None:
+    """Return the minimiser d of d'Hd / 2 - rates'd with E'd = 0, where each row of E has at most one 1.
+
+    A small multiple of the identity is added to H if it is not positive definite in floating-point numbers;
+    d is then still a direction of descent. None if that does not help either.
+    """
+    diagonal = H.diagonal().copy()
+    scale = float(diagonal.max(initial=0.0))
+    for shift in (0.0, _SHIFT, 1e3 * _SHIFT):
+        if shift:
+            np.fill_diagonal(H, diagonal + shift * scale)
+        factor, failed = _potrf(H.T, lower=1, overwrite_a=0)
+        if not failed and factor.diagonal().min() ** 2 > 1e-15 * scale:
+            break
+    else:
+        return None
+    solved = _potrs(factor, np.column_stack([rates, E]), lower=1)[0]
+    d, Z = solved[:, 0], solved[:, 1:]
+    if not E.shape[1]:
+        return d
+    M = E.T @ Z
+    if not (np.isfinite(M).all() and (M.diagonal() > 0.0).all()):
+        return None
+    try:
+        d = d - Z @ np.linalg.solve(M, E.T @ d)
+    except np.linalg.LinAlgError:
+        return None
+    return d - E @ ((E.T @ d) / E.sum(axis=0))
+
+
+def within(a: Array, low: Array, high: Array, groups: Array, like: Array) -> Array | None:
+    """Return a point within bounds close to a: a plus one number for each group, clipped.
+
+    In each group, a column of a mask, it has the same sum as the point `like`. None if there is no such point
+    up to rounding.
+    """
+    end = np.clip(a, low, high)
+    for group in groups.T:
+        point = _shifted(a[group], low[group], high[group], float(like[group].sum()))
+        if point is None:
+            return None
+        end[group] = point
+    return end
+
+
+def _shifted(a: Array, low: Array, high: Array, total: float) -> Array | None:
+    """Return a plus the number at which the sum of the clipped entries is the total; None if there is
+    none.
+    """
+    kinks, bends = np.concatenate([low - a, high - a]), np.repeat([1.0, -1.0], a.size)
+    finite = np.isfinite(kinks)
+    order = np.argsort(kinks[finite])
+    kinks, bends = kinks[finite][order], bends[finite][order]
+    if kinks.size:
+        slopes = np.count_nonzero(low == -np.inf) + np.cumsum(bends)
+        first = float(np.clip(a + kinks[0], low, high).sum())
+        sums = first + np.append(0.0, np.cumsum(slopes[:-1] * np.diff(kinks)))
+        k = int(np.searchsorted(sums, total)) - 1
+        slope = slopes[k] if k >= 0 else slopes[0] - bends[0]
+        k = max(k, 0)
+        shift = float(kinks[k] + ((total - sums[k]) / slope if slope > 0.0 else 0.0))
+    else:
+        shift = (total - float(a.sum())) / a.size
+    for _ in range(_CORRECTIONS):
+        end = np.clip(a + shift, low, high)
+        excess = float(end.sum()) - total
+        if abs(excess) <= _BALANCE * float(np.abs(end).sum()):
+            return end
+        shift -= excess / max(1, np.count_nonzero((low < end) & (end < high)))
+    return None

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.base import Kernel, ProductForm
-from cutplane.kernels.distances import (
-    manhattan_distances,
-    products,
-    squared_distances,
-    squared_norms,
-    unit_rows,
-)
-from cutplane.kernels.features import count_monomials, monomials
+from cutplane.kernels.base import Kernel, ProductForm, select_columns
 from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_numbers
 
 _FAR = 1e4
 """Half of the squared distance from the centre, in widths, up to which exponents lose four digits at most."""
+_FEW_COLUMNS = 32
+"""Columns up to which differences are squared themselves, because then no digits cancel, at an acceptable
+cost."""
 WIDTHS = tuple(2.0**k for k in range(-3, 7))
 
 
@@ -37,7 +34,7 @@ class Linear(Kernel):
     Parameters
     ----------
     features : int or tuple of int, optional
-        The columns that the kernel looks at; by default all.
+        The columns that the kernel uses; by default all.
 
     Examples
     --------
@@ -83,7 +80,7 @@ class Polynomial(Kernel):
     gamma : float, default 1.0
         Positive.
     features : int or tuple of int, optional
-        The columns that the kernel looks at; by default all.
+        The columns that the kernel uses; by default all.
 
     Examples
     --------
@@ -174,7 +171,7 @@ class Gaussian(DistanceKernel):
     width : float
         Positive. scikit-learn's ``gamma`` is 1 / (2 width^2).
     features : int or tuple of int, optional
-        The columns that the kernel looks at; by default all.
+        The columns that the kernel uses; by default all.
 
     Examples
     --------
@@ -230,7 +227,7 @@ class Laplacian(DistanceKernel):
     width : float
         Positive. scikit-learn's ``gamma`` is 1 / width.
     features : int or tuple of int, optional
-        The columns that the kernel looks at; by default all. Of sparse data, only one.
+        The columns that the kernel uses; by default all. Of sparse data, only one.
 
     Examples
     --------
@@ -263,7 +260,7 @@ class Cosine(Kernel):
     Parameters
     ----------
     features : int or tuple of int, optional
-        The columns that the kernel looks at; by default all.
+        The columns that the kernel uses; by default all.
 
     Examples
     --------
@@ -297,6 +294,81 @@ class Cosine(Kernel):
         return _dense(unit_rows(A))
 
 
+@dataclass(frozen=True)
+class ChiSquare(Kernel):
+    """k(x, z) = exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j)), for data without negative entries.
+
+    Where x_j = z_j = 0 the term is 0. It is the exponential of minus a distance of histograms [1]_.
+
+    Parameters
+    ----------
+    gamma : float, default 1.0
+        Positive.
+    features : int or tuple of int, optional
+        The columns that the kernel uses; by default all.
+
+    Raises
+    ------
+    InvalidInputError
+        If an entry of the data is negative.
+
+    References
+    ----------
+    .. [1] J. Zhang, M. Marszalek, S. Lazebnik, C. Schmid, "Local features and kernels for classification of
+       texture and object categories", IJCV 73, 2007, doi:10.1007/s11263-006-9794-4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.kernels import ChiSquare
+    >>> ChiSquare(0.5)(np.array([[1.0, 0.0], [3.0, 0.0]])).round(4).tolist()
+    [[1.0, 0.6065], [0.6065, 1.0]]
+    """
+
+    gamma: float = 1.0
+    sparse = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_positive("gamma", self.gamma)
+
+    @property
+    def _label(self) -> str:
+        return f"chi-square({self.gamma:g})"
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return X if the kernel can be evaluated there, or raise `InvalidInputError`."""
+        A = select_columns(super().check(X, name), self.features)
+        if A.min() < 0.0:
+            i, j = np.unravel_index(int(A.argmin()), A.shape)
+            raise InvalidInputError(
+                f"The kernel {self.name!r} takes data without negative entries, but row {i} of {name} "
+                f"has {A[i, j]:g}; pass counts or shares, such as histograms, or take Gaussian."
+            )
+        return X
+
+    def evaluate(self, A: Any, B: Any) -> Array:
+        """Return the kernel's values."""
+        return self.scaled(self.measure(A, B))
+
+    def measure(self, A: Any, B: Any) -> Array:
+        """Return the distances."""
+        from cutplane.kernels.passes import chi_square_distances
+
+        out = np.empty((A.shape[0], B.shape[0]))
+        chi_square_distances(A, B, out)
+        return out
+
+    def scaled(self, measured: Array) -> Array:
+        """Return the exponentials of distances."""
+        measured *= -self.gamma
+        return np.exp(measured, out=measured)
+
+    def evaluate_diagonal(self, A: Any) -> Array:
+        """Return ones."""
+        return np.ones(A.shape[0])
+
+
 def _exponential(out: Array) -> Array:
     return np.exp(out, out=out)
 
@@ -304,6 +376,87 @@ def _exponential(out: Array) -> Array:
 def _with_columns(A: Any, *columns: Array) -> Any:
     extra = np.stack(columns, axis=1)
     return sparse.hstack([A, extra], format="csr") if sparse.issparse(A) else np.hstack([A, extra])
+
+
+def count_monomials(n_columns: int, degree: int, coef0: float) -> int:
+    """Return the number of columns of `monomials`."""
+    return math.comb(n_columns + (coef0 > 0.0) + degree - 1, degree)
+
+
+def monomials(A: Array, degree: int, coef0: float, gamma: float) -> Array:
+    """Return the map F with <F(x), F(z)> = (gamma <x, z> + coef0)^degree, shape (m, count_monomials)."""
+    terms = [math.sqrt(gamma) * column for column in A.T]
+    if coef0 > 0.0:
+        terms.append(np.full(A.shape[0], math.sqrt(coef0)))
+    picks = list(combinations_with_replacement(range(len(terms)), degree))
+    F = np.empty((A.shape[0], len(picks)), order="F")
+    for column, pick in zip(F.T, picks, strict=True):
+        repeats = math.prod(math.factorial(pick.count(j)) for j in set(pick))
+        column[:] = math.sqrt(math.factorial(degree) / repeats)
+        for j in pick:
+            column *= terms[j]
+    return F
+
+
+def products(A: Any, B: Any) -> Array:
+    """Return <a_i, b_j>, shape (n, m)."""
+    out = A @ B.T
+    return out.toarray() if sparse.issparse(out) else np.asarray(out)
+
+
+def squared_norms(A: Any) -> Array:
+    """Return <a_i, a_i>, shape (n,)."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(A: Any, B: Any) -> Array:
+    """Return ||a_i - b_j||^2, shape (n, m)."""
+    is_dense = not (sparse.issparse(A) or sparse.issparse(B))
+    if is_dense and A.shape[1] == 1:
+        out = A - B.T
+        return np.multiply(out, out, out=out)
+    if is_dense and A.shape[1] <= _FEW_COLUMNS:
+        from scipy.spatial.distance import cdist
+
+        return cdist(A, B, "sqeuclidean")
+    same = A is B
+    if is_dense:  # what the rows have in common would cost digits
+        centre = B.mean(axis=0)
+        A, B = A - centre, B - centre
+    out = products(A, B)
+    out *= -2.0
+    out += squared_norms(A)[:, np.newaxis]
+    out += squared_norms(B)
+    np.maximum(out, 0.0, out=out)
+    if same:
+        np.fill_diagonal(out, 0.0)
+    return out
+
+
+def manhattan_distances(A: Array, B: Array) -> Array:
+    """Return ||a_i - b_j||_1, shape (n, m)."""
+    if A.shape[1] == 1:
+        out = A - B.T
+        return np.abs(out, out=out)
+    from scipy.spatial.distance import cdist
+
+    return cdist(A, B, "cityblock")
+
+
+def unit_rows(A: Any) -> Any:
+    """Return the rows divided by their norms; zero rows stay zero."""
+    if sparse.issparse(A):
+        peaks = np.asarray(abs(A).max(axis=1).toarray()).ravel()
+        scaled = sparse.diags_array(_inverses(peaks)) @ A
+        return sparse.diags_array(_inverses(np.sqrt(squared_norms(scaled)))) @ scaled
+    scaled = A * _inverses(np.abs(A).max(axis=1))[:, np.newaxis]
+    return scaled * _inverses(np.sqrt(squared_norms(scaled)))[:, np.newaxis]
+
+
+def _inverses(sizes: Array) -> Array:
+    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
 
 
 def single_feature_kernels(

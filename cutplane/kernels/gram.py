@@ -10,9 +10,8 @@ import numpy as np
 from scipy import linalg, sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.base import Kernel
+from cutplane.kernels.base import Kernel, select_columns
 from cutplane.kernels.definite import check_definite
-from cutplane.kernels.features import select_columns
 from cutplane.kernels.rows import CachedRows, DenseRows, Rows, gather
 from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import as_matrix

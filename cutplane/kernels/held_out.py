@@ -9,7 +9,7 @@ from scipy import linalg
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.decomposition import form_of
-from cutplane.kernels.dual_form import DualForm
+from cutplane.kernels.dual import DualForm
 from cutplane.pieces.validation import Array
 from cutplane.result import Result
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from cutplane.kernels.definite import check_along, check_definite
 from cutplane.kernels.descent import Descent
-from cutplane.kernels.dual_form import DualForm, dual_form
-from cutplane.kernels.intercept import best_intercept
+from cutplane.kernels.dual import DualForm, dual_form
 from cutplane.kernels.rows import CACHE_BYTES, as_rows
+from cutplane.kernels.steps import best_intercept
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.blas import one_blas_thread
@@ -116,7 +116,7 @@ class KernelMachine:
     form: DualForm = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        form = dual_form(self.loss, self.y, self.C)
+        form = dual_form(self.loss, self.y, self.C, self.intercept)
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "y", form.linear)
         object.__setattr__(self, "C", float(self.C))
@@ -154,13 +154,13 @@ class KernelMachine:
         rows = as_rows(K, m, self.cache_bytes)
         if not trusted:
             check_definite("K", rows.diagonal, rows.block, rows.product if rows.complete else None)
-        descent = Descent(self.form, rows, a, self.intercept)
+        descent = Descent(self.form, rows, a)
         descent.run(accuracy)
         if not trusted:
             check_along("K", rows, a, descent.predictions)
         half_norm = 0.5 * float(a @ descent.predictions)
         residuals = self.y - descent.predictions
-        b = self.form.middle(residuals, descent.b) if self.intercept else 0.0
+        b = float(self.form.middles(residuals, descent.b).sum())
         dual = -self.form.conjugates(a) - half_norm
         primal = half_norm + self.form.losses(residuals - b)
         return MachineSolution(a, b, descent.predictions, dual, max(primal, dual), descent.n_steps)
@@ -178,14 +178,7 @@ class KernelMachine:
         Zeros stay zeros. A feasible a is returned as it is.
         """
         a = np.clip(as_vector("a0", a, self.y.size), self.form.lower, self.form.upper)
-        if not self.intercept or self.feasible(a):
-            return a
-        positive, negative = float(a[a > 0.0].sum()), -float(a[a < 0.0].sum())
-        if positive > negative:
-            a[a > 0.0] *= negative / positive
-        else:
-            a[a < 0.0] *= positive / negative
-        return a
+        return a if self.feasible(a) else self.form.feasible(a)
 
     def conjugate_sum(self, a: Array) -> float:
         """Return sum_i phi_i(a_i); inf outside the bounds."""

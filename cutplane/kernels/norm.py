@@ -25,7 +25,6 @@ from cutplane.sets.base import is_whole_space
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.kernels.gram import Gram
-    from cutplane.kernels.risk import KernelRisk
     from cutplane.sets.base import FeasibleSet
 
 
@@ -115,10 +114,12 @@ class SquaredNorm(Regularizer):
         return np.append(a, np.zeros(self.intercept)) if self.intercept else a
 
 
-def machine_of(problem: Declaration, method: str, remedy: str) -> tuple[KernelRisk, float]:
+def machine_of(
+    problem: Declaration, method: str, remedy: str, kind: Capability = Capability.KERNEL_PREDICTOR
+) -> tuple[Any, float]:
     """Return the risk of a kernel machine and the weight of its norm; raise if it is no such problem."""
-    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
-    risk: Any = problem.risk
+    require(problem.risk, kind, method, remedy)
+    risk: Any = ask(problem.risk, kind)
     found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
     if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
         raise MissingCapabilityError(

@@ -1,4 +1,4 @@
-"""Normalisations of a kernel in feature space: what they learn from the examples, and how it is applied.
+"""Normalisations of a kernel in feature space: their statistics of the examples, and how they are applied.
 
 Applied to a matrix K of kernel values, a step needs the statistics of its rows and of its columns. Those of
 the examples are kept; those of new points follow from their kernels with the examples and with themselves.
@@ -6,7 +6,6 @@ the examples are kept; those of new points follow from their kernels with the ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,62 +14,50 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
-NEGLIGIBLE = 1e-13
-"""Part of k(x, x) below which what centring leaves of it is rounding, and counts as zero."""
+_NEGLIGIBLE = 1e-13
+"""Fraction of k(x, x) below which diagonal entries count as zero after centring, because rounding reaches
+it."""
 
 NAMES = ("trace", "diagonal", "center")
 
 
-@dataclass(frozen=True)
-class Multiple:
-    """K * factor."""
+@dataclass(frozen=True, eq=False)
+class ScaledFeatures:
+    """s_i K_ij s_j: with all s_i the same, or with 1 / sqrt(K_ii), 0 where K_ii <= floor.
 
-    factor: float
+    Attributes
+    ----------
+    scales : ndarray of shape (m,)
+        The s_i of the examples.
+    floor : float or None
+        None if all are the same.
+    """
+
+    scales: Array
+    floor: float | None = None
 
     def examples(self, K: Array, rows: slice, columns: slice) -> Array:
         """Return part of the matrix of the examples."""
-        return K * self.factor
+        return K * self.scales[rows, np.newaxis] * self.scales[columns]
 
     def new(self, K: Array, diagonal: Array, columns: Any) -> tuple[Array, Array]:
         """Return kernels of new points with examples, and with themselves."""
-        return K * self.factor, diagonal * self.factor
+        s = np.full(diagonal.size, self.scales[0])
+        if self.floor is not None:
+            s = inverse_roots(diagonal, self.floor)
+        return K * s[:, np.newaxis] * self.scales[columns], s * diagonal * s
 
     def factored(self, F: Array) -> Array:
         """Return the factor of the result."""
-        return F * np.sqrt(self.factor) if self.factor > 0.0 else F[:, :0]
+        return F * self.scales[:, np.newaxis] if self.scales.any() else F[:, :0]
 
     def diagonal(self, diagonal: Array) -> Array:
         """Return the diagonal of the result for the examples."""
-        return diagonal * self.factor
+        return self.scales * diagonal * self.scales
 
 
 @dataclass(frozen=True, eq=False)
-class UnitDiagonal:
-    """K_ij / sqrt(K_ii K_jj); 0 where K_ii <= floor."""
-
-    inverses: Array
-    floor: float
-
-    def examples(self, K: Array, rows: slice, columns: slice) -> Array:
-        """Return part of the matrix of the examples."""
-        return K * self.inverses[rows, np.newaxis] * self.inverses[columns]
-
-    def new(self, K: Array, diagonal: Array, columns: Any) -> tuple[Array, Array]:
-        """Return kernels of new points with examples, and with themselves."""
-        inverses = inverse_roots(diagonal, self.floor)
-        return K * inverses[:, np.newaxis] * self.inverses[columns], (inverses > 0.0).astype(np.float64)
-
-    def factored(self, F: Array) -> Array:
-        """Return the factor of the result."""
-        return F * self.inverses[:, np.newaxis]
-
-    def diagonal(self, diagonal: Array) -> Array:
-        """Return the diagonal of the result for the examples."""
-        return (self.inverses > 0.0).astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Centred:
+class CentredFeatures:
     """The kernel of the features minus their mean over the examples."""
 
     means: Array
@@ -96,7 +83,7 @@ class Centred:
         return np.maximum(diagonal - 2.0 * self.means + self.mean, 0.0)
 
 
-Step = Multiple | UnitDiagonal | Centred
+NormalizationStep = ScaledFeatures | CentredFeatures
 
 
 def as_normalization(normalize: Any) -> tuple[str, ...]:
@@ -109,28 +96,29 @@ def as_normalization(normalize: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def normalized(form: Any, names: tuple[str, ...]) -> tuple[Any, tuple[Step, ...]]:
-    """Return a form of a kernel after the named steps, and the steps with what they have learnt.
+def normalized(form: Any, names: tuple[str, ...]) -> tuple[Any, tuple[NormalizationStep, ...]]:
+    """Return a form of a kernel after the named steps, and the steps with their statistics.
 
-    What centring leaves of a kernel that is constant on the examples is rounding: it becomes zero.
+    A kernel that is constant on the examples becomes zero by centring, because only rounding errors remain.
     """
-    steps: list[Step] = []
+    steps: list[NormalizationStep] = []
     floor = 0.0
     for name in names:
         diagonal = form.diagonal()
         if name == "trace":
             mean = float(diagonal.mean())
-            learnt: Sequence[Step] = [Multiple(1.0 / mean if mean > floor else 0.0)]
+            scale = 1.0 / np.sqrt(mean) if mean > floor else 0.0
+            learnt: list[NormalizationStep] = [ScaledFeatures(np.full(diagonal.size, scale))]
             floor /= mean if mean > floor else 1.0
         elif name == "diagonal":
-            learnt = [UnitDiagonal(inverse_roots(diagonal, floor), floor)]
+            learnt = [ScaledFeatures(inverse_roots(diagonal, floor), floor)]
             floor = 0.0
         else:
             means = form.means()
-            centred = Centred(means, float(means.mean()))
-            floor = max(floor, NEGLIGIBLE * float(diagonal.max()))
-            is_zero = form.then(centred).diagonal().max() <= floor
-            learnt = [centred, Multiple(0.0)] if is_zero else [centred]
+            learnt = [CentredFeatures(means, float(means.mean()))]
+            floor = max(floor, _NEGLIGIBLE * float(diagonal.max()))
+            if form.then(learnt[0]).diagonal().max() <= floor:
+                learnt.append(ScaledFeatures(np.zeros(diagonal.size)))
         for step in learnt:
             form = form.then(step)
         steps += learnt

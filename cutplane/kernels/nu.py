@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.dual import DualForm
 from cutplane.kernels.function import KernelFunction
 from cutplane.kernels.given import as_kernel
 from cutplane.kernels.gram import Gram
@@ -224,13 +225,21 @@ class NuRisk(ImagedRisk):
         """Return the examples, their weights in both terms, and the kernel matrix, for `NuDecomposition`."""
         return self
 
+    def dual(self, lam: float) -> DualForm:
+        """Return the dual in numbers, divided by lam, with one group of coefficients for each term."""
+        most, nothing, total = self.shares / lam, np.zeros_like(self.goals), self.total(self.nu) / lam
+        lower = np.concatenate([nothing, *-most[1:]])
+        upper = np.concatenate([most[0], *(0.0 * most[1:])])
+        return DualForm(self.goals, 0.0, nothing, lower, upper, (total, -total)[: len(most)])
+
     def multipliers(self, a: Array, lam: float) -> Array:
-        """Return those of `dual_cut` for the coefficients of each term, shape (n_terms, m)."""
-        return np.clip(lam * np.abs(a[self._sides, self._rows]) / self._costs, 0.0, 1.0)
+        """Return those of `dual_cut` for the coefficients of each term, shape (n_terms * m,)."""
+        own = a[self._sides * self.gram.n + self._rows]
+        return np.clip(lam * np.abs(own) / self._costs, 0.0, 1.0)
 
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
-        from cutplane.kernels.nu_decomposition import NuDecomposition
+        from cutplane.kernels import NuDecomposition
         from cutplane.methods.estimates import suits
 
         return NuDecomposition() if suits(NuDecomposition(), problem) else None

@@ -9,19 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.kernels.bank import Bank, Stored
 from cutplane.kernels.definite import ASYMMETRY, check_definite
-from cutplane.kernels.factored import FactoredKernels
-from cutplane.kernels.panels import Given, SymmetricMatrices, panel_ranges
-from cutplane.kernels.protocol import Bank, Parts, as_coefficients
+from cutplane.kernels.matrices import FactoredKernels, GivenMatrix, SymmetricMatrices, panel_ranges
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_real
 from cutplane.risks.matrix import TILE
 
 _SMALL = 1 << 22
-"""Entries of a matrix that are all checked; of a larger one, a sample is."""
-
+"""Entries of a matrix that are all checked, because reading them is cheap; of a larger one a sample is."""
 _SAMPLE = 1000
+"""Pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong pairs."""
 _WHOLE = 128
-"""Rows of a matrix that is tested for negative eigenvalues as a whole: no more memory than its sums take."""
+"""Rows of a matrix tested for negative eigenvalues as a whole, because that takes no more memory than its
+sums."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +50,7 @@ class PrecomputedKernels(Bank):
         If there are no matrices, their shapes do not fit, or one has an entry that is not finite, a negative
         one on its diagonal, is not symmetric, or is found not to be positive semidefinite; the message names
         the entries, or the direction. Of matrices with more than 4 million entries, the diagonal and 1000
-        pairs of entries are looked at for symmetry; of those with more than 128 rows, three principal blocks
+        pairs of entries are checked for symmetry; of those with more than 128 rows, three principal blocks
         of 128 rows for negative eigenvalues.
 
     Notes
@@ -75,7 +76,7 @@ class PrecomputedKernels(Bank):
     names: Any = None
     n_samples: int = field(init=False)
     _scales: Array = field(init=False)
-    _parts: Parts = field(init=False)
+    _stored: Stored = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.matrices, np.ndarray | Sequence):
@@ -83,29 +84,24 @@ class PrecomputedKernels(Bank):
                 "matrices must be an array of shape (n, m, m) or a sequence of matrices, got "
                 f"{type(self.matrices).__name__}."
             )
-        matrices = tuple(_as_array(k, matrix) for k, matrix in enumerate(self.matrices))
+        matrices = tuple(
+            as_real(f"matrices[{k}]", matrix, keep_float32=True) for k, matrix in enumerate(self.matrices)
+        )
         if not matrices:
             raise InvalidInputError("matrices is empty; give at least one kernel matrix.")
-        m = matrices[0].shape[0] if matrices[0].ndim else 0
+        m, n = matrices[0].shape[0] if matrices[0].ndim else 0, len(matrices)
         for k, matrix in enumerate(matrices):
             _check(k, matrix, m)
-        names = tuple(f"kernel {k}" for k in range(len(matrices)))
-        names = names if self.names is None else tuple(map(str, self.names))
-        if len(names) != len(matrices):
-            raise InvalidInputError(f"names must name {len(matrices)} kernels, got {len(names)} names.")
-        for name, value in {
-            "matrices": matrices,
-            "names": names,
-            "n_samples": m,
-            "_scales": np.ones(len(matrices)),
-            "_parts": _parts(matrices),
-        }.items():
-            object.__setattr__(self, name, value)
+        names = tuple(f"kernel {k}" for k in range(n)) if self.names is None else tuple(map(str, self.names))
+        if len(names) != n:
+            raise InvalidInputError(f"names must name {n} kernels, got {len(names)} names.")
+        dense = SymmetricMatrices(m, n, np.arange(n), tuple(map(GivenMatrix, matrices)))
+        stored = FactoredKernels(m, n), dense
+        set_fields(self, matrices=matrices, names=names, n_samples=m, _scales=np.ones(n), _stored=stored)
 
     @property
-    def parts(self) -> Parts:
-        """The kernels as matrices."""
-        return self._parts
+    def stored(self) -> Stored:
+        return self._stored
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -118,7 +114,7 @@ class PrecomputedKernels(Bank):
         Parameters
         ----------
         Z : array_like of shape (n_kernels, p, m), or sequence of arrays of shape (p, m)
-            Kernels of p new points with the m examples. Those with weight zero are not looked at: they may be
+            Kernels of p new points with the m examples. Those with weight zero are not read: they may be
             None.
         weights : array_like of shape (n_kernels,)
         a : array_like of shape (m,)
@@ -127,7 +123,7 @@ class PrecomputedKernels(Bank):
         -------
         ndarray of shape (p,)
         """
-        weights, a = as_coefficients(self, weights, a)
+        weights, a = self._coefficients(weights, a)
         if not isinstance(Z, np.ndarray | Sequence) or len(Z) != self.n_kernels:
             raise InvalidInputError(
                 f"Z must hold one matrix for each of the {self.n_kernels} kernels, of shape (p, "
@@ -155,7 +151,7 @@ class PrecomputedKernels(Bank):
             matrices=tuple(self.matrices[k] for k in numbers),
             names=tuple(self.names[k] for k in numbers),
             _scales=self._scales[numbers],
-            _parts=self._parts.restricted(numbers),
+            _stored=tuple(part.restricted(numbers) for part in self.stored),
         )
 
     def __repr__(self) -> str:
@@ -187,20 +183,6 @@ def as_bank(kernels: Any) -> Bank:
     if isinstance(kernels, Sequence) and any(callable(kernel) for kernel in kernels):
         raise InvalidInputError("Kernel functions need examples; pass KernelBank(kernels, X).")
     return PrecomputedKernels(kernels)
-
-
-def _parts(matrices: tuple[Array, ...]) -> Parts:
-    m = matrices[0].shape[0]
-    return Parts(
-        FactoredKernels(m, 0, ()),
-        SymmetricMatrices(m, tuple(map(Given, matrices))),
-        np.empty(0, np.int64),
-        np.arange(len(matrices)),
-    )
-
-
-def _as_array(k: int, matrix: Any) -> Array:
-    return as_real(f"matrices[{k}]", matrix, keep_float32=True)
 
 
 def _check(k: int, matrix: Array, m: int) -> None:

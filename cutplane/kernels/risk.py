@@ -210,10 +210,8 @@ class KernelRisk(ImagedRisk):
 
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
-        from cutplane.kernels.decomposition import Decomposition
-        from cutplane.kernels.newton import FiniteNewton
+        from cutplane.kernels import ActiveSet, Decomposition, FiniteNewton
         from cutplane.methods.estimates import suits
-        from cutplane.tracking.methods import ActiveSet
 
         methods = Decomposition(), FiniteNewton(), ActiveSet()
         return next((method for method in methods if suits(method, problem)), None)

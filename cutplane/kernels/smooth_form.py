@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
+from cutplane.kernels.dual import multipliers
 from cutplane.kernels.norm import machine_of
 from cutplane.losses.base import pieces_of
 from cutplane.pieces.capabilities import Capability, offers, require
@@ -64,27 +65,6 @@ class SmoothForm:
             return u
         ratio = min(positive, negative) / max(positive, negative)
         return np.where((u > 0.0) == (positive > negative), ratio * u, u)
-
-
-def multipliers(risk: Any, p: Array) -> Array:
-    """Return the multipliers p_i / c_i of a risk's examples, in the domain of the conjugate."""
-    u = np.divide(p, risk.weights, out=np.zeros_like(p), where=risk.weights > 0.0)
-    return into_domain(risk, u)
-
-
-def into_domain(risk: Any, u: Array) -> Array:
-    """Return multipliers with those outside the domain of the conjugate put back into it."""
-    phi, y = pieces_of(risk.loss), risk.y
-    if phi is None:
-        inside = np.isfinite(risk.loss.conjugate(u, y))
-        return u if inside.all() else np.where(inside, u, _nearest(risk, u))
-    return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
-
-
-def _nearest(risk: Any, u: Array) -> Array:
-    """Return slopes of the loss, at predictions so large that they are next to the ends of the domain."""
-    near = np.where(u > 0.0, risk.loss.derivative(np.full_like(u, 30.0), risk.y), 0.0)
-    return np.where(u < 0.0, risk.loss.derivative(np.full_like(u, -30.0), risk.y), near)
 
 
 def smooth_form(problem: Declaration, method: str) -> SmoothForm:

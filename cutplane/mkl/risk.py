@@ -14,8 +14,8 @@ from cutplane.pieces.validation import Array
 from cutplane.risks.base import Estimate, OnDemandRisk
 
 if TYPE_CHECKING:
+    from cutplane.kernels.bank import Bank, Products
     from cutplane.kernels.machine import KernelMachine, MachineSolution
-    from cutplane.kernels.protocol import Bank, Products
 
 _ROUGH = 0.1
 _MACHINE = 0.3

@@ -22,7 +22,7 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import gap_reason
 
 if TYPE_CHECKING:
-    from cutplane.kernels.dual_form import DualForm
+    from cutplane.kernels.dual import DualForm
     from cutplane.mkl.problem import MKL
 
 _KAPPA = 0.7

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.kernels.dual_form import mended
+from cutplane.kernels.dual import mended, multipliers
 from cutplane.kernels.gram import Gram
-from cutplane.kernels.smooth_form import multipliers
 from cutplane.methods.base import Knots
 from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time

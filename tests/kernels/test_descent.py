@@ -7,10 +7,8 @@ import pytest
 
 import cutplane as cut
 from cutplane.kernels import Gaussian, KernelRisk
-from cutplane.kernels.descent import Descent
-from cutplane.kernels.directions import within
-from cutplane.kernels.dual_form import dual_form
-from cutplane.kernels.growing import grow
+from cutplane.kernels.descent import Descent, within
+from cutplane.kernels.dual import dual_form
 from cutplane.kernels.rows import DenseRows
 from cutplane.losses import EpsilonInsensitive, Hinge, SquaredHinge
 
@@ -65,8 +63,8 @@ def test_the_answer_is_that_of_a_matrix_which_is_there(loss, intercept):
 def test_nothing_outside_violates_the_conditions_at_the_end(intercept):
     X, y = separable(2000, seed=2)
     gram = KernelRisk(X, y, Hinge(), Gaussian(4.0)).gram
-    descent = Descent(dual_form(Hinge(), y, 1.0), gram.cache, np.zeros(y.size), intercept)
-    grow(descent, 0.0)
+    descent = Descent(dual_form(Hinge(), y, 1.0, intercept), gram.cache, np.zeros(y.size))
+    descent.grow(0.0)
     missing = gram.cache.where < 0
     up, down = descent.g - descent.rise, descent.fall - descent.g
     most, least = (up.max(), down.max()) if intercept else (0.0, 0.0)
@@ -93,10 +91,10 @@ def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 3)), np.sign(rng.standard_normal(200))
     gram = KernelRisk(X, y, loss, Gaussian(1.0)).gram
-    solution = Descent(dual_form(loss, y, 0.01), gram.cache, np.zeros(200), True)
+    solution = Descent(dual_form(loss, y, 0.01), gram.cache, np.zeros(200))
     solution.run(1e-6)
     form = dual_form(loss, y, 0.01 * factor)
-    descent = Descent(form, gram.cache, solution.a.copy(), True)
+    descent = Descent(form, gram.cache, solution.a.copy())
     before = descent.dual_value
     descent.rescale()
     scale = float(np.abs(descent.a).max() / np.abs(solution.a).max())
@@ -119,18 +117,20 @@ def test_a_point_within_bounds_has_the_sum_and_is_one_shift_away(seed, unbounded
     low, high = -rng.random(50), rng.random(50)
     high[: 50 * bool(unbounded) : 2] = np.inf
     low[: 50 * (unbounded == "both")] = -np.inf
-    a = size * rng.standard_normal(50)
-    found = within(a, low, high, 0.3)
+    a, groups = size * rng.standard_normal(50), np.arange(50)[:, np.newaxis] % 2 == [0, 1]
+    like = np.repeat([0.3, -0.1], [25, 25]) / 25.0
+    found = within(a, low, high, groups, like)
     assert found is not None
     assert (low <= found).all() and (found <= high).all()
-    assert found.sum() == pytest.approx(0.3, abs=1e-11 * size)
-    shifts = (found - a)[(low < found) & (found < high)]
-    assert not shifts.size or np.ptp(shifts) < 1e-11 * size
-    np.testing.assert_array_equal(within(a, low, high, None), np.clip(a, low, high))
+    for group in groups.T:
+        assert found[group].sum() == pytest.approx(like[group].sum(), abs=1e-11 * size)
+        shifts = (found - a)[group & (low < found) & (found < high)]
+        assert not shifts.size or np.ptp(shifts) < 1e-11 * size
+    np.testing.assert_array_equal(within(a, low, high, groups[:, :0], like), np.clip(a, low, high))
 
 
 def test_a_sum_out_of_reach_gives_no_point_within_bounds():
-    assert within(np.zeros(3), -np.ones(3), np.ones(3), 5.0) is None
+    assert within(np.zeros(3), -np.ones(3), np.ones(3), np.ones((3, 1), bool), np.full(3, 2.0)) is None
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -140,9 +140,9 @@ def test_a_newton_step_takes_many_coordinates_to_their_bounds(loss, intercept):
     X = rng.standard_normal((200, 3))
     y = np.sign(X[:, 0] + rng.standard_normal(200))
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / 0.5)
-    form = dual_form(loss, y, 1.0)
-    a = form.mended(0.5 * y, intercept)
-    descent = Descent(form, DenseRows(K), a, intercept)
+    form = dual_form(loss, y, 1.0, intercept)
+    a = form.feasible(0.5 * y)
+    descent = Descent(form, DenseRows(K), a)
     total, value = float(a.sum()), descent.dual_value
     assert descent._newton_step()
     ends = (a == form.lower) | (a == form.upper) | (a == 0.0)

@@ -11,7 +11,7 @@ from own_losses import BUILT_IN, Lopsided, ThreeKnots, targets
 
 import cutplane as cut
 from cutplane.kernels import ActiveSet, Decomposition, Gaussian, KernelRisk, Linear
-from cutplane.kernels.dual_form import mended
+from cutplane.kernels.dual import mended
 from cutplane.losses import (
     EpsilonInsensitive,
     Hinge,

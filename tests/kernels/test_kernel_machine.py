@@ -15,7 +15,7 @@ from sklearn.svm import SVC, SVR
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import descent
 from cutplane.kernels.descent import active_coordinates, worth_leaving_out
-from cutplane.kernels.dual_form import dual_form
+from cutplane.kernels.dual import dual_form
 from cutplane.kernels.machine import KernelMachine
 from cutplane.kernels.rows import as_rows
 from cutplane.losses import (
@@ -314,7 +314,7 @@ def start_of_descent(loss, C, intercept, seed):
     K, y = instance(loss, seed=seed)
     machine = KernelMachine(loss, y, C, intercept)
     a = machine.into_domain(C * np.random.default_rng(seed).choice([-2.0, -0.3, 0.0, 0.4, 2.0], y.size))
-    return machine, K, descent.Descent(machine.form, as_rows(K, y.size, 0), a, intercept)
+    return machine, K, descent.Descent(machine.form, as_rows(K, y.size, 0), a)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -29,10 +29,9 @@ from cutplane.kernels import (
     as_bank,
     single_feature_kernels,
 )
-from cutplane.kernels import bank as bank_module
-from cutplane.kernels.factored import FactoredKernels
-from cutplane.kernels.forms import low_rank_factor
-from cutplane.kernels.panels import panel_ranges
+from cutplane.kernels import kernel_bank as bank_module
+from cutplane.kernels.kernel_bank import low_rank_factor
+from cutplane.kernels.matrices import FactoredKernels, panel_ranges
 from cutplane.runtime.threads import get_threads, set_threads
 
 M, N = 70, 5
@@ -242,9 +241,9 @@ def test_bank_against_the_matrices(layout, normalize, dtype, memory):
     assert (bank.n_kernels, len(bank), bank.n_samples) == (len(kernels), len(kernels), M)
     check_bank(bank, K, 1e-10 if dtype == np.float64 else 1e-5)
     if memory:
-        assert (bank.parts.dense.n_bytes > 0) and bank.parts.factored.n_columns
+        assert (bank.stored[1].n_bytes > 0) and bank.stored[0].n_columns
     else:
-        assert bank.parts.dense.n_bytes == 0 and len(bank.parts.dense)
+        assert bank.stored[1].n_bytes == 0 and len(bank.stored[1])
     weights, a = draws(len(kernels))
     predicted = bank.predict(LAYOUTS[layout](Z), weights, a)
     size = np.abs(cross).max(axis=(1, 2)) @ np.abs(weights) * np.abs(a).sum()
@@ -337,12 +336,12 @@ def test_scaled_restricted_and_pickled_banks(built, memory):
 
 def test_restriction_shares_what_is_computed(monkeypatch):
     bank = KernelBank(KERNELS, examples())
-    bank.parts.traces  # noqa: B018
+    bank.traces  # noqa: B018
     monkeypatch.setattr(bank_module, "cheapest_form", None)
     assert bank.restricted([3, 0, 14]).scaled([1.0, 2.0, 3.0]).quadratic_forms(np.ones(M)).shape == (3,)
     assert pickle.loads(pickle.dumps(bank))._made is None
-    every = bank.restricted(np.arange(len(KERNELS))).parts.factored
-    assert every.slabs[0].data is bank.parts.factored.slabs[0].data
+    every = bank.restricted(np.arange(len(KERNELS))).stored[0]
+    assert every.slabs[0].data is bank.stored[0].slabs[0].data
 
 
 GIVEN = {
@@ -384,8 +383,8 @@ def test_precomputed_kernels(given_as, m):
 def test_given_matrices_are_not_copied(given_as):
     K = GIVEN[given_as](np.ones((2, 300, 300)))
     bank = PrecomputedKernels(K)
-    for matrix, source in zip(K, bank.parts.dense.sources, strict=True):
-        assert np.shares_memory(matrix, source.panel(0, 0, 100))
+    for matrix, source in zip(K, bank.stored[1].sources, strict=True):
+        assert np.shares_memory(matrix, source.panel(0, 100))
 
 
 def test_memory_mapped_kernels_are_not_read_at_once(tmp_path):
@@ -423,7 +422,7 @@ def test_banks_of_low_rank_form_no_matrix():
         bank.predict(X[:3], np.ones(4), a)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert len(bank.parts.factored) == 4 and bank.parts.factored.n_columns < 150
+        assert len(bank.stored[1]) == len(bank) - 4 and bank.stored[0].n_columns < 150
         assert peak < m * m * 8 / 4
 
 
@@ -433,10 +432,10 @@ def test_memory_for_matrices_is_bounded():
     one = sum((stop - first) * stop for first, stop in panel_ranges(m)) * 8
     for memory, n_kept in ((one - 1, 0), (one, 1), (2.5 * one, 2), (10 * one, 3)):
         bank = KernelBank([Gaussian(0.1), Gaussian(0.2), Gaussian(0.3), Linear(features=0)], X, memory=memory)
-        assert bank.parts.dense.n_bytes == n_kept * one
+        assert bank.stored[1].n_bytes == n_kept * one
         assert bank.n_bytes == n_kept * one + 8 * m
     small = KernelBank([Gaussian(0.1)], X, dtype=np.float32, memory=np.inf)
-    assert small.parts.dense.n_bytes == one // 2 < 0.7 * m * m * 4
+    assert small.stored[1].n_bytes == one // 2 < 0.7 * m * m * 4
 
 
 def test_numerical_factors_leave_rounding_out():
@@ -475,7 +474,7 @@ def test_few_values_bound_the_rank():
     x = np.repeat(np.arange(30.0), 20)[:, None]
     for kernel in (Gaussian(0.01), Laplacian(0.01), Gaussian(3.0)):
         bank = KernelBank([kernel], x)
-        assert len(bank.parts.factored) == 1 and bank.parts.factored.n_columns <= 30
+        assert len(bank.stored[1]) == len(bank) - 1 and bank.stored[0].n_columns <= 30
         np.testing.assert_allclose(bank.weighted_sum([1.0]), kernel(x), atol=1e-13)
 
 
@@ -483,22 +482,24 @@ def test_few_values_are_tried_to_the_end():
     x = np.tile(np.linspace(0.0, 1.0, 140), 5)[:, None]  # of which the residuals promise no rank of 140
     K = Laplacian(5.0)(x)
     assert low_rank_factor(lambda i: K[:, i], np.diag(K), 175, 1e-14) is None
-    assert KernelBank([Laplacian(5.0)], x).parts.factored.n_columns == 140
+    assert KernelBank([Laplacian(5.0)], x).stored[0].n_columns == 140
 
 
 def test_slabs_and_batches_do_not_matter(monkeypatch):
     X = examples()
     whole = KernelBank(KERNELS, X)
-    assert len(whole.parts.factored.slabs) == 1
-    monkeypatch.setattr("cutplane.kernels.factored.SLAB", 5 * M)
-    monkeypatch.setattr("cutplane.kernels.factored.BATCH", 7)
+    assert len(whole.stored[0].slabs) == 1
+    monkeypatch.setattr("cutplane.kernels.matrices.SLAB", 5 * M)
+    monkeypatch.setattr("cutplane.kernels.matrices.BATCH", 7)
     cut = KernelBank(KERNELS, X)
-    assert len(cut.parts.factored.slabs) > 5
+    assert len(cut.stored[0].slabs) > 5
     check_bank(cut, np.array([whole.weighted_sum(row) for row in np.eye(len(KERNELS))]), 1e-12)
     for order in ([3, 2], [19, 0, 8, 11]):
         matrices = np.array([whole.weighted_sum(np.eye(len(KERNELS))[k]) for k in order])
         check_bank(cut.restricted(order), matrices, 1e-12)
-    empty = FactoredKernels.of(3, [np.zeros((3, 0)), np.ones((3, 1)), np.zeros((3, 0))], np.float64)
+    empty = FactoredKernels.of(
+        3, 3, enumerate([np.zeros((3, 0)), np.ones((3, 1)), np.zeros((3, 0))]), np.float64
+    )
     assert empty.quadratic_forms(empty.coefficients(np.ones(3))).tolist() == [0.0, 9.0, 0.0]
 
 
@@ -522,7 +523,7 @@ def test_threads_do_not_matter(both_threads):
 
 def test_weights_of_zero_cost_nothing(monkeypatch):
     bank = KernelBank([Laplacian(1.0), Gaussian(0.1), Laplacian(2.0)], examples(), memory=0)
-    assert len(bank.parts.dense) == 3
+    assert len(bank.stored[1]) == 3
 
     def refuse(self, A, B):
         raise AssertionError("evaluated")

@@ -1,4 +1,4 @@
-"""Compiled passes over panels of symmetric matrices: some rows, up to the diagonal; no interpreter lock.
+"""Compiled passes: over panels of symmetric matrices, and over pairs of histograms; no interpreter lock.
 
 Row r of a panel that begins at `first` is row first + r of the matrix; what it holds right of the diagonal is
 not read. Sums are in float64.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from cutplane.runtime.compiling import SUMS, routine
 
 _TILE = 32
+"""Rows and columns of a square that is transposed at a time, because two of them stay in a cache."""
 
 
 @routine(fastmath=SUMS)
@@ -57,3 +58,16 @@ def mirror(out, first, stop):
             for i in range(low, high):
                 for j in range(max(left, i + 1), right):
                     out[i, j] = out[j, i]
+
+
+@routine(fastmath=SUMS)
+def chi_square_distances(A, B, out):
+    """Set out_ij to the sum over k of (a_ik - b_jk)^2 / (a_ik + b_jk), 0 where both are 0."""
+    for i in range(A.shape[0]):
+        for j in range(B.shape[0]):
+            total = 0.0
+            for k in range(A.shape[1]):
+                both = A[i, k] + B[j, k]
+                apart = A[i, k] - B[j, k]
+                total += apart * apart / both if both > 0.0 else 0.0
+            out[i, j] = total

@@ -1,0 +1,175 @@
+"""The dual of a kernel machine in numbers, and the losses that have such a dual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.pieces.validation import Array, as_positive, as_vector
+
+_ROUNDING = 1e-12
+"""Relative difference of two values of the losses that is taken for none, because their sums round so far."""
+_FAR = 30.0
+"""Prediction at which a loss without pieces has almost its extreme slopes, because exp(-30) is below rounding
+of a multiplier that is of no use closer to the end."""
+_BALANCE = 1e-14
+"""Sum of the coefficients relative to their size that is taken for 0, because it is the rounding error of a
+sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class DualForm:
+    """The dual over groups of coefficients, one of each group for every example:
+
+        minimise  1/2 c'Kc + sum_i ridge_i/2 c_i^2 - linear'c + tube ||c||_1   over  lower <= a <= upper,
+
+    where c is the sum of the groups of a, and the coefficients of group s have the sum sums_s. Without sums
+    there is one group. With the sum 0, an intercept, or without sums, the terms of an example are the
+    conjugate C_i l*(-a_i / C_i, y_i); conversely C_i l(t, y_i) is the maximum over a_i in its bounds of
+    (linear_i - t) a_i - tube |a_i| - ridge_i/2 a_i^2.
+
+    The ridges are all positive, or all zero, as with two groups.
+    """
+
+    linear: Array
+    tube: float
+    ridge: Array
+    lower: Array
+    upper: Array
+    sums: tuple[float, ...] = ()
+
+    @property
+    def curved(self) -> bool:
+        """Whether the ridges are positive."""
+        return bool(self.ridge[0] > 0.0)
+
+    def part(self, chosen: Array) -> DualForm:
+        """Return the form of one group for some examples."""
+        parts = {name: getattr(self, name)[chosen] for name in ("linear", "ridge", "lower", "upper")}
+        return replace(self, **parts)
+
+    def group(self, s: int) -> DualForm:
+        """Return the form of a group alone."""
+        part = slice(s * self.linear.size, (s + 1) * self.linear.size)
+        return replace(self, lower=self.lower[part], upper=self.upper[part], sums=self.sums[s : s + 1])
+
+    def feasible(self, c: Array) -> Array:
+        """Return coefficients within the bounds, with the sums, and close to c in each group.
+
+        Where the sum is to be 0, the heavier sign is scaled down; else all are scaled down, or the first ones
+        raised. Zeros stay zeros where the sum is 0.
+        """
+        if not self.sums:
+            return np.clip(c, self.lower, self.upper)
+        groups = [self.group(s) for s in range(len(self.sums))]
+        return np.concatenate([_with_sum(c, group.lower, group.upper, *group.sums) for group in groups])
+
+    def conjugates(self, a: Array) -> float:
+        """Return the sum over the examples of C l*(-a_i / C, y_i), for a within the bounds."""
+        total = (0.5 * self.ridge * a - self.linear) @ a
+        return float(total + self.tube * np.abs(a).sum() if self.tube else total)
+
+    def maximisers(self, residuals: Array) -> Array:
+        """Return the a that attain the losses, -C times a slope of l, where residuals = linear - t."""
+        beyond = np.sign(residuals) * np.maximum(0.0, np.abs(residuals) - self.tube)
+        if self.curved:
+            return np.clip(beyond / self.ridge, self.lower, self.upper)
+        return np.where(beyond > 0.0, self.upper, np.where(beyond < 0.0, self.lower, 0.0))
+
+    def losses(self, residuals: Array) -> float:
+        """Return the sum over the examples of C l(t_i, y_i), where residuals = linear - t."""
+        a = np.abs(self.maximisers(residuals))  # each has the sign of its residual
+        return float((np.abs(residuals) - self.tube - 0.5 * self.ridge * a) @ a)
+
+    def middles(self, residuals: Array, b: Array) -> Array:
+        """Return the middles of the intervals of best intercepts, of which b are some; one for each sum."""
+        return np.array([self.group(s)._middle(residuals, float(b[s])) for s in range(len(self.sums))])
+
+    def _middle(self, residuals: Array, b: float) -> float:
+        up, down = residuals[self.upper > 0.0] - self.tube, residuals[self.lower < 0.0] + self.tube
+        knots, total = np.concatenate([up, down]), self.sums[0]
+        apart = _ROUNDING * max(abs(b), float(np.abs(residuals).max()))
+        least = self.losses(residuals - b)
+        bound = least + total * b + _ROUNDING * (least + abs(total * b))
+
+        def end(others: Array, nearest: Any) -> float:
+            if not others.size:
+                return b
+            other = float(nearest(others))
+            halfway = 0.5 * (b + other)
+            return other if self.losses(residuals - halfway) + total * halfway <= bound else b
+
+        low, high = end(knots[knots < b - apart], np.max), end(knots[knots > b + apart], np.min)
+        if (knots > b + apart).all():
+            low = high  # the interval is unbounded
+        return 0.5 * (low + (low if (knots < b - apart).all() else high))
+
+
+def mended(a: Array, lower: Array, upper: Array, balanced: bool) -> Array:
+    """Return a within bounds around 0; if its sum is to be 0, the heavier sign is scaled down.
+
+    Zeros stay zeros.
+    """
+    return _with_sum(a, lower, upper, 0.0) if balanced else np.clip(a, lower, upper)
+
+
+def _with_sum(a: Array, lower: Array, upper: Array, total: float) -> Array:
+    if total < 0.0:
+        return -_with_sum(-a, -upper, -lower, -total)
+    a = np.clip(a, lower, upper)
+    positive, negative = float(a[a > 0.0].sum()), -float(a[a < 0.0].sum())
+    if total > 0.0:
+        missing = total - float(a.sum())
+        if missing <= 0.0:
+            return a * (total / max(float(a.sum()), total))
+        room = upper - a
+        return np.minimum(a + np.clip(missing - (np.cumsum(room) - room), 0.0, room), upper)
+    if abs(positive - negative) > _BALANCE * (positive + negative):
+        heavier = a > 0.0 if positive > negative else a < 0.0
+        a[heavier] *= min(positive, negative) / max(positive, negative)
+    return a
+
+
+def dual_form(loss: ScalarLoss, y: Any, C: Any, intercept: bool = True) -> DualForm:
+    """Return the dual form of C_i l(t, y_i); C is a number, or one for each example, at least 0."""
+    phi = pieces_of(loss)
+    star = None if phi is None else phi.star
+    parabola = star is not None and not star.knots.any() and np.ptp(star.curvatures) == 0.0
+    around = phi is not None and phi.domain[0] <= 0.0 <= phi.domain[1]
+    if phi is None or star is None or not (parabola and around and star(0.0) == 0.0):
+        raise InvalidInputError(
+            "A kernel machine needs a loss whose dual is a quadratic programme: a least value of 0 and a "
+            "conjugate that is one parabola, but for a kink at 0, as of Hinge, SquaredHinge, Huber or "
+            f"EpsilonInsensitive; got {loss!r}."
+        )
+    y = np.ascontiguousarray(loss.check_targets(y))
+    if y.size == 0:
+        raise InvalidInputError("y is empty; a kernel machine needs at least one example.")
+    C = as_vector("C", C, y.size) if np.ndim(C) else np.full(y.size, as_positive("C", C))
+    ridge = np.divide(star.curvatures[0], C, out=np.ones(y.size), where=C > 0.0)
+    ridge *= star.curvatures[0] > 0.0
+    if not np.isfinite(ridge).all():
+        raise InvalidInputError(f"C = {C.min():g} is so small that 1 / C overflows; pass a larger one.")
+    shift, tube = 0.5 * (star.slopes[0] + star.slopes[-1]), 0.5 * (star.slopes[-1] - star.slopes[0])
+    least, largest = phi.domain
+    with np.errstate(invalid="ignore"):
+        lower, upper = (np.where(C > 0.0, -C * end, 0.0) + 0.0 for end in (largest, least))
+    if loss.variable == "margin":
+        lower, upper = np.where(y > 0.0, lower, 0.0 - upper), np.where(y > 0.0, upper, 0.0 - lower)
+    linear = shift * y if loss.variable == "margin" else y + shift
+    return DualForm(linear, float(tube), ridge, lower, upper, (0.0,) if intercept else ())
+
+
+def multipliers(risk: Any, p: Array) -> Array:
+    """Return the multipliers p_i / c_i of a risk's examples, put into the domain of the conjugate."""
+    u = np.divide(p, risk.weights, out=np.zeros_like(p), where=risk.weights > 0.0)
+    phi, y = pieces_of(risk.loss), risk.y
+    if phi is not None:
+        return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
+    inside = np.isfinite(risk.loss.conjugate(u, y))
+    far = np.where(u > 0.0, _FAR, -_FAR)  # where slopes are next to the ends of the domain
+    return u if inside.all() else np.where(inside | (u == 0.0), u, risk.loss.derivative(far, y))

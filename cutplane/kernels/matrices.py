@@ -1,0 +1,326 @@
+"""Many kernel matrices on the same examples: as factors K = F F', or as symmetric matrices read by panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array
+from cutplane.risks.data import Data, make_data
+from cutplane.risks.matrix import TILE
+from cutplane.runtime.chunks import equal_ranges
+from cutplane.runtime.threads import run_chunks
+
+SLAB = 1 << 22
+"""Numbers in one array of factors, because so many are copied when it is filled."""
+BATCH = 512
+"""Columns multiplied with themselves at a time, because their product then has its full speed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slab:
+    """The columns of some factors, as rows of one array, and the numbers of their kernels."""
+
+    data: Data
+    owners: Array
+
+    @classmethod
+    def of(cls, columns: Array, owners: Array) -> Slab:
+        """Return the slab of an array."""
+        return cls(make_data(columns, np.array([0, columns.shape[0]])), owners)
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredKernels:
+    """Passes over the kernels K_k = F_k F_k' among n; the others count as zero."""
+
+    m: int
+    n_kernels: int
+    slabs: tuple[Slab, ...] = ()
+
+    @classmethod
+    def of(cls, m: int, n_kernels: int, factors: Iterable[tuple[int, Array]], dtype: Any) -> FactoredKernels:
+        """Gather numbered factors of shape (m, r_k)."""
+        slabs: list[Slab] = []
+        columns: list[Array] = []
+        owners: list[int] = []
+
+        def close() -> None:
+            if owners:
+                slabs.append(Slab.of(np.concatenate(columns), np.array(owners)))
+            columns.clear()
+            owners.clear()
+
+        for k, F in factors:
+            columns.append(np.ascontiguousarray(F.T, dtype=dtype))
+            owners += [k] * F.shape[1]
+            if len(owners) * m >= SLAB:
+                close()
+        close()
+        return cls(m, n_kernels, tuple(slabs))
+
+    @property
+    def n_columns(self) -> int:
+        """The sum of the ranks."""
+        return self.owners.size
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the factors, in bytes."""
+        return sum(slab.data.X.nbytes for slab in self.slabs)
+
+    @cached_property
+    def owners(self) -> Array:
+        """The number of the kernel of each column."""
+        return np.concatenate([np.empty(0, np.int64), *(slab.owners for slab in self.slabs)])
+
+    @cached_property
+    def traces(self) -> Array:
+        """The trace of each kernel."""
+        squares = [slab.data.squared_norms() for slab in self.slabs]
+        return np.bincount(self.owners, np.concatenate([np.zeros(0), *squares]), self.n_kernels)
+
+    def coefficients(self, a: Array) -> Array:
+        """Return F'a for all columns: one pass."""
+        return np.concatenate([np.zeros(0), *(slab.data.times(a) for slab in self.slabs)])
+
+    def quadratic_forms(self, coefficients: Array) -> Array:
+        """Return a'K_k a, from the coefficients of a."""
+        return np.bincount(self.owners, coefficients * coefficients, self.n_kernels)
+
+    def weighted_products(self, weights: Array, coefficients: Array) -> Array:
+        """Return the sum of weights_k K_k a, from the coefficients of a; zero weights cost nothing."""
+        out = np.zeros(self.m)
+        for data, rows, values in self._nonzero(weights[self.owners] * coefficients):
+            data.add_rows(rows, values, out)
+        return out
+
+    def add_weighted_sum(self, weights: Array, out: Array, used: Array | None = None) -> None:
+        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing.
+
+        `used` is a mask over the columns; by default all are used.
+        """
+        from scipy.linalg import get_blas_funcs
+
+        syrk: Any = get_blas_funcs("syrk", dtype=np.float64)
+
+        def add(batch: list[Array], sign: float) -> None:
+            if batch:  # above the diagonal in Fortran's order is below it in C's
+                syrk(sign, np.concatenate(batch).T, beta=1.0, c=out.T, overwrite_c=1)
+
+        for sign in (1.0, -1.0):
+            scales = np.sqrt(np.maximum(sign * weights, 0.0))[self.owners]
+            batch: list[Array] = []
+            for data, rows, values in self._nonzero(scales if used is None else np.where(used, scales, 0.0)):
+                columns = data.X[rows].astype(np.float64, copy=False)
+                columns *= values[:, np.newaxis]
+                batch.append(columns)
+                if sum(map(len, batch)) >= BATCH:
+                    add(batch, sign)
+                    batch = []
+            add(batch, sign)
+
+    def restricted(self, numbers: Array) -> FactoredKernels:
+        """Return some of the kernels, in that order; their columns are copied, unless all of a slab are."""
+        places = np.full(self.n_kernels, -1)
+        places[numbers] = np.arange(numbers.size)
+        slabs = []
+        for slab in self.slabs:
+            owners = places[slab.owners]
+            kept = owners >= 0
+            if kept.all():
+                slabs.append(Slab(slab.data, owners))
+            elif kept.any():
+                slabs.append(Slab.of(slab.data.X[kept], owners[kept]))
+        return FactoredKernels(self.m, numbers.size, tuple(slabs))
+
+    def _nonzero(self, values: Array) -> Iterator[tuple[Data, Array, Array]]:
+        """Yield each slab with its columns whose values are not zero, and these values."""
+        start = 0
+        for slab in self.slabs:
+            part = values[start : start + slab.owners.size]
+            start += slab.owners.size
+            rows = np.flatnonzero(part)
+            if rows.size:
+                yield slab.data, rows, part[rows]
+
+
+def panel_ranges(m: int) -> list[tuple[int, int]]:
+    """Return the rows of each panel: with all m columns, they stay in cache."""
+    height = max(1, TILE // m)
+    return [(i, min(i + height, m)) for i in range(0, m, height)]
+
+
+def panel_entries(m: int) -> int:
+    """Return the number of entries that all panels of a matrix have together, somewhat more than half."""
+    return sum((stop - first) * stop for first, stop in panel_ranges(m))
+
+
+class Source(Protocol):
+    """A symmetric matrix, kept or computed."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory kept, in bytes."""
+        ...
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, shape (m,)."""
+        ...
+
+    def panel(self, first: int, stop: int) -> Array:
+        """Return the rows first to stop, C-ordered, of at least `stop` columns."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPanels:
+    """A matrix of which the panels are kept, by their first rows: little more than half of it."""
+
+    panels: dict[int, Array]
+
+    @classmethod
+    def of(cls, source: Source, m: int, dtype: Any) -> KeptPanels:
+        """Compute the panels of a source, and keep them."""
+
+        def compute(rows: tuple[int, int]) -> Array:
+            panel = source.panel(*rows)[:, : rows[1]]
+            return read_only(np.ascontiguousarray(panel, dtype=dtype))
+
+        ranges = panel_ranges(m)
+        return cls(dict(zip([first for first, _ in ranges], run_chunks(compute, ranges), strict=True)))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory kept, in bytes."""
+        return sum(panel.nbytes for panel in self.panels.values())
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, shape (m,)."""
+        parts = [panel.diagonal(first) for first, panel in self.panels.items()]
+        return np.concatenate(parts).astype(np.float64)
+
+    def panel(self, first: int, stop: int) -> Array:
+        """Return a panel."""
+        return self.panels[first]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenMatrix:
+    """A matrix of the user, which is not copied."""
+
+    matrix: Array
+    n_bytes = 0
+    _rows: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = np.asarray(self.matrix)  # a memory-mapped array is an ndarray too
+        by_columns = rows.flags.f_contiguous and not rows.flags.c_contiguous
+        object.__setattr__(self, "_rows", read_only(rows.T if by_columns else rows))
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, shape (m,)."""
+        return self.matrix.diagonal().astype(np.float64)
+
+    def panel(self, first: int, stop: int) -> Array:
+        """Return rows, or columns if these are contiguous; copied if their memory is not in order."""
+        whole, rows = self._rows, self._rows[first:stop]
+        if whole.flags.c_contiguous and whole.flags.aligned and whole.dtype.isnative:
+            return rows
+        return read_only(np.array(rows[:, :stop], dtype=rows.dtype.newbyteorder("="), order="C"))
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricMatrices:
+    """Passes over symmetric matrices, numbered among n kernels, by panels, on several threads."""
+
+    m: int
+    n_kernels: int
+    numbers: Array
+    sources: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory kept, in bytes."""
+        return sum(source.n_bytes for source in self.sources)
+
+    @cached_property
+    def traces(self) -> Array:
+        """The trace of each kernel, 0 for those without a matrix."""
+        return self.among_all(np.array([source.diagonal().sum() for source in self.sources]))
+
+    def among_all(self, values: Array) -> Array:
+        """Return numbers of the matrices as numbers of all kernels, 0 for the others."""
+        out = np.zeros(self.n_kernels)
+        out[self.numbers] = values
+        return out
+
+    def quadratic_forms(self, a: Array) -> Array:
+        """Return a'K_k a for each matrix."""
+        if not self.sources:
+            return np.zeros(0)
+        from cutplane.kernels import passes
+
+        terms = np.zeros((len(self._panels), len(self)))
+
+        def do(part: tuple[tuple[int, int], tuple[int, int]]) -> None:
+            for k, number in product(range(*part[0]), range(*part[1])):
+                first, stop = self._panels[number]
+                if a[first:stop].any():
+                    panel = self.sources[k].panel(first, stop)
+                    terms[number, k] = passes.quadratic_form(panel, first, stop, a)
+
+        kernels = equal_ranges(len(self), self._cost, 8)
+        panels = equal_ranges(len(self._panels), self._cost / len(kernels), 4)
+        run_chunks(do, list(product(kernels, panels)))
+        return terms.sum(axis=0)
+
+    def products(self, a: Array) -> Array:
+        """Return K_k a, one row per matrix."""
+        out = np.zeros((len(self), self.m))
+        if self.sources:
+            from cutplane.kernels import passes
+
+            def do(part: tuple[int, int]) -> None:
+                for k, (first, stop) in product(range(*part), self._panels):
+                    passes.add_product(self.sources[k].panel(first, stop), first, stop, a, out[k])
+
+            run_chunks(do, equal_ranges(len(self), self._cost))
+        return out
+
+    def add_weighted_sum(self, weights: Array, out: Array) -> None:
+        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing."""
+        chosen = np.flatnonzero(weights)
+        if not chosen.size:
+            return
+        from cutplane.kernels import passes
+
+        def do(part: tuple[int, int]) -> None:
+            for (first, stop), k in product(self._panels[slice(*part)], chosen):
+                passes.add_multiple(self.sources[k].panel(first, stop), first, stop, weights[k], out)
+
+        run_chunks(do, equal_ranges(len(self._panels), chosen.size * self.m**2 / 8))
+
+    def restricted(self, numbers: Array) -> SymmetricMatrices:
+        """Return some of the kernels, in that order."""
+        places = np.flatnonzero(np.isin(numbers, self.numbers))
+        known = dict(zip(self.numbers.tolist(), self.sources, strict=True))
+        sources = tuple(known[k] for k in numbers[places].tolist())
+        return SymmetricMatrices(self.m, numbers.size, places, sources)
+
+    @property
+    def _cost(self) -> float:
+        return len(self) * self.m**2 / 8
+
+    @cached_property
+    def _panels(self) -> list[tuple[int, int]]:
+        return panel_ranges(self.m)
