@@ -213,7 +213,8 @@ def _pytest(tree: Path, paths: list[str], plugin: Any) -> int:
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     stop = ["-x"] if isinstance(plugin, Chosen) else []
-    flags = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow", "--tb=no", "--continue-on-collection-errors", *stop]
+    flags = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow", "--tb=no", *stop]
+    flags.append("--continue-on-collection-errors")
     return int(pytest.main([*flags, *paths], plugins=[plugin]))
 
 
