@@ -232,7 +232,7 @@ def _function(expression: Any) -> tuple[Curve, Image | None] | None:
         atom = {1.0: lambda h: h, 2.0: Curve.squared}.get(_exponent(expression))
     elif kind == "huber":
         atom = lambda h: _huber(h, float(dense(expression.M.value)))  # noqa: E731
-    found = _function(inner) if atom and inner.shape == expression.shape else None
+    found = _function(inner) if atom and inner is not None and inner.shape == expression.shape else None
     curve = atom(found[0]) if atom and found else None
     return None if curve is None or found is None else (curve, found[1])
 
