@@ -111,6 +111,7 @@ def _of_cvxpy(build: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+KINDS = cut.Risk, cut.Regularizer, cut.FeasibleSet, losses.ScalarLoss, cut.methods.Method
 _SHAPES = {"X": X, "sample_weight": WEIGHTS}
 PIECES = [
     # risks

@@ -63,7 +63,7 @@ class Placed:
 
     @property
     def gone(self) -> bool:
-        """Whether its data are nowhere any more, as far as the client knows."""
+        """Whether the client has heard that its data are lost."""
         return self.future is None or self.future.status in _LOST
 
     @property

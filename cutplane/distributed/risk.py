@@ -131,8 +131,8 @@ class DistributedRisk(Risk):
         answer = self._cluster.ask(request)
         found = list(answer.found)
         if answer.lost:
-            anew = replace(request, recipes=tuple(Recipe(z.key, z.x) for z in images))
-            found += self._cluster.ask(anew, answer.lost).found
+            again = replace(request, recipes=tuple(Recipe(z.key, z.x) for z in images))
+            found += self._cluster.ask(again, answer.lost).found
         for step in plan:
             step.made, step.parents = True, None
         del self._unused[: len(unused)]

@@ -61,7 +61,7 @@ class Request:
     unused : tuple of int
         Keys of images to forget.
     combine : callable
-        Returns the answer of two groups of shares from those of each.
+        Returns the answer of two groups of shares from the answers of each.
     """
 
     recipes: tuple[Recipe, ...]

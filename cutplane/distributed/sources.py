@@ -27,9 +27,9 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     Parameters
     ----------
     make : callable
-        ``make(*parts)`` returns the risk of one block of each collection: a NumPy array, whatever else the
-        blocks of an array are, such as scipy.sparse, or a pandas dataframe or series. It is called on the
-        worker that holds the block, or is to compute it; for blocks without rows it is not.
+        ``make(*parts)`` returns the risk of one block of each collection: a NumPy array, another array such
+        as scipy.sparse, or a pandas dataframe or series. It is called on the worker that holds the block, or
+        is to compute it, but not for blocks without rows.
     *data : dask.array.Array, or Dask dataframe or series
         At least one. Arrays that have several blocks of columns are rechunked, and arrays of known lengths
         are rechunked as the first of them. Of several dataframes those after the first must be series.
@@ -103,7 +103,7 @@ def _apart(make: Callable[..., Any], names: Sequence[str], single: bool, part: A
 
 
 def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
-    """Return the futures that a block depends on, or is: its graph knows only their keys."""
+    """Return the futures that a block depends on, or is, because its graph has only their keys."""
     if not futures:
         return []
     tasks = dict(part.dask).values()
@@ -149,8 +149,8 @@ def distribute(
         called on a worker, reads its part of the data and returns a risk, or None if there are no examples;
         or a ``Future`` of one. `blocks` makes such a list from Dask arrays and dataframes. Or a list of risks
         in local memory. Or one risk in local memory that is a sum over examples and can `split` it, such as
-        `LinearRisk`, `StructuredRisk` and those of chains, graphs, sets of labels and alignments, or is a sum
-        or a linear image of such risks.
+        `LinearRisk`, `StructuredRisk` and the risks of chains, graphs, sets of labels and alignments, or is a
+        sum or a linear image of such risks.
     n_parts : int, optional
         Most partitions of one risk in local memory, at least 1; default: four for each thread of the cluster.
     weights : float, or sequence of float, optional

@@ -222,7 +222,7 @@ def _check_labels(y: Sequence[Any]) -> None:
                 raise InvalidInputError(f"y[{i}] holds {label}; every position needs a label.")
             kinds.add(isinstance(label, str))
     if len(kinds) > 1:
-        raise InvalidInputError("y holds strings beside other labels; make all of them strings or numbers.")
+        raise InvalidInputError("y holds strings and other labels; make all of them strings or numbers.")
 
 
 @estimator

@@ -129,7 +129,7 @@ def _linear_risk(rows: Rows, stack: Stack) -> tuple[LinearRisk, float] | None:
 
 
 def _weights(weight: Array) -> tuple[bool, Array | None]:
-    """Return whether weights are those of a mean, and the weights that neither a mean nor a sum has."""
+    """Return whether weights are equal and sum to 1, and the weights; None for a mean and a plain sum."""
     mean = same(weight * weight.size, 1.0)
     return mean, None if mean or same(weight, 1.0) else weight
 

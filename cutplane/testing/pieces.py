@@ -41,7 +41,7 @@ _FAR = 1e9
 """Distance of the points whose projections must be near if a set is bounded, in units of the scale."""
 
 
-@described(InvalidInputError, calls=15, scale="that of a typical solution")
+@described(InvalidInputError, calls=15, scale="as large as a typical solution")
 def check_regularizer(
     regularizer: Regularizer,
     dim: int,

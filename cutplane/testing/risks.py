@@ -38,7 +38,7 @@ from cutplane.testing.laws import (
 
 _SLOPE = (
     "If it is convex on segments, the subgradient is wrong: look for a sign, a missing factor such as 1/m or "
-    "lam, or a term left out."
+    "lam, or a missing term."
 )
 _FEW = 5
 _INTERVALS = 20
@@ -50,7 +50,7 @@ _NEAR = 1e-7
 """Distance at which derivatives of a line are compared, because the line may have kinks nearby."""
 
 
-@described(OracleError, calls=15, scale="that of a typical solution")
+@described(OracleError, calls=15, scale="as large as a typical solution")
 def check_risk(
     risk: Risk,
     feasible_set: FeasibleSet | None = None,

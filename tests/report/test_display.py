@@ -7,12 +7,13 @@ import sys
 from html.parser import HTMLParser
 
 import cvxpy as cp
+import doors
 import matplotlib
 import numpy as np
 import pytest
 import rich
 import scipy.sparse as sp
-from formulations import LOSSES, data, formulation
+from formulations import data, formulation
 
 import cutplane as cut
 from cutplane.engine.driver import HEADER, format_line, progress_display
@@ -29,36 +30,20 @@ from matplotlib import pyplot as plt
 X, Y = data()
 x_cvxpy = cp.Variable(6, name="x")
 PIECES = [
-    cut.LinearRisk(X, Y, cut.losses.Hinge()),
+    *(made for door in doors.PIECES if isinstance(made := door.make(**door.arguments), doors.KINDS)),
     cut.LinearRisk(sp.csr_array(X), Y, cut.losses.Hinge(), blocks=3),
-    cut.LinearObjective(np.ones(6)),
     cut.risk(dim=6)(lambda x: (0.0, x)),
     0.5 * cut.LinearRisk(X, Y, cut.losses.Logistic()) + cut.LinearObjective(np.ones(6)),
     cut.CvxpyRisk(cp.norm1(x_cvxpy - 1), x_cvxpy),
-    *(loss for loss, _ in LOSSES.values()),
-    cut.NoRegularizer(),
-    cut.L2(0.1, weights=np.arange(6.0), centre=np.ones(6)),
     cut.L1(0.1, weights=np.arange(500.0)),
-    cut.ElasticNet(0.1),
-    cut.NegativeEntropy(),
-    cut.RelativeEntropy(0.5),
-    cut.QuadraticForm(np.eye(6)),
-    cut.SquaredGroupNorm([np.arange(3), np.arange(3, 6)]),
     cut.CvxpyRegularizer(cp.norm_inf(x_cvxpy), x_cvxpy, 0.3),
-    cut.WholeSpace(),
     cut.Box(-1, np.arange(500.0)),
-    cut.NonnegativeOrthant(),
-    cut.Simplex(3),
-    cut.CappedSimplex(0.5),
-    cut.L1Ball(1.0),
-    cut.L2Ball(1.0, centre=np.ones(6)),
-    cut.LinfBall(1.0),
-    cut.Polyhedron(np.ones((2, 6)), np.ones(2)),
     cut.CvxpySet([x_cvxpy >= 0, cp.norm(x_cvxpy) <= 1], x_cvxpy),
     cut.Box(-1, 1, dim=6) & cut.L2Ball(1.0) & cut.separation_oracle(lambda x: []),
     cut.Backend("osqp", {"eps_abs": 1e-6}),
     *(cut.BMRM(), cut.OCAS(), cut.Kelley(), cut.ProximalBundle(), cut.LevelBundle()),
 ]
+HINGE = cut.LinearRisk(X, Y, cut.losses.Hinge())
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +98,7 @@ def test_pieces_have_a_short_repr_on_one_line(piece):
 
 
 def test_problem_shows_its_pieces():
-    problem = cut.Problem(PIECES[0], cut.L2(0.1), cut.CvxpySet([x_cvxpy <= 1], x_cvxpy))
+    problem = cut.Problem(HINGE, cut.L2(0.1), cut.CvxpySet([x_cvxpy <= 1], x_cvxpy))
     for piece in (problem.risk, problem.regularizer, problem.feasible_set):
         assert repr(piece) in repr(problem)
         assert repr(piece) in html_of(problem)  # "<=" was escaped, and comes back
@@ -167,7 +152,7 @@ def test_tables_in_a_notebook(solved):
 
 
 def test_reports_list_every_check_with_the_numbers():
-    clean = check_risk(PIECES[0])
+    clean = check_risk(HINGE)
     assert repr(clean).count("\n  ok ") + repr(clean).count("\n  not tested ") == len(clean.checks)
     wrong = check_risk(cut.risk(dim=6)(lambda x: (float(x @ x), -2.0 * x)), raise_on_failure=False)
     text = repr(wrong)

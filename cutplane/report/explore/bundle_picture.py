@@ -241,7 +241,7 @@ def _flat(weights: dict[int, float]) -> list[float]:
 
 
 def _unless_same(values: list[Any]) -> list[Any]:
-    """Replace a value by 0 where it is that of the frame before."""
+    """Replace a value by 0 where it is the value of the frame before."""
     return [value if k == 0 or value != values[k - 1] else 0 for k, value in enumerate(values)]
 
 

@@ -53,7 +53,7 @@ class Frame:
     x : ndarray of shape (dim,) or None
         The best feasible point.
     marks : tuple of Mark
-        What the method did.
+        The marks of the method.
     weights : dict of int to float
         The multipliers of the rows in use, in the reduced problem of this iteration.
     """

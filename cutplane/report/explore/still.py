@@ -11,38 +11,21 @@ from cutplane.runtime.extras import require_extra
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {
-    "objective": "#1a1a1a",
-    "lower": "#0072b2",
-    "upper": "#d55e00",
-    "newest": "#d55e00",
-    "minimiser": "#d55e00",
-    "prox": "#00795a",
-    "level": "#a8548a",
-    "vertex": "#a8548a",
-    "mark": "#a8548a",
-    "search": "#b37400",
-    "first": "#0072b2",
-    "second": "#d55e00",
-    "third": "#00795a",
-    "wrong": "#d55e00",
-    "fractional": "#d55e00",
-    "faint": "#c8c8c8",
-    "area": "#0072b2",
-}
-_DASHES = {"lower": (0, (8, 3)), "upper": "-.", "prox": "-.", "second": "--", "third": ":"}
-_SIGNS = {
-    "best": "D",
-    "minimiser": "x",
-    "prox": "s",
-    "level": "s",
-    "second": "s",
-    "third": "^",
-    "fractional": "*",
-}
 _BLUE, _SKY, _PURPLE, _ORANGE, _SOFT = "#0072b2", "#56b4e9", "#a8548a", "#b37400", "#6b6b6b"
+_RED, _GREEN = "#d55e00", "#00795a"
+_ROLES = {
+    _BLUE: "lower first area",
+    _RED: "upper newest minimiser second wrong fractional",
+    _GREEN: "prox third",
+    _PURPLE: "level vertex mark",
+    _ORANGE: "search",
+    "#c8c8c8": "faint",
+}
+_COLOURS = {role: colour for colour, roles in _ROLES.items() for role in roles.split()}
+_DASHES = {"lower": (0, (8, 3)), "upper": "-.", "prox": "-.", "second": "--", "third": ":"}
+_SIGNS = dict(best="D", minimiser="x", prox="s", level="s", second="s", third="^", fractional="*")
 _BAR = 0.12
-"""Height of the largest bar, relative to the panel."""
+"""Height of the largest bar, relative to the panel, because cuts must stay visible."""
 
 
 def draw(data: dict[str, Any], frame: int) -> Figure:
@@ -80,7 +63,7 @@ def draw(data: dict[str, Any], frame: int) -> Figure:
 
 
 def _present(layer: dict[str, Any], frame: int) -> np.ndarray:
-    """Return which items are there in a frame."""
+    """Return whether each item is present in a frame."""
     born = np.array(layer["born"])
     if layer.get("brief"):
         return born == frame
@@ -163,12 +146,12 @@ def _model(ax: Any, panel: dict[str, Any], layer: dict[str, Any], frame: int) ->
         for row in np.flatnonzero(now & (blocks >= 0)):
             look = {"color": _COLOURS["newest"]} if newest[row] else {"color": _SKY, "linewidth": 0.8}
             ax.plot(grid[:, 0], slopes[row] @ grid.T + offsets[row] + extra, **look)
-    for row in np.flatnonzero(now & (blocks < 0)):
-        (
-            ax.axvline(-offsets[row] / slopes[row, 0], color=_PURPLE, linewidth=1)
-            if flat
-            else _edge(ax, slopes[row], offsets[row])
-        )
+    for normal, offset in zip(slopes[now & (blocks < 0)], offsets[now & (blocks < 0)], strict=True):
+        foot = -offset * normal / (normal @ normal)
+        if flat:
+            ax.axvline(foot[0], color=_PURPLE, linewidth=1)
+        else:
+            ax.axline(foot, foot + np.array([-normal[1], normal[0]]), color=_PURPLE, linewidth=1)
     if np.isfinite(total).any():
         if flat:
             ax.plot(grid[:, 0], total, color=_BLUE, linestyle="--", label="model")
@@ -189,9 +172,3 @@ def _model(ax: Any, panel: dict[str, Any], layer: dict[str, Any], frame: int) ->
     ]
     most = max(weights[1::2], default=1.0)
     _bars(ax, panel, [[*placed[row], share / most] for row, share in pairs])
-
-
-def _edge(ax: Any, normal: np.ndarray, offset: float) -> None:
-    """Draw the line <normal, x> + offset = 0."""
-    foot = -offset * normal / (normal @ normal)
-    ax.axline(foot, foot + np.array([-normal[1], normal[0]]), color=_PURPLE, linewidth=1)
