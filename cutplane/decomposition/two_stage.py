@@ -15,7 +15,7 @@ from cutplane.decomposition.value_function import ValueFunction
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.problem import Problem
-from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
 Entries = dict[tuple[str, str], float]

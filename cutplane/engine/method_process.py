@@ -21,8 +21,7 @@ from cutplane.engine.standard import Change, SameVariables
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
 from cutplane.methods.base import Method, Step, checked
-from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.users import users_parts
+from cutplane.pieces.capabilities import Capability, offers, users_parts
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
 from cutplane.proof.dual import DualFunction

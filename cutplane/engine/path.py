@@ -12,8 +12,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
 from cutplane.methods.base import Follower, FollowsPath, Leads, Method, Step
-from cutplane.pieces.capabilities import Capability, ask
-from cutplane.pieces.users import users_parts
+from cutplane.pieces.capabilities import Capability, ask, users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.separable import L1, L2

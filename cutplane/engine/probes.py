@@ -12,8 +12,7 @@ from cutplane.engine.checks import allowed, check_cuts
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.answers import name_of, show
-from cutplane.pieces.capabilities import Capability, ability, offers
-from cutplane.pieces.users import users_parts
+from cutplane.pieces.capabilities import Capability, ability, offers, users_parts
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import dense
 from cutplane.proof.rounding import FEASIBLE, INSIDE, ORACLE, REACH, RECOMPUTED, ROUNDING

@@ -23,7 +23,7 @@ from cutplane.regularizers.norms import GroupLasso
 from cutplane.regularizers.separable import L1, L2, NoRegularizer
 from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns, unusual_units
-from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import LinearObjective
 from cutplane.sets.box import Box
 
 _SPLIT = 2.0**27 + 1.0

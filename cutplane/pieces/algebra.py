@@ -52,8 +52,8 @@ class ConvexFunction(ABC):
         index : slice, or array_like of int or bool
             The coordinates that f is a function of, none twice.
         dim : int, optional
-            The dimension of x; by default that of the other terms of a sum, of the feasible set or of the
-            regularizer, else the least that fits.
+            The dimension of x; by default the dimension of the other terms of a sum, of the feasible set
+            or of the regularizer, else the least that fits.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Checks of what oracles answer; each names the oracle and what it should have returned."""
+"""Checks of the answers of oracles; each names the oracle and the expected answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def describe(value: Any) -> str:
 
 
 def values_of(name: str, values: Any, n_blocks: int, x: Array) -> Array:
-    """Return the values of a risk at x as an array of its own, shape (n_blocks,)."""
+    """Return the values of a risk at x as a new array, shape (n_blocks,)."""
     array = own_floats(values)
     if array is not None and array.size == n_blocks == 1:
         array = array.reshape(1)
@@ -56,7 +56,7 @@ def values_of(name: str, values: Any, n_blocks: int, x: Array) -> Array:
 
 
 def slopes_of(name: str, slopes: Any, n_blocks: int, x: Array) -> Array:
-    """Return the subgradients of a risk at x as an array of its own, shape (n_blocks, dim)."""
+    """Return the subgradients of a risk at x as a new array, shape (n_blocks, dim)."""
     array = own_floats(slopes)
     if array is not None and n_blocks == 1 and array.shape == x.shape:
         array = array.reshape(1, x.size)
@@ -69,7 +69,7 @@ def slopes_of(name: str, slopes: Any, n_blocks: int, x: Array) -> Array:
 
 
 def solutions_of(name: str, solution: Any, n_blocks: int) -> tuple[Any, ...]:
-    """Return what an oracle gave as its solution as a tuple with an entry per block."""
+    """Return the solution of an oracle as a tuple with an entry per block."""
     if n_blocks == 1:
         return (_own(solution),)
     if solution is None:

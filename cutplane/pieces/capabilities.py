@@ -1,4 +1,4 @@
-"""What a piece of a problem can do, asked in one way of everyone's, and the error if it cannot."""
+"""Capabilities of the pieces of a problem, which users' pieces offer as ours do."""
 
 from __future__ import annotations
 
@@ -133,3 +133,20 @@ def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> 
             f"{needed_by} needs {capability.name.lower().replace('_', ' ')} from {type(piece).__name__}, "
             f"which has no method {capability.value!r}. {remedy}"
         )
+
+
+def users_parts(piece: Any, kind: type) -> list[Any]:
+    """Return the parts of a piece whose class this package does not define: itself, or parts that it holds.
+
+    Parameters
+    ----------
+    piece : object
+    kind : type
+        Parts that are instances of it are searched, for example the factors of an intersection.
+    """
+    found = [] if type(piece).__module__.partition(".")[0] == __name__.partition(".")[0] else [piece]
+    for value in getattr(piece, "__dict__", {}).values():
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(part, kind):
+                found += users_parts(part, kind)
+    return found

@@ -1,10 +1,10 @@
 """Values and gradients of cvxpy's atoms on numpy arrays.
 
-`routine` knows the common atoms. For the others cvxpy has its own rules, which are missing or wrong for
-some: as of cvxpy 1.9, `norm_inf` has none and `quad_over_lin` none along an axis; that of `log_sum_exp` is
-nan for arguments above 709, that of `power` is None at 0 (for the power 1 also below), and that of
-`sum_largest` is no subgradient at ties if k is not an integer. `usable` replaces these. The replacements need
-not follow cvxpy's rules of convexity: they are evaluated, never solved.
+`routine` implements the common atoms. For the others cvxpy has rules, which are missing or wrong for some:
+as of cvxpy 1.9, `norm_inf` has none and `quad_over_lin` none along an axis; the rule of `log_sum_exp` is nan
+for arguments above 709, the one of `power` None at 0 (for the power 1 also below), and the one of
+`sum_largest` no subgradient at ties if k is not an integer. `usable` replaces these. The replacements need
+not follow cvxpy's rules of convexity, because they are evaluated and never solved.
 """
 
 from __future__ import annotations
@@ -31,27 +31,23 @@ class Routine(NamedTuple):
 
 
 def routine(atom: Any) -> Routine | None:
-    """Return the routine of a common atom; None if cvxpy's own rules are to be used."""
-    name = type(atom).__name__
+    """Return the routine of a common atom; None if cvxpy's rules are to be used."""
+    name, z = type(atom).__name__, atom.args[0]
     if name in _ELEMENTWISE:
         return _ELEMENTWISE[name]
-    value = atom.args[0]
     whole = getattr(atom, "axis", None) is None and not getattr(atom, "keepdims", False)
-    if name in _REDUCTIONS and whole:
-        return _REDUCTIONS[name]
-    if name in ("Pnorm", "PnormApprox") and whole and atom.p == 2:
-        return _NORM2
-    if name in ("Power", "PowerApprox", "power") and atom.p.value == 2:
-        return _SQUARE
-    if name == "sum_largest" and whole and atom.k == math.floor(atom.k):
-        return _SUM_LARGEST
-    if name == "quad_over_lin" and whole and atom.args[1].is_constant():
-        return _QUAD_OVER_LIN
-    if name == "QuadForm" and value.ndim == 1:
-        return _QUAD_FORM
-    if name in _SPECTRAL and value.ndim == 2:
-        return _SPECTRAL[name]
-    return None
+    suits = {
+        "Pnorm": lambda: whole and atom.p == 2,
+        "Power": lambda: atom.p.value == 2,
+        "sum_largest": lambda: whole and atom.k == math.floor(atom.k),
+        "quad_over_lin": lambda: whole and atom.args[1].is_constant(),
+        "QuadForm": lambda: z.ndim == 1,
+        "log_det": lambda: z.ndim == 2,
+        "lambda_max": lambda: z.ndim == 2,
+        "normNuc": lambda: z.ndim == 2,
+    }
+    name = {"PnormApprox": "Pnorm", "PowerApprox": "Power", "power": "Power"}.get(name, name)
+    return _OTHERS[name] if name in _OTHERS and suits.get(name, lambda: whole)() else None
 
 
 def usable(atom: Any) -> Any:
@@ -60,15 +56,21 @@ def usable(atom: Any) -> Any:
     return atom if replace is None else replace(atom)
 
 
+def _of_one(value: Callable[..., Any], pull: Callable[..., Any]) -> Routine:
+    """Return the routine of an atom whose first argument alone is variable."""
+
+    def pulled(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
+        return [pull(atom, args[0], out, bar), *[None] * (len(args) - 1)]
+
+    return Routine(lambda atom, args: value(atom, args[0]), pulled)
+
+
 def _elementwise(value: Callable[..., Any], slope: Callable[..., Any]) -> Routine:
-    return Routine(
-        lambda atom, args: value(atom, args[0]),
-        lambda atom, args, out, bar: [bar * slope(atom, args[0])],
-    )
+    return _of_one(value, lambda atom, z, out, bar: bar * slope(atom, z))
 
 
 def _extreme(choose: Callable[..., Any]) -> Routine:
-    """Return the routine of `maximum` or `minimum`: at ties the slope is that of the first argument."""
+    """Return the routine of `maximum` or `minimum`: at ties the slope goes to the first argument."""
 
     def value(atom: Any, args: list[Any]) -> Any:
         out = args[0]
@@ -77,11 +79,11 @@ def _extreme(choose: Callable[..., Any]) -> Routine:
         return out
 
     def pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-        bars, left = [], bar
+        bars, rest = [], bar
         for arg in args:
             chosen = arg == out
-            bars.append(_summed(np.where(chosen, left, 0.0), np.shape(arg)))
-            left = np.where(chosen, 0.0, left)
+            bars.append(_summed(np.where(chosen, rest, 0.0), np.shape(arg)))
+            rest = np.where(chosen, 0.0, rest)
         return bars
 
     return Routine(value, pull)
@@ -96,67 +98,49 @@ def _summed(bar: Any, shape: tuple[int, ...]) -> Any:
 
 def _at_entry(z: Any, index: Any, value: Any) -> Any:
     bar = np.zeros(np.shape(z))
-    bar.reshape(-1)[index] = value  # a view: bar is new
+    bar.reshape(-1)[index] = value  # a view, because bar is contiguous
     return bar
 
 
-def _norm_inf_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    index = int(np.argmax(np.abs(args[0])))
-    return [_at_entry(args[0], index, bar * np.sign(np.ravel(args[0])[index]))]
+def _norm_inf_pull(atom: Any, z: Any, out: Any, bar: Any) -> Any:
+    index = int(np.argmax(np.abs(z)))
+    return _at_entry(z, index, bar * np.sign(np.ravel(z)[index]))
 
 
-def _log_sum_exp_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    weights = np.exp(args[0] - np.max(args[0]))
-    return [(bar / weights.sum()) * weights]
-
-
-def _norm2_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    return [(bar / out if out > 0 else 0.0) * args[0]]
-
-
-def _sum_largest(atom: Any, args: list[Any]) -> Any:
-    z = np.ravel(args[0])
-    return z[_largest(z, int(atom.k))].sum()
-
-
-def _sum_largest_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    return [_at_entry(args[0], _largest(np.ravel(args[0]), int(atom.k)), bar)]
+def _log_sum_exp_pull(atom: Any, z: Any, out: Any, bar: Any) -> Any:
+    weights = np.exp(z - np.max(z))
+    return (bar / weights.sum()) * weights
 
 
 def _largest(z: Any, k: int) -> Any:
     return np.argpartition(-z, k - 1)[:k] if 0 < k < z.size else np.arange(min(k, z.size))
 
 
+def _sum_largest(atom: Any, z: Any) -> Any:
+    z = np.ravel(z)
+    return z[_largest(z, int(atom.k))].sum()
+
+
 def _quad_over_lin(atom: Any, args: list[Any]) -> Any:
-    divisor = float(np.reshape(args[1], ()))
-    z = np.ravel(args[0])
+    divisor, z = float(np.reshape(args[1], ())), np.ravel(args[0])
     return z @ z / divisor if divisor > 0 else math.inf
 
 
-def _quad_over_lin_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    return [(2.0 * bar / float(np.reshape(args[1], ()))) * args[0], None]
+def _lambda_max_pull(atom: Any, z: Any, out: Any, bar: Any) -> Any:
+    vector = np.linalg.eigh(z)[1][:, -1]
+    return bar * np.outer(vector, vector)
 
 
-def _lambda_max(atom: Any, args: list[Any]) -> Any:
-    z = args[0]
-    return np.linalg.eigvalsh(z)[-1] if (z == z.T).all() else math.inf
-
-
-def _lambda_max_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    vector = np.linalg.eigh(args[0])[1][:, -1]
-    return [bar * np.outer(vector, vector)]
-
-
-def _log_det(atom: Any, args: list[Any]) -> Any:
-    if np.linalg.eigvalsh(0.5 * (args[0] + args[0].T))[0] < 0.0:
+def _log_det(atom: Any, z: Any) -> Any:
+    if np.linalg.eigvalsh(0.5 * (z + z.T))[0] < 0.0:
         return -math.inf
-    sign, value = np.linalg.slogdet(args[0])
+    sign, value = np.linalg.slogdet(z)
     return value if sign > 0.0 else -math.inf
 
 
-def _nuclear_pull(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
-    left, _, right = np.linalg.svd(args[0], full_matrices=False)
-    return [bar * (left @ right)]
+def _nuclear_pull(atom: Any, z: Any, out: Any, bar: Any) -> Any:
+    left, _, right = np.linalg.svd(z, full_matrices=False)
+    return bar * (left @ right)
 
 
 _ELEMENTWISE = {
@@ -172,33 +156,34 @@ _ELEMENTWISE = {
     "maximum": _extreme(np.maximum),
     "minimum": _extreme(np.minimum),
 }
-_SQUARE = _elementwise(lambda atom, z: np.square(z), lambda atom, z: 2.0 * z)
-_REDUCTIONS = {
-    "norm1": Routine(
-        lambda atom, args: np.abs(args[0]).sum(), lambda atom, args, out, bar: [bar * np.sign(args[0])]
+_OTHERS = {
+    "Power": _elementwise(lambda atom, z: np.square(z), lambda atom, z: 2.0 * z),
+    "norm1": _of_one(lambda atom, z: np.abs(z).sum(), lambda atom, z, out, bar: bar * np.sign(z)),
+    "norm_inf": _of_one(lambda atom, z: np.abs(z).max(), _norm_inf_pull),
+    "max": _of_one(lambda atom, z: np.max(z), lambda atom, z, out, bar: _at_entry(z, int(np.argmax(z)), bar)),
+    "min": _of_one(lambda atom, z: np.min(z), lambda atom, z, out, bar: _at_entry(z, int(np.argmin(z)), bar)),
+    "log_sum_exp": _of_one(lambda atom, z: special.logsumexp(z), _log_sum_exp_pull),
+    "Pnorm": _of_one(
+        lambda atom, z: np.linalg.norm(np.ravel(z)),
+        lambda atom, z, out, bar: (bar / out if out > 0 else 0.0) * z,
     ),
-    "norm_inf": Routine(lambda atom, args: np.abs(args[0]).max(), _norm_inf_pull),
-    "max": Routine(
-        lambda atom, args: np.max(args[0]),
-        lambda atom, args, out, bar: [_at_entry(args[0], int(np.argmax(args[0])), bar)],
+    "sum_largest": _of_one(
+        _sum_largest,
+        lambda atom, z, out, bar: _at_entry(z, _largest(np.ravel(z), int(atom.k)), bar),
     ),
-    "min": Routine(
-        lambda atom, args: np.min(args[0]),
-        lambda atom, args, out, bar: [_at_entry(args[0], int(np.argmin(args[0])), bar)],
+    "quad_over_lin": Routine(
+        _quad_over_lin,
+        lambda atom, args, out, bar: [(2.0 * bar / float(np.reshape(args[1], ()))) * args[0], None],
     ),
-    "log_sum_exp": Routine(lambda atom, args: special.logsumexp(args[0]), _log_sum_exp_pull),
-}
-_NORM2 = Routine(lambda atom, args: np.linalg.norm(np.ravel(args[0])), _norm2_pull)
-_SUM_LARGEST = Routine(_sum_largest, _sum_largest_pull)
-_QUAD_OVER_LIN = Routine(_quad_over_lin, _quad_over_lin_pull)
-_QUAD_FORM = Routine(
-    lambda atom, args: args[0] @ (args[1] @ args[0]),
-    lambda atom, args, out, bar: [2.0 * bar * (args[1] @ args[0]), None],
-)
-_SPECTRAL = {
-    "log_det": Routine(_log_det, lambda atom, args, out, bar: [bar * np.linalg.inv(args[0]).T]),
-    "lambda_max": Routine(_lambda_max, _lambda_max_pull),
-    "normNuc": Routine(lambda atom, args: np.linalg.svd(args[0], compute_uv=False).sum(), _nuclear_pull),
+    "QuadForm": Routine(
+        lambda atom, args: args[0] @ (args[1] @ args[0]),
+        lambda atom, args, out, bar: [2.0 * bar * (args[1] @ args[0]), None],
+    ),
+    "log_det": _of_one(_log_det, lambda atom, z, out, bar: bar * np.linalg.inv(z).T),
+    "lambda_max": _of_one(
+        lambda atom, z: np.linalg.eigvalsh(z)[-1] if (z == z.T).all() else math.inf, _lambda_max_pull
+    ),
+    "normNuc": _of_one(lambda atom, z: np.linalg.svd(z, compute_uv=False).sum(), _nuclear_pull),
 }
 
 

@@ -142,7 +142,7 @@ def _slopes(step: _Step, values: list[Any], out: Any, bar: Any) -> Any:
         return step.routine.pull(step.atom, values, out, bar)
     flat = np.ravel(bar, order="F")
     try:
-        jacobians = _jacobians(step.atom, values)  # some atoms leave out those of constants
+        jacobians = _jacobians(step.atom, values)  # some atoms omit the ones of constants
         known = [jacobians[i] if image.parts else 0.0 for i, image in enumerate(step.images)]
         if any(jacobian is None for jacobian in known):
             return None
@@ -165,12 +165,12 @@ def _concatenated(values: list[Any]) -> Array:
 
 
 def _is_plain(expression: Any) -> bool:
-    """Whether an expression is an atom whose value is a function of those of its arguments."""
+    """Whether an expression is an atom whose value is a function of the values of its arguments."""
     return isinstance(expression, Atom) and type(expression)._value_impl is Atom._value_impl
 
 
 def _pull(image: _Image, bar: Any, bars: list[Any]) -> None:
-    """Add to the slopes of the sources of an image what its own slope gives."""
+    """Add the slope of an image, pulled back, to the slopes of its sources."""
     for source, matrix in image.parts:
         bars[source] = matrix.T @ bar + bars[source]
 
@@ -315,7 +315,7 @@ def _promoted(affine: Any) -> tuple[Parts, Array] | None:
 
 
 def _product(affine: Any) -> tuple[Parts, Array] | None:
-    """Return those of A @ v, for a constant matrix, or a row, A."""
+    """Return the matrices of A @ v, for a constant matrix, or a row, A."""
     left, right = affine.args
     found = matrices_of(right) if isinstance(left, cp.Constant) and right.ndim == 1 else None
     if found is None or left.ndim not in (1, 2):
@@ -326,7 +326,7 @@ def _product(affine: Any) -> tuple[Parts, Array] | None:
 
 
 def _multiple(affine: Any) -> tuple[Parts, Array] | None:
-    """Return those of a constant times an expression, entry by entry."""
+    """Return the matrices of a constant times an expression, entry by entry."""
     constant, other = affine.args
     if not isinstance(constant, cp.Constant):
         constant, other = other, constant

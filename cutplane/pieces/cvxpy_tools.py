@@ -17,7 +17,7 @@ from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 _SHOWN = 20
-"""Entries of a constant that a message shows all; of a larger one it shows the corners."""
+"""Entries of a constant that a message shows, because larger ones are shown by their corners."""
 
 
 def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
@@ -200,7 +200,7 @@ def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
     """Return a cvxpy expression or constraint with x, a vector, in the place of its variables.
 
     The new one shares with the old one all subexpressions that do not depend on them; a constraint gets
-    dual variables and an id of its own. Atoms that cannot be rebuilt raise an `InvalidInputError`.
+    new dual variables and a new id. Atoms that cannot be rebuilt raise an `InvalidInputError`.
     """
     parts = [x] if len(variables) == 1 else pieces(variables, x)
     images = {
@@ -243,7 +243,7 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _rewrite(node: Any, done: dict[int, Any]) -> Any:
-    """Return `node` with the replacements in `done`, keyed by identity; what does not change is shared."""
+    """Return `node` with the replacements in `done`, by identity; unchanged subexpressions are shared."""
     import cvxpy as cp
 
     kinds: Any = (cp.Expression, cp.Constraint)

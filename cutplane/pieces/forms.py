@@ -176,7 +176,7 @@ class GroupedForm:
 
 
 class ImageForm(NamedTuple):
-    """A risk f(x) = h(M x) as cvxpy knows it.
+    """A risk f(x) = h(M x) for cvxpy.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class ImageForm(NamedTuple):
         z -> h(z), as an expression in another expression of the shape of the image.
     multipliers : callable or None
         (slope, x) -> the multipliers whose dual cut has that slope in z, given a subgradient of h close to
-        M x; None if h knows none.
+        M x; None if h has none.
     """
 
     image: Any

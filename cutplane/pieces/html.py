@@ -35,7 +35,7 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
 def sparkline(values: Any, label: str, floor: float = 1e-16) -> str:
     """Return a small chart of positive numbers on a logarithmic scale, as inline SVG; "" for fewer than two.
 
-    Numbers that are not finite are left out.
+    Numbers that are not finite are omitted.
     """
     heights = np.log10(np.maximum(np.asarray(values, dtype=np.float64), floor))
     known = np.flatnonzero(np.isfinite(heights))

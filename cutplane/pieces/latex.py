@@ -1,4 +1,4 @@
-"""Formulas in LaTeX: what pieces of a problem say of themselves."""
+"""Formulas of pieces of a problem in LaTeX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def number(value: Any, symbol: str = "c") -> str:
 
 
 def times(factor: Any, term: str, symbol: str = r"\lambda") -> str:
-    """Return a multiple of a term; 1 is left out."""
+    """Return a multiple of a term; 1 is omitted."""
     written = number(factor, symbol)
     return term if written == "1" else rf"{written} \, {term}"
 

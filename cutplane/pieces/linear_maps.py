@@ -15,7 +15,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import as_matrix, brief, set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
 
-_FEW = 256  # columns of an operator that are held dense at a time
+_FEW = 256
+"""Dense columns of an operator at a time, because all of them might not fit into memory."""
 
 
 class LinearMap(ABC):
@@ -123,7 +124,7 @@ class Selection(LinearMap):
     index : slice, or array_like of int or bool
         No coordinate twice. Booleans fix the dimension.
     dim : int, optional
-        That of x; if it is left open, it is the least that fits until `resolve` says another.
+        The dimension of x; by default the least that fits, until `resolve` fixes another.
     size : int, optional
         The number of coordinates that have to be selected.
     """

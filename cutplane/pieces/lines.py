@@ -18,8 +18,7 @@ from cutplane.pieces.validation import Array
 class Derivative(ABC):
     """The right derivative of a piecewise linear or quadratic phi on t >= 0, known on any interval.
 
-    One that costs a pass over many examples is a subclass that computes what it is asked for; a sum asks
-    each of its terms.
+    One that costs a pass over many examples is a subclass that computes only the requested interval.
     """
 
     @abstractmethod
@@ -279,7 +278,7 @@ _ENTRIES = 2**18
 
 
 def maximum_line(lines: Sequence[Line]) -> Line:
-    """Return the largest of several lines; its derivative is known if those of all are."""
+    """Return the largest of several lines; its derivative is given if all lines give theirs."""
     if len(lines) == 1:
         return lines[0]
     derivatives = [line.derivative for line in lines if line.newton is None and line.derivative is not None]
@@ -307,7 +306,7 @@ class MaximumDerivative(Derivative):
 
 
 def envelope(parts: Sequence[PiecewiseLinear], values: Array, high: float) -> PiecewiseLinear:
-    """Return the right derivative of max_j phi_j on [start, high], from those of phi_j and phi_j(start)."""
+    """Return the right derivative of max_j phi_j on [start, high], from these of phi_j and phi_j(start)."""
     start = parts[0].start
     knots = np.unique(np.concatenate([[start], *(part.kinks for part in parts)]))
     pieces: list[tuple[Array, Array, Array]] = []
@@ -335,8 +334,8 @@ def _segments(
 ) -> tuple[tuple[Array, Array, Array], Array]:
     """Return times, slopes and curvatures of the pieces of the maximum between the ends of intervals.
 
-    No part has a kink inside an interval; `values` are those of the parts at the first end. The second answer
-    are the values at the last one.
+    No part has a kink inside an interval; `values` are the values at the first end. The second answer is the
+    values at the last one.
     """
     left, lengths = ends[:-1], np.diff(ends)
     slopes, curvatures = (np.array(rows) for rows in zip(*(_at(part, left) for part in parts), strict=True))

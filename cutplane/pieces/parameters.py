@@ -14,6 +14,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_numbers, as_scalar, as_sparse, as_vector
 
 _SHOWN = 3
+"""Entries of a vector in a repr, because a repr should fit on a line."""
 
 
 def read_only(array: Array) -> Array:

@@ -57,7 +57,7 @@ def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
 
 
 def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, str]:
-    """Return a name for messages, and the text, of which `errors` says what to do with bytes not in UTF-8."""
+    """Return a name for messages, and the text, with `errors` as in ``bytes.decode``."""
     name, data = read_bytes(path_or_file)
     return name, _decoded(name, data, "utf-8", errors)
 

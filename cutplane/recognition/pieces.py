@@ -38,8 +38,7 @@ from cutplane.risks.base import Risk
 from cutplane.risks.cvxpy import CvxpyRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
-from cutplane.risks.objective import LinearObjective
-from cutplane.risks.sums import WeightedSum
+from cutplane.risks.sums import LinearObjective, WeightedSum
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box, WholeSpace
 from cutplane.sets.conic import CvxpySet

@@ -90,7 +90,6 @@ class RegularizerSum(Regularizer):
 
     @cached_property
     def summands(self) -> tuple[Regularizer, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The terms, multiplied by `lam`."""
         return self.terms if self.lam == 1.0 else tuple(self.lam * term for term in self.terms)
 
     @cached_property
@@ -235,7 +234,7 @@ class LinearImage(Composed, Regularizer):
     Parameters
     ----------
     regularizer : Regularizer
-        h. Its `lam` is that of g.
+        h. Its `lam` is the `lam` of g.
     matrix : array_like, scipy sparse matrix or array, or LinearOperator, of shape (any, dim)
         D. A sparse one stays sparse; a `LinearOperator` needs ``rmatvec``, and is multiplied out for masters.
 
@@ -306,7 +305,6 @@ class LinearImage(Composed, Regularizer):
         return abs(self.map.matrix).sum(axis=0) == 0.0
 
     def linear_form(self, dim: int) -> LinearForm | None:
-        """Return the linear form of h with z = D x among the auxiliaries; None if h has none."""
         return self._linear_form
 
     @cached_property
@@ -333,25 +331,25 @@ class LinearImage(Composed, Regularizer):
 
 
 class Partial(LinearImage):
-    """g(x) = h(x[index]): the other coordinates, such as a bias, are left unregularized.
+    """g(x) = h(x[index]): the other coordinates, such as a bias, are not regularized.
 
     It is also written ``h.on(index)``.
 
     Parameters
     ----------
     regularizer : Regularizer
-        h, of as many coordinates as `index` selects. Its `lam` is that of g.
+        h, of as many coordinates as `index` selects. Its `lam` is the `lam` of g.
     index : slice, or array_like of int or bool
         The coordinates h depends on: at least one, none twice. Booleans have shape (dim,).
     dim : int, optional
-        The dimension of x; by default that of the problem, or of the booleans.
+        The dimension of x; by default the dimension of the problem, or of the booleans.
 
     Raises
     ------
     InvalidInputError
         If `index` is not as above, or h does not fit that many coordinates.
     MissingCapabilityError
-        If h has no slope: neither a method ``subgradient`` nor a method ``line`` of its own.
+        If h has no slope: it implements neither ``subgradient`` nor ``line``.
 
     Examples
     --------
@@ -447,7 +445,6 @@ class Partial(LinearImage):
         return form and GroupedForm(chosen.spread(form.labels, -1).astype(int), form.costs)
 
     def linear_form(self, dim: int) -> LinearForm | None:
-        """Return the linear form of h, with free columns elsewhere; None if it has none."""
         chosen, form = self._form(Capability.LINEAR_FORM, dim)
         if form is None:
             return None

@@ -178,7 +178,7 @@ def minimum(value: Any, x: Array) -> Minimum:
 
 
 def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of <v, x> over a box (-inf where it is open), or by the set's own oracle."""
+    """Return the minimum of <v, x> over a box (-inf where it is open), or by the minimiser of the set."""
     bounds = feasible_set.bounds(v.shape[0])
     if bounds is not None:
         x = box_corner(v, *bounds)
@@ -260,8 +260,8 @@ def minimise_separable(
         flat = ~curved
         bent, box = SeparableForm(quadratic.on(curved), costs[curved]), Box(bounds[0][flat], bounds[1][flat])
         below = minimise_separable(bent, v[curved], Box(bounds[0][curved], bounds[1][curved]))
-        beside = minimise_absolute(costs[flat], v[flat], box, budget)
-        return joined([(curved, below), (flat, beside)], v.shape[0])
+        rest = minimise_absolute(costs[flat], v[flat], box, budget)
+        return joined([(curved, below), (flat, rest)], v.shape[0])
     with np.errstate(all="ignore"):
         slope = v - weights * centre
         x = np.clip(-np.sign(slope) * np.maximum(np.abs(slope) - costs, 0.0) / weights, *bounds)

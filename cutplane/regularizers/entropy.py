@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +30,28 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class _Entropy(Regularizer):
-    """lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf; 0 ln 0 = 0."""
+    """lam sum_j x_j ln(x_j / reference_j) for x >= 0, else inf; 0 ln 0 = 0."""
 
     domain = NonnegativeOrthant()
+    reference: Any
 
     @property
-    @abstractmethod
-    def _log_reference(self) -> float | Array: ...
+    def _log_reference(self) -> Any:
+        return np.log(self.reference)
 
     def log_reference(self, dim: int) -> Array:
         return np.broadcast_to(self._log_reference, (dim,))
+
+    def in_unit(self, unit: float) -> RelativeEntropy:
+        return RelativeEntropy(self.reference / unit, unit * self.lam)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        import cvxpy as cp
+        from cvxpy.transforms.indicator import indicator
+
+        if self.lam == 0.0:
+            return indicator([x >= 0])
+        return -self.lam * (cp.sum(cp.entr(x)) + self.log_reference(x.size) @ x)
 
     def value(self, x: Array) -> float:
         if (x < 0.0).any():
@@ -48,7 +59,6 @@ class _Entropy(Regularizer):
         return self.lam * float(x @ self._logarithms(x))
 
     def subgradient(self, x: Array) -> Array:
-        """Return the gradient; where x_j = 0, and there is none, that at the smallest positive number."""
         return self.lam * (self._logarithms(x) + 1.0)
 
     def conjugate_minimiser(
@@ -107,6 +117,7 @@ class NegativeEntropy(_Entropy):
 
     lam: float = 1.0
 
+    reference = 1.0
     __repr__ = short_repr
 
     def formula(self, x: str = "x") -> str:
@@ -114,18 +125,6 @@ class NegativeEntropy(_Entropy):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", check_lam(self.lam))
-
-    @property
-    def _log_reference(self) -> float:
-        return 0.0
-
-    def in_unit(self, unit: float) -> RelativeEntropy:
-        return RelativeEntropy(1.0 / unit, unit * self.lam)
-
-    def cvxpy_form(self, x: Any) -> Any:
-        import cvxpy as cp
-
-        return _nonnegative(x) if self.lam == 0.0 else -self.lam * cp.sum(cp.entr(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,23 +165,3 @@ class RelativeEntropy(_Entropy):
         reference = as_parameter("RelativeEntropy.reference", self.reference, low=0.0, low_open=True)
         dim = reference.size if isinstance(reference, np.ndarray) else None
         set_fields(self, reference=reference, lam=check_lam(self.lam), dim=dim)
-
-    @property
-    def _log_reference(self) -> float | Array:
-        return np.log(self.reference)
-
-    def in_unit(self, unit: float) -> RelativeEntropy:
-        return RelativeEntropy(self.reference / unit, unit * self.lam)
-
-    def cvxpy_form(self, x: Any) -> Any:
-        import cvxpy as cp
-
-        if self.lam == 0.0:
-            return _nonnegative(x)
-        return self.lam * cp.sum(cp.rel_entr(x, np.broadcast_to(self.reference, x.shape)))
-
-
-def _nonnegative(x: Any) -> Any:
-    from cvxpy.transforms.indicator import indicator
-
-    return indicator([x >= 0])

@@ -336,8 +336,15 @@ class _MatrixNorm(Norm):
         shape = tuple(as_count(f"{name}.shape", side) for side in self.shape)
         set_fields(self, shape=shape, lam=check_lam(self.lam), dim=math.prod(shape))
 
-    def _svd(self, x: Array) -> tuple[Array, Array, Array]:
-        return np.linalg.svd(x.reshape(self.shape), full_matrices=False)
+    def _sum(self, x: Array) -> tuple[float, Array]:
+        """Return the sum of the singular values, and U V' of their vectors."""
+        left, sizes, right = np.linalg.svd(x.reshape(self.shape), full_matrices=False)
+        return float(sizes.sum()), (left @ right).ravel()
+
+    def _largest(self, x: Array) -> tuple[float, Array]:
+        """Return the largest singular value, and u v' of its vectors."""
+        left, sizes, right = np.linalg.svd(x.reshape(self.shape), full_matrices=False)
+        return float(sizes[0]), np.outer(left[:, 0], right[0]).ravel()
 
     def _sizes(self, x: Array) -> Array:
         return np.linalg.svd(x.reshape(self.shape), compute_uv=False)
@@ -357,7 +364,7 @@ class NuclearNorm(_MatrixNorm):
     Parameters
     ----------
     shape : tuple of int
-        Of X: ``X = x.reshape(shape)``, row-major, as everywhere but in pieces of cvxpy's own.
+        Of X: ``X = x.reshape(shape)``, row-major.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -384,12 +391,10 @@ class NuclearNorm(_MatrixNorm):
         return float(self._sizes(x).sum())
 
     def norm_slope(self, x: Array) -> Array:
-        left, _, right = self._svd(x)
-        return (left @ right).ravel()
+        return self._sum(x)[1]
 
     def dual_norm(self, v: Array) -> tuple[float, Array]:
-        left, sizes, right = self._svd(v)
-        return float(sizes[0]), np.outer(left[:, 0], right[0]).ravel()
+        return self._largest(v)
 
     def cvxpy_form(self, x: Any) -> Any:
         import cvxpy as cp
@@ -404,7 +409,7 @@ class SpectralNorm(_MatrixNorm):
     Parameters
     ----------
     shape : tuple of int
-        Of X: ``X = x.reshape(shape)``, row-major, as everywhere but in pieces of cvxpy's own.
+        Of X: ``X = x.reshape(shape)``, row-major.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -426,12 +431,10 @@ class SpectralNorm(_MatrixNorm):
         return float(self._sizes(x)[0])
 
     def norm_slope(self, x: Array) -> Array:
-        left, _, right = self._svd(x)
-        return np.outer(left[:, 0], right[0]).ravel()
+        return self._largest(x)[1]
 
     def dual_norm(self, v: Array) -> tuple[float, Array]:
-        left, sizes, right = self._svd(v)
-        return float(sizes.sum()), (left @ right).ravel()
+        return self._sum(v)
 
     def cvxpy_form(self, x: Any) -> Any:
         import cvxpy as cp

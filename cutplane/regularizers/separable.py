@@ -136,7 +136,7 @@ class L1(SeparableRegularizer):
     lam : float, default 1.0
         Nonnegative and finite.
     weights : array_like of shape (dim,), optional
-        Nonnegative; by default all 1. A zero leaves a coordinate, such as a bias, unregularised.
+        Nonnegative; by default all 1. A coordinate of weight zero, such as a bias, is not regularised.
 
     Raises
     ------
@@ -191,7 +191,7 @@ class L2(SeparableRegularizer):
     centre : array_like of shape (dim,), optional
         By default the origin.
     weights : array_like of shape (dim,), optional
-        Nonnegative; by default all 1. A zero leaves a coordinate, such as a bias, unregularised.
+        Nonnegative; by default all 1. A coordinate of weight zero, such as a bias, is not regularised.
 
     Raises
     ------
@@ -284,7 +284,6 @@ class ElasticNet(SeparableRegularizer):
 
     @property
     def summands(self) -> tuple[Regularizer, ...]:
-        """The two parts."""
         return L1(self.lam * self.l1_ratio), L2(self.lam * (1.0 - self.l1_ratio))
 
     def form_of(self, dim: int) -> tuple[float, float, float]:

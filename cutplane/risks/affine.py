@@ -80,7 +80,7 @@ class AffineRisk(Composed, Risk):
         return self if dim == self.dim else replace(self, map=self.map.resolve(dim))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient at `x`, and what else h returns."""
+        """Return the value and a subgradient at `x`, and the solution if h returns one."""
         value, slope, *rest = self.inner.oracle(self.at(x))
         return value, self.map.transposed(slope), *rest
 
@@ -111,7 +111,7 @@ class AffineRisk(Composed, Risk):
 
 
 class ImagedAffineRisk(AffineRisk, ImagedRisk):
-    """h(A x + b) of a risk h with images: its image of x is that of A x + b."""
+    """h(A x + b) of a risk h with images: its image of x is the image of A x + b under h."""
 
     def image(self, x: Array) -> Any:
         return self.inner.image(self.at(x))

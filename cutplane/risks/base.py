@@ -49,8 +49,8 @@ class Risk(ConvexFunction):
 
     A subclass implements `oracle`. Risks are pieces of an algebra: ``0.3 * r1 + r2``; ``risk @ B`` is the
     function x -> risk(B x) of a dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`;
-    ``risk.on(index)`` is that of a part of the vector, ``risk.shift(b)`` that of x + b, `maximum` the largest
-    of several. ``risk + regularizer`` is what a `Problem` minimises. ``risk(x)`` is the value, a float.
+    ``risk.on(index)`` is x -> risk(x[index]), ``risk.shift(b)`` is x -> risk(x + b), `maximum` the largest of
+    several. A `Problem` minimises ``risk + regularizer``. ``risk(x)`` is the value, a float.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Risk(ConvexFunction):
     exact : bool
         Whether the values of the oracle are right. The cuts of an oracle that is not exact must hold, but its
         values may be too low: then the engine raises them when later cuts show it, and the upper bound with
-        them, which is relative to what the oracle can find. A lower bound that a point contradicts is
+        them, which is relative to the oracle's answers. A lower bound that a point contradicts is
         forgotten.
     black_box : bool
         Whether mistakes are looked for by a few questions at the end of a solve (see `Problem.solve`); False
@@ -119,7 +119,7 @@ class Risk(ConvexFunction):
     def cancelled(self, z: Any) -> Any:
         """Return the size of terms that cancel in the values at a point: one number, or one for each block.
 
-        `z` is the image of the point if the risk has images, else the point. What rounding leaves of the
+        `z` is the image of the point if the risk has images, else the point. The rounding error of the
         terms is charged to lower bounds. 0 by default: the values show their size.
         """
         return 0.0
@@ -181,7 +181,7 @@ class Risk(ConvexFunction):
 
 
 class Estimate(NamedTuple):
-    """What an oracle of on-demand accuracy knows of f at a point x."""
+    """Bounds and cuts of f at a point x, by an oracle of on-demand accuracy."""
 
     values: Array
     """Upper bounds of the blocks at x, shape (n_blocks,)."""
@@ -196,7 +196,7 @@ class Estimate(NamedTuple):
 class OnDemandRisk(Risk):
     """f(x) = max over u of a concave function of u that is linear in x: any feasible u gives a cut.
 
-    The engine asks for an answer that is as accurate as the gap needs [1]_: while the gap is large, a rough u
+    The engine requests the accuracy that the gap needs [1]_: while the gap is large, a rough u
     will do. Its values are never too low, and its cuts never too high.
 
     References
@@ -215,7 +215,7 @@ class OnDemandRisk(Risk):
         ----------
         x : ndarray of shape (dim,)
         accuracy : float
-            At least 0, which is as exact as can be; inf leaves it to the risk.
+            At least 0, which is as exact as can be; inf is any accuracy.
         start : Estimate, optional
             The last answer, maybe at another point.
         """
@@ -264,7 +264,7 @@ class ImagedRisk(Risk):
 
 
 def answer_of(risk: Risk, x: Array) -> tuple[tuple[Any, ...], Any]:
-    """Return what ``risk.oracle(x)`` returns, and the size of what cancelled in the value."""
+    """Return ``risk.oracle(x)``, and the size of the terms that cancelled in the value."""
     if isinstance(risk, ImagedRisk):
         z = risk.image(x)
         return (risk.values(z), risk.slopes(z)), risk.cancelled(z)

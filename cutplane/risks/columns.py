@@ -19,7 +19,7 @@ ODD = 1e3
 """How many times as large as usual a column is that stands out, because solves still succeed at less."""
 _ROWS, _ENTRIES = 512, 1 << 18
 """Rows of a sample, and its entries, because a mean to a tenth of the deviation takes a hundred rows, and a
-millisecond is little beside a solve."""
+millisecond is little compared with a solve."""
 _PIECE = 1 << 15
 """Entries that are squared at a time, because they fit into the cache; of sparse rows no fewer than columns,
 because each piece adds a number to every column."""
@@ -32,7 +32,7 @@ _LARGEST = 64
 def moments(X: Any) -> tuple[Array, Array, Array]:
     """Return the centre of each column of X, its mean and its deviation, of rows at equal distances.
 
-    The centre is the mean of the stored entries; that of a constant column is the constant exactly. Mean and
+    The centre is the mean of the stored entries; for a constant column it is exactly the constant. Mean and
     deviation of a column with few entries in a sparse sample are nan.
     """
     m, n = X.shape
@@ -119,7 +119,7 @@ class Columns(NamedTuple):
 
 
 def unusual_units(columns: Columns, centred: bool, scaled: bool) -> tuple[Array, Array] | None:
-    """Return what to subtract from each column and what to divide it by; None if they are fine as they are.
+    """Return the shift of each column and the divisor; None if neither is needed.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def unusual_units(columns: Columns, centred: bool, scaled: bool) -> tuple[Array,
 
 
 def powers_of_two(size: Array) -> Array | None:
-    """Return each size rounded to a power of two, 1 for one that is not known; None if all are much alike."""
+    """Return each size rounded to a power of two, 1 for an unknown one; None if all are much alike."""
     known = np.isfinite(size) & (size > 0.0)
     if not known.any() or size[known].max() <= SPREAD * size[known].min():
         return None

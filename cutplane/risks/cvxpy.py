@@ -15,7 +15,7 @@ from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns
 
 _POINTS = 3
-"""Random points where slopes tell sizes, in addition to zero: one slope may vanish by chance."""
+"""Random points, in addition to zero, for the sizes of slopes, because one may vanish by chance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class CvxpyRisk(CvxpyFunction, Risk):
     expression : cvxpy.Expression
         Scalar and convex by cvxpy's rules (DCP). Its parameters need values, which may change between solves.
     variable : cvxpy.Variable or sequence of them
-        The variables of the expression, of any shape and without attributes: what they may be is declared
+        The variables of the expression, of any shape and without attributes: their values are restricted
         by the feasible set. x is their concatenation, each with its entries in row-major order, so that a
         single one has the value ``x.reshape(variable.shape)``.
 
@@ -89,7 +89,7 @@ class CvxpyRisk(CvxpyFunction, Risk):
     def data_columns(self) -> Columns | None:
         """Return the sizes of the columns of A, of a quadratic or piecewise linear function of A x; or None.
 
-        Its slopes at a few points have these sizes, in a unit of their own.
+        Its slopes at a few points have these sizes, in an arbitrary unit.
         """
         if not self.expression.is_qpwa():
             return None

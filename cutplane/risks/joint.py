@@ -33,7 +33,7 @@ _COST = 40.0
 
 
 class Scored:
-    """The scores of a point, and the affine function that is largest there, found when it is asked for."""
+    """The scores of a point, and the affine function that is largest there, found on the first use."""
 
     def __init__(self, risk: JointRisk, scores: Array) -> None:
         self.risk = risk
@@ -123,7 +123,7 @@ class MeasureRisk(JointRisk):
         Labels -1 and +1, at least one of either.
     measure : Measure
         ``measures.FBeta()``, ``measures.RocArea()``, ``measures.PrecisionAt(k)``, ``measures.RecallAt(k)``,
-        ``measures.PrecisionRecallBreakEven()``, or one of your own (`measures.TableMeasure`).
+        ``measures.PrecisionRecallBreakEven()``, or a subclass of `measures.TableMeasure`.
     intercept : bool, default False
         Whether the last coordinate of the problem, of dimension n + 1 then, is a bias that is added to every
         score. ``L2(lam, weights=[1, ..., 1, 0])`` leaves it unregularised. Where the order of the scores
@@ -173,7 +173,7 @@ class MeasureRisk(JointRisk):
             raise InvalidInputError(f"intercept must be True or False, got {self.intercept!r}.")
         if self.intercept and self.measure.ranks:
             raise InvalidInputError(
-                f"{self.measure!r} looks at the order of the scores alone, which a bias does not change; "
+                f"{self.measure!r} depends on the order of the scores alone, which a bias does not change; "
                 "pass intercept=False."
             )
         positive = y > 0.0
@@ -204,7 +204,7 @@ class MeasureRisk(JointRisk):
 class RankingRisk(JointRisk):
     """f(w) = sum over pairs i, j of a query with y_i < y_j of c(y_i, y_j) max(0, 1 + <w, x_i - x_j>) / total.
 
-    The total is that of the costs c over all pairs, so that f is the (weighted) mean hinge loss of pairs.
+    The total is the sum of the costs c over all pairs, so that f is the (weighted) mean hinge loss of pairs.
     Rows of different queries are not compared. One query with two levels of relevance gives the hinge loss of
     the area under the ROC curve. An evaluation takes O(m log m) operations in addition to the passes over X,
     whatever the number of pairs [1]_; with costs O(m R), for R levels.
@@ -223,7 +223,7 @@ class RankingRisk(JointRisk):
         with the sum m, as ``group`` of LightGBM does. By default all rows are one query.
     cost : None, "gain", callable or array_like of shape (R, R), default None
         What a pair costs, at least 0. None: 1. "gain": 2^y_j - 2^y_i, the difference of the gains of NDCG. A
-        callable is asked for ``cost(y_i, y_j)`` for all levels y_i < y_j. Entry (k, l) of a matrix, k < l, is
+        callable returns ``cost(y_i, y_j)`` for all levels y_i < y_j. Entry (k, l) of a matrix, k < l, is
         the cost of a pair of the levels number k and l in ascending order; no other entry is looked at.
 
     Raises
@@ -378,7 +378,7 @@ class RankingRisk(JointRisk):
         return balanced_ranges(self._starts, count_chunks(_COST * self._starts[-1]))
 
     def _pairs(self) -> tuple[Array, Array, Array]:
-        """Return the lower and the higher row of every pair, and what it costs."""
+        """Return the lower and the higher row of every pair, and its cost."""
         rows = np.lexsort((self._levels, self._queries))
         cells = self._queries[rows] * (1 + int(self._levels.max())) + self._levels[rows]
         first = np.searchsorted(cells, cells, side="right")  # of the places with higher rows of the query

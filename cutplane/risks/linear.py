@@ -8,19 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.base import ScalarLoss
+from cutplane.losses.pieces import Pieces
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import ImageForm, ProgrammeForm
 from cutplane.pieces.lines import Line
 from cutplane.pieces.parameters import read_only, set_fields
-from cutplane.pieces.validation import Array, as_count
-from cutplane.risks.base import ImagedRisk, RoundedTerms
+from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.risks.base import ImagedRisk, Risk, RoundedTerms
 from cutplane.risks.columns import Columns, in_units, moments, root_sums_of_squares
 from cutplane.risks.data import Data, RunningSum, make_data
 from cutplane.risks.examples import as_weights, bias_slopes, describe, split_rows, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
+from cutplane.risks.sums import LinearObjective
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -345,3 +348,60 @@ class LinearRisk(ImagedRisk):
 
 def _memory(z: Array) -> RunningSum | None:
     return z.memory if isinstance(z, Predictions) else None
+
+
+@dataclass(frozen=True)
+class Shortfall(ScalarLoss):
+    """l(t, y) = max(0, y - t)."""
+
+    def outline(self) -> Pieces:
+        return Pieces(knots=[0.0], slopes=[-1.0, 0.0])
+
+
+def NoveltyRisk(X: Any, nu: float, sample_weight: Any = None) -> Risk:
+    """Return f(w, rho) = (1/nu) sum_i c_i max(0, rho - <w, x_i>) - rho, with weights c that sum to 1.
+
+    The one-class support vector machine: with ``L2(lam, weights=...)``, 1 for w and 0 for rho, the half-space
+    <w, x> >= rho excludes at most the share nu of the (weighted) examples, and its distance from the origin
+    is as large as that allows. The vector of the problem is (w, rho), of dimension n + 1. f alone has no
+    finite infimum where a half-space separates all examples from the origin.
+
+    Parameters
+    ----------
+    X : ndarray, sparse array or sparse matrix of shape (m, n)
+        One example per row; see `LinearRisk`.
+    nu : float
+        The largest share of the examples that may be excluded, in (0, 1].
+    sample_weight : array_like of shape (m,), optional
+        Weights >= 0, not all zero, by default 1 for each example; c is their share of the sum.
+
+    Returns
+    -------
+    WeightedSum
+        1/nu times a `LinearRisk` of the vector (w, -rho), minus rho.
+
+    Raises
+    ------
+    InvalidInputError
+        If X is empty or not finite, nu is out of range, a weight is negative or all are zero.
+
+    References
+    ----------
+    B. Schoelkopf, J. C. Platt, J. Shawe-Taylor, A. J. Smola, R. C. Williamson, "Estimating the support of a
+    high-dimensional distribution", Neural Computation 13, 2001, doi:10.1162/089976601750264965.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.risks import NoveltyRisk
+    >>> risk = NoveltyRisk(np.array([[1.0], [2.0]]), nu=0.5)
+    >>> value, slope = risk.oracle(np.array([1.0, 1.5]))
+    >>> float(value), slope.tolist()
+    (-1.0, [-1.0, 0.0])
+    """
+    X = as_matrix(X)
+    m, n = X.shape
+    nu = as_scalar("nu", nu, low=0.0, high=1.0, low_open=True)
+    excess = LinearRisk(X, np.zeros(m), Shortfall(), sample_weight, intercept=True)
+    rho = np.eye(1, n + 1, n)[0]
+    return (1.0 / nu) * (excess @ sparse.diags_array(1.0 - 2.0 * rho)) + LinearObjective(-rho)

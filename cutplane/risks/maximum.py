@@ -59,7 +59,7 @@ def maximum(*risks: Risk) -> Maximum:
 
 
 _SAME = 1e-6
-"""Slopes that differ by less, relative to their size, are those of one part asked twice."""
+"""Relative difference of the slopes of one part at one point, because two answers may differ by rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +85,7 @@ class Maximum(Risk):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: entry for name, entry in vars(self).items() if name not in ("_last", "_sizes")}
+        return {name: entry for name, entry in vars(self).items() if name != "_last"}
 
     def __repr__(self) -> str:
         return f"maximum({', '.join(map(repr, self.parts))})"
@@ -124,19 +124,18 @@ class Maximum(Risk):
         return replace(self, parts=tuple(part.in_units(centre, size) for part in self.parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        values, slopes = self._answers(x)
-        set_fields(self, _last=(np.array(x), values, slopes))
+        """Return the value and a subgradient of the largest part at `x`."""
+        vars(self).pop("_last", None)
+        values, slopes, _ = self._answers(x)
         largest = int(np.argmax(values))
         return float(values[largest]), slopes[largest].copy()
 
     def pieces(self, z: Any) -> tuple[Array, Array, Array]:
         """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part.
 
-        `z` is the image of a point if the risk has images, else the point; right after ``oracle(z)`` the
-        parts are not asked again.
+        `z` is the image of a point if the risk has images, else the point.
         """
-        point, *answers = vars(self).pop("_last", (None,))
-        values, slopes = answers if np.array_equal(point, z) else self._answers(z)
+        values, slopes, _ = self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
@@ -152,9 +151,7 @@ class Maximum(Risk):
         return RoundedTerms(max(counts), max(values), np.max(slopes, axis=0))
 
     def cancelled(self, z: Any) -> float:
-        if not np.array_equal(vars(self).get("_sizes", (None,))[0], z):
-            self._answers(z)
-        return vars(self)["_sizes"][1]
+        return self._answers(z)[2]
 
     def weights(self, result: Any) -> Array:
         """Return the dual weights of the parts: nonnegative, of sum 1, shape (number of parts,).
@@ -171,7 +168,7 @@ class Maximum(Risk):
         Raises
         ------
         InvalidInputError
-            If the multipliers of the result are not those of cuts of this risk.
+            If the multipliers of the result belong to cuts of another risk.
         """
         proof, total = result.certificate, np.zeros(len(self.parts))
         answers: dict[int, tuple[Array, Array]] = {}
@@ -183,7 +180,7 @@ class Maximum(Risk):
                 continue
             x = proof.points[query]
             if query not in answers:
-                answers[query] = self._answers(x)
+                answers[query] = self._answers(x)[:2]
             values, slopes = answers[query]
             apart = np.abs(slopes - slope).sum(axis=1)
             size = np.abs(slopes).sum(axis=1) + np.abs(slope).sum()
@@ -196,12 +193,20 @@ class Maximum(Risk):
             raise InvalidInputError("The result has no lower bound that cuts of this maximum prove.")
         return total / total.sum()
 
-    def _answers(self, x: Array) -> tuple[Array, Array]:
-        """Return the values and the subgradients of the parts."""
-        answers, sizes = zip(*(answer_of(part, x) for part in self.parts), strict=True)
-        set_fields(self, _sizes=(np.array(x), max(float(np.sum(size)) for size in sizes)))
-        values = np.array([float(np.sum(value)) for value, *_ in answers])
-        return values, np.array([_total(slope) for _, slope, *_ in answers])
+    def _answers(self, x: Array) -> tuple[Array, Array, float]:
+        """Return values and subgradients of the parts, and the largest size of the terms that cancelled.
+
+        The last ones are stored, because `pieces` and `cancelled` follow an oracle call.
+        """
+        point, *answers = vars(self).get("_last", (None,))
+        if np.array_equal(point, x):
+            values, slopes, size = answers
+            return values, slopes, size
+        found, sizes = zip(*(answer_of(part, x) for part in self.parts), strict=True)
+        values = np.array([float(np.sum(value)) for value, *_ in found])
+        slopes, size = np.array([_total(slope) for _, slope, *_ in found]), max(map(np.sum, sizes))
+        set_fields(self, _last=(np.array(x), values, slopes, float(size)))
+        return values, slopes, float(size)
 
     def cvxpy_form(self, x: Any) -> Any:
         import cvxpy as cp

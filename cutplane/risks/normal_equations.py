@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from cutplane.risks.linear import LinearRisk
 
 _CHUNK = 2**21
-"""Entries of X that are multiplied at once, so that no weighted copy of X is made."""
+"""Entries of X that are multiplied at once, because a weighted copy of X might not fit into memory."""
 _STEPS = 2
-"""Newton steps; the second corrects what rounding left of the first."""
+"""Newton steps, because the second corrects the rounding errors of the first."""
 _SMALL_SYSTEM = 1000
-"""Unknowns of a system that is built whatever the size of the data: 8 MB."""
+"""Unknowns of a system that is built whatever the size of the data, because it takes 8 MB."""
 _PASSES, _OVERHEAD = 100.0, 1e6
-"""What cuts usually take, passes with a millisecond of their own each; the system may cost as much."""
+"""Passes of a solve with cuts, and nanoseconds in addition to each, because the system may cost as much."""
 _PER_ENTRY, _PER_DENSE_SQUARE, _PER_SPARSE_SQUARE, _PER_CUBE = 1.0, 0.05, 5.0, 0.05
-"""Nanoseconds, on a usual machine, of a product in a pass, in a Gram matrix, in a factorisation."""
+"""Nanoseconds of a product in a pass, in Gram matrices and in a factorisation, because all are compared."""
 
 
 def is_affordable(X: Any) -> bool:

@@ -32,9 +32,9 @@ class OracleRisk(Risk):
     dim : int
         Number of coordinates of x.
     blocks : int, default 1
-        Number of functions whose sum is f, each of which gets a cut of its own.
+        Number of functions whose sum is f, each of which gets a cut.
     infimum : float or array_like of shape (blocks,), default -inf
-        A lower bound of each block over all x, if one is known: a run starts from it.
+        A lower bound of each block over all x, if there is one, because a run starts from it.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def autodiff_risk(
         By default the one whose modules or arrays the function refers to; else the only one that has been
         imported.
     blocks : int, default 1
-        Number of functions whose sum is f, each of which gets a cut of its own; their gradients are computed
+        Number of functions whose sum is f, each of which gets a cut; their gradients are computed
         in one batch.
     infimum : float or array_like of shape (blocks,), default -inf
         A lower bound of each block over all w, if one is known.
@@ -175,10 +175,10 @@ def autodiff_risk(
     MissingExtraError
         If the framework is not installed; the message is the command that installs it.
     InvalidInputError
-        If the framework is not known from the function.
+        If the function does not tell the framework.
     OracleError
-        When the risk is asked: if the function answers in single precision, or not with a tensor that depends
-        on w.
+        When the risk is evaluated, if the function answers in single precision, or not with a tensor that
+        depends on w.
 
     Examples
     --------

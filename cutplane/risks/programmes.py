@@ -96,7 +96,7 @@ def of_linear(c: Array) -> ProgrammeForm:
 
 
 def of_image(form: ProgrammeForm, linear_map: LinearMap, offset: Array | None) -> ProgrammeForm:
-    """Return the programme of h(A x + b), given that of h."""
+    """Return the programme of h(A x + b), given the programme of h."""
     return form._replace(build=lambda: _of_image(form.build(), linear_map, offset))
 
 

@@ -1,4 +1,4 @@
-"""Nonnegative combinations of risks, and the sum of a risk and a regularizer."""
+"""Linear objectives, nonnegative combinations of risks, and the sum of a risk and a regularizer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,79 @@ from cutplane.pieces.capabilities import Capability, ask, offers
 from cutplane.pieces.cvxpy_tools import common_variables
 from cutplane.pieces.forms import ProgrammeForm
 from cutplane.pieces.latex import times
-from cutplane.pieces.lines import Line
+from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import set_fields
-from cutplane.pieces.validation import Array, as_nonnegative
+from cutplane.pieces.validation import Array, as_nonnegative, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms, answer_of
 from cutplane.risks.columns import Columns
-from cutplane.risks.objective import LinearObjective
-from cutplane.risks.programmes import of_sum
+from cutplane.risks.programmes import of_linear, of_sum
 
 if TYPE_CHECKING:
     from cutplane.pieces.capabilities import ExactTerms
+
+
+@dataclass(frozen=True, eq=False)
+class LinearObjective(ImagedRisk):
+    """f(x) = <c, x>; its only cut is the function itself.
+
+    Parameters
+    ----------
+    c : array_like of shape (dim,)
+        Finite costs.
+
+    Raises
+    ------
+    InvalidInputError
+        If `c` is not a vector of finite numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.risks import LinearObjective
+    >>> value, slope = LinearObjective([1.0, -2.0]).oracle(np.array([3.0, 1.0]))
+    >>> float(value), slope.tolist()
+    (1.0, [1.0, -2.0])
+    """
+
+    black_box = False
+    linear = True
+    c: Array
+
+    def __post_init__(self) -> None:
+        c = as_vector("LinearObjective.c", self.c)
+        set_fields(self, c=c, dim=c.shape[0])
+
+    def __repr__(self) -> str:
+        return f"LinearObjective(dim={self.dim})"
+
+    @property
+    def infima(self) -> Array:
+        return np.full(1, -np.inf if self.c.any() else 0.0)
+
+    def image(self, x: Array) -> float:
+        return float(self.c @ x)
+
+    def formula(self, x: str = "x") -> str:
+        return rf"\langle c, {x}\rangle"
+
+    def values(self, z: float) -> float:
+        return z
+
+    def slopes(self, z: float) -> Array:
+        return self.c
+
+    def line(self, z0: float, z1: float) -> Line:
+        return quadratic_line(z0, z1 - z0, 0.0)
+
+    def declare(self, found: ExactTerms, factor: Fraction) -> None:
+        found.linear(self.c, factor)
+
+    def cvxpy_form(self, x: Any) -> Any:
+        return self.c @ x
+
+    def programme_form(self) -> ProgrammeForm:
+        return of_linear(self.c)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +220,7 @@ class WeightedSum(Risk):
         set_fields(self, _last=(np.array(x), cancelled))
 
     def cancelled(self, z: Any) -> Any:
-        """Return by how much the sizes of the terms exceed that of the sum; 0 if none can be negative.
+        """Return by how much the sizes of the terms exceed the size of the sum; 0 if none can be negative.
 
         Right after ``oracle(z)`` this calls no oracle.
         """
@@ -167,7 +229,7 @@ class WeightedSum(Risk):
         return vars(self)["_last"][1]
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return those of the terms that state them; none exceeds its infimum by more than the sum does."""
+        """Return the sizes of the terms; none exceeds its infimum by more than the sum does."""
         found = [(c, r.rounded_terms(x, excess / c)) for c, r in self.terms]
         known = [c * terms for c, terms in found if terms is not None]
         return reduce(add, known) if known else None
@@ -244,7 +306,7 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         return self.add_values(self._values(z))
 
     def _values(self, z: tuple[Any, ...]) -> list[Any]:
-        """Return the values of the terms; those of the last image are stored, because `cancelled` follows."""
+        """Return the values of the terms; the last ones are stored, because `cancelled` follows."""
         image, values = vars(self).get("_parts", (None, None))
         if image is not z:
             values = [r.values(part) for (_, r), part in zip(self.terms, z, strict=True)]
@@ -297,7 +359,7 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
     """A weighted sum of risks of which some have on-demand accuracy.
 
-    Its multipliers are those of these risks, and x, at which the others give their cuts. It is not probed,
+    Its multipliers are the ones of these risks, and x, at which the others give their cuts. It is not probed,
     because its values depend on the accuracy that was requested.
     """
 
@@ -353,7 +415,7 @@ def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
 
 
 def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
-    """Return risks that are to be combined, with open dimensions resolved to that of the others."""
+    """Return risks that are to be combined, with open dimensions resolved to the dimension of the others."""
     dims = {r.dim for r in risks if not r.open}
     if len(dims) > 1:
         parts = ", ".join(f"{r!r} has {r.dim}" for r in risks)
@@ -376,7 +438,7 @@ def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CompositeObjective:
-    """f(x) + g(x), a risk plus a regularizer: what `Problem` minimises; written ``risk + regularizer``.
+    """f(x) + g(x), a risk plus a regularizer, which a `Problem` minimises; written ``risk + regularizer``.
 
     More risks and regularizers are added to it as to either of them.
 

@@ -65,7 +65,7 @@ class L1Ball(_Ball):
     centre : array_like of shape (dim,), optional
         By default the origin.
     dim : int, optional
-        Dimension; by default that of `centre`, or any.
+        Dimension; by default the size of `centre`, or any.
 
     References
     ----------
@@ -135,7 +135,7 @@ class L2Ball(_Ball):
     centre : array_like of shape (dim,), optional
         By default the origin.
     dim : int, optional
-        Dimension; by default that of `centre`, or any.
+        Dimension; by default the size of `centre`, or any.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -75,11 +75,19 @@ class HalfSpaces(Sequence[HalfSpace]):
         set_fields(self, normals=normals, offsets=offsets)
 
     @classmethod
-    def of(cls, answer: Sequence[HalfSpace], dim: int, name: str = "The oracle") -> HalfSpaces:
-        """Return a copy of what an oracle of this name answered, or raise `OracleError`."""
+    def of(cls, answer: Any, dim: int, name: str = "The oracle") -> HalfSpaces:
+        """Return a copy of the answer of an oracle of this name, or raise `OracleError`.
+
+        The answer is None, a `HalfSpace`, an iterable of them, or a `HalfSpaces`.
+        """
         if isinstance(answer, HalfSpaces):
             return cls(answer.normals.copy(), np.array(answer.offsets, dtype=np.float64))
-        for half_space in answer:
+        if answer is not None and not isinstance(answer, HalfSpace | Iterable):
+            raise OracleError(
+                f"{name} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
+            )
+        found = () if answer is None else (answer,) if isinstance(answer, HalfSpace) else tuple(answer)
+        for half_space in found:
             if not isinstance(half_space, HalfSpace):
                 raise OracleError(f"{name} must return HalfSpace objects, got {describe(half_space)}.")
             if half_space.normal.shape != (dim,):
@@ -87,8 +95,10 @@ class HalfSpaces(Sequence[HalfSpace]):
                     f"{name} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
                     f"the problem has dimension {dim}."
                 )
-        normals = np.array([half_space.normal for half_space in answer]).reshape(-1, dim)
-        return cls(normals, np.array([half_space.offset for half_space in answer]))
+            if not half_space.normal.any():
+                raise OracleError(f"{name} returned a HalfSpace whose normal is zero: it excludes nothing.")
+        normals = np.array([half_space.normal for half_space in found]).reshape(-1, dim)
+        return cls(normals, np.array([half_space.offset for half_space in found]))
 
     @classmethod
     def stack(cls, parts: Sequence[HalfSpaces], dim: int) -> HalfSpaces:

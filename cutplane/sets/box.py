@@ -32,7 +32,7 @@ class Box(LinearSet):
     lower, upper : float or array_like of shape (dim,)
         The sides; ``-inf`` and ``inf`` leave a side open.
     dim : int, optional
-        Dimension; by default that of the vectors, or any if both sides are numbers.
+        Dimension; by default the size of the vectors, or any if both sides are numbers.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class Box(LinearSet):
         return () if self.bounded else (Capability.LINEAR_MINIMISATION,)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
-        """Return the part of another set in this box, if the set knows it."""
+        """Return the part of another set in this box, if the set implements `meet_box`."""
         return other.meet_box(self.lower, self.upper)
 
     def meet_box(self, lower: Any, upper: Any) -> Box:
@@ -155,7 +155,7 @@ def LinfBall(radius: float, centre: Any = None, dim: int | None = None) -> Box:
     centre : array_like of shape (dim,), optional
         By default the origin.
     dim : int, optional
-        Dimension; by default that of `centre`, or any.
+        Dimension; by default the size of `centre`, or any.
 
     Examples
     --------

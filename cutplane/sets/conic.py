@@ -23,8 +23,7 @@ class PSDCone(FeasibleSet):
     Parameters
     ----------
     n : int
-        Number of rows: ``X = x.reshape(n, n)``. Vectors of matrices are row-major everywhere but in pieces of
-        cvxpy's own; of a symmetric one the order is the same.
+        Number of rows: ``X = x.reshape(n, n)``.
 
     Raises
     ------

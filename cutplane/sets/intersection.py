@@ -40,14 +40,14 @@ class Intersection(FeasibleSet):
     """The intersection of simple sets and separation oracles; written ``a & b & c``.
 
     ``&`` returns something simpler where it can: the whole space drops out, boxes merge, and a simplex in a
-    box is a capped simplex. What is left is this class, which describes itself to cvxpy (and as a linear
+    box is a capped simplex. The rest is this class, which describes itself to cvxpy (and as a linear
     form, if all its parts do) but has no closed forms.
 
     Parameters
     ----------
     simple : sequence of FeasibleSet
     separators : sequence of SeparationOracle
-        The sets that are known only through an oracle.
+        The sets given by an oracle alone.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def _merged(parts: list[FeasibleSet], new: FeasibleSet) -> list[FeasibleSet]:
 
 
 def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
-    """Return a & b as one simple set; None if none is known, or a & b is empty: a solve says so."""
+    """Return a & b as one simple set; None if there is none, or a & b is empty."""
     try:
         met = a.meet(b)
         return b.meet(a) if met is None else met

@@ -1,16 +1,16 @@
-"""Sets known only through a separation oracle."""
+"""Sets given by a separation oracle alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cutplane.exceptions import InvalidInputError, OracleError
+from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import brief, common_dim, read_only
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpace, HalfSpaces, Separator
+from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpaces, Separator
 from cutplane.sets.box import WholeSpace
 
 
@@ -25,7 +25,7 @@ class SeparationOracle(AnyDimension):
         inside, else a `HalfSpace`, an iterable of them or a `HalfSpaces`, each of which holds on the whole
         set and is violated by x.
     dim : int, optional
-        Dimension; by default that of the set it is intersected with.
+        Dimension; by default the dimension of the set it is intersected with.
     nearby : callable, optional
         ``nearby(x)`` returns a point of the set close to x, or None: a rounding heuristic, say. Upper bounds
         then come from there; without, from the segment between x and a point inside, which takes one to three
@@ -67,40 +67,15 @@ class SeparationOracle(AnyDimension):
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
         return WholeSpace(self.dim), (self,)
 
-    def separate(self, x: Array) -> Sequence[HalfSpace]:
-        answer = self.function(read_only(x))
-        if answer is None:
-            return ()
-        if isinstance(answer, HalfSpaces):
-            return answer
-        if not isinstance(answer, HalfSpace) and not isinstance(answer, Iterable):
-            raise OracleError(
-                f"{self!r} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
-            )
-        half_spaces = (answer,) if isinstance(answer, HalfSpace) else tuple(answer)
-        for half_space in half_spaces:
-            self._check(half_space, x)
-        return half_spaces
+    def separate(self, x: Array) -> HalfSpaces:
+        return HalfSpaces.of(self.function(read_only(x)), x.size, repr(self))
 
     def formula(self, x: str = "x") -> str:
         name = getattr(self.function, "__name__", type(self).__name__)
         return rf"{x} \in {word(name)}"
 
     def violation(self, x: Array) -> float:
-        return float(HalfSpaces.of(self.separate(x), x.size).violations(x).max(initial=0.0))
-
-    def _check(self, half_space: Any, x: Array) -> None:
-        if not isinstance(half_space, HalfSpace):
-            raise OracleError(
-                f"{self!r} returned a list with {half_space!r}; every entry must be a HalfSpace."
-            )
-        if half_space.normal.shape != x.shape:
-            raise OracleError(
-                f"{self!r} returned a HalfSpace whose normal has shape {half_space.normal.shape}, "
-                f"for x of shape {x.shape}."
-            )
-        if not half_space.normal.any():
-            raise OracleError(f"{self!r} returned a HalfSpace whose normal is zero, which cuts nothing off.")
+        return float(self.separate(x).violations(x).max(initial=0.0))
 
 
 def separation_oracle(

@@ -123,7 +123,7 @@ class CappedSimplex(LinearSet):
     cap : float or array_like of shape (dim,)
         Nonnegative and finite, with sum_j cap_j >= 1.
     dim : int, optional
-        Dimension; by default that of `cap`, or any.
+        Dimension; by default the size of `cap`, or any.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def entropic_capped(logits: Array, caps: Array | float) -> Array:
     """Return the minimiser of sum_j x_j (ln x_j - logits_j) over {0 <= x <= caps, sum x = 1}.
 
     It is min(caps, exp(logits - theta)). Sorted by logits - ln(caps), the coordinates at their caps come
-    first; the first k for which the rest, rescaled to what the caps leave, respects the next cap is right. If
+    first; the first k is right for which the others, rescaled to the remaining sum, respect the next cap. If
     the caps are all the same, only as many as fill the sum are sorted.
     """
     logits = np.maximum(logits, _LOWEST)

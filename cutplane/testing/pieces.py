@@ -14,7 +14,7 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array, as_count
 from cutplane.problem import Problem
 from cutplane.regularizers.base import Regularizer
-from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import LinearObjective
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import WholeSpace
 from cutplane.testing.laws import (

@@ -431,27 +431,3 @@ def test_the_kind_of_a_composite_follows_its_parts():
     )
     assert (LinearObjective(np.ones(5)) @ B).linear and not (absolute() @ B).linear
     assert (black_box() @ B).black_box and not (absolute() @ B).black_box
-
-
-SMOOTH = cut.MulticlassRisk(np.arange(8.0).reshape(4, 2) / 7.0, [0, 1, 2, 1], cut.losses.Softmax())
-SLOPE = cut.LinearObjective(np.linspace(-1.0, 1.0, 6))
-
-
-@pytest.mark.parametrize(
-    "risk",
-    [
-        2.0 * SMOOTH,
-        SMOOTH + SLOPE,
-        (SMOOTH + SLOPE).disaggregated(),
-        SMOOTH @ np.tri(6),
-        SMOOTH.shift(np.ones(6)),
-    ],
-    ids=["multiple", "sum", "blocks", "image", "shift"],
-)
-def test_what_smooth_risks_are_combined_to_is_smooth(risk):
-    result = cut.Problem(risk, cut.L2(0.3)).solve(tol=1e-8)
-    x = cp.Variable(6)
-    known = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + 0.15 * cp.sum_squares(x))).solve(solver=cp.CLARABEL)
-    assert result.method.startswith("LBFGS") and result.status == "OPTIMAL"
-    assert result.objective == pytest.approx(known, abs=1e-7)
-    assert not (SMOOTH + cut.LinearRisk(np.ones((1, 6)), [1.0], cut.losses.Hinge())).smooth

@@ -1,7 +1,6 @@
 """Compiled cvxpy expressions against cvxpy's own values and gradients."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import cvxpy as cp
 import numpy as np
@@ -67,25 +66,6 @@ def test_values_and_slopes_are_those_of_cvxpy_and_of_differences(build):
         w.value = None
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda w: -cp.sum(cp.log(w)),
-        lambda w: -cp.sum(cp.entr(w)),
-        lambda w: cp.exp(-cp.sum(cp.log(w))),
-        lambda w: cp.maximum(-cp.log(w[0]), -cp.sqrt(w[1])),
-        lambda w: cp.quad_over_lin(w[2:], w[0]),
-        lambda w: cp.lambda_max(cp.bmat([[w[0], w[1]], [w[2], w[3]]])),
-    ],
-)
-def test_outside_the_domain(build):
-    w = cp.Variable(4)
-    risk = cut.CvxpyRisk(build(w), w)
-    value, slope = risk.oracle(np.array([-1.0, -2.0, -3.0, 1.0]))
-    assert value == np.inf and not slope.any()
-    assert np.isfinite(risk.oracle(np.ones(4))[0])
-
-
 def test_parameters_may_change():
     w, p, q = cp.Variable(4), cp.Parameter(nonneg=True, value=1.0), cp.Parameter(7, value=Y)
     M = cp.Parameter(nonneg=True, value=0.5)
@@ -106,18 +86,6 @@ def test_parameters_may_change():
         np.testing.assert_allclose(slope, expected()[1])
     M.value = 2.0
     assert plan.value(x) == pytest.approx(expected()[0])
-
-
-def test_threads_share_a_plan():
-    w = cp.Variable(4)
-    plan = Plan(EXPRESSIONS["maximum"](w) + EXPRESSIONS["lambda_max"](w), (w,))
-    points = RNG.standard_normal((50, 4))
-    alone = [plan.value_and_slope(x) for x in points]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(plan.value_and_slope, points))
-    for (value, slope), (other, again) in zip(alone, together, strict=True):
-        assert value == other
-        np.testing.assert_array_equal(slope, again)
 
 
 def test_a_support_function_is_evaluated_by_cvxpy():

@@ -80,29 +80,6 @@ def test_substitution_keeps_value_and_convexity(build, shape):
     assert {v.id for v in expression.variables()} == {w.id}
 
 
-@each_case
-def test_substituted_expressions_can_be_minimised(build, shape):
-    """min over a ball of the expression is the same in the user's variable and in another."""
-    w, x = cp.Variable(shape), cp.Variable(int(np.prod(shape)))
-    expression = build(w)
-    own = cp.Problem(cp.Minimize(expression), [cp.norm(cp.vec(w, order="F")) <= 1]).solve(cp.CLARABEL)
-    other = cp.Problem(cp.Minimize(substitute(expression, (w,), x)), [cp.norm(x) <= 1]).solve(cp.CLARABEL)
-    assert other == pytest.approx(own, abs=1e-6)
-
-
-@each_case
-def test_gradient_satisfies_the_subgradient_inequality(build, shape):
-    w = cp.Variable(shape)
-    expression = build(w)
-    evaluate = Plan(expression, (w,)).value_and_slope
-
-    for _ in range(5):
-        x, y = RNG.standard_normal((2, w.size))
-        (value, slope), (other, _) = evaluate(x), evaluate(y)
-        assert slope.shape == (w.size,)
-        assert other >= value + slope @ (y - x) - 1e-9 * (1 + abs(value))
-
-
 CONSTRAINTS = {
     "inequality": lambda w: cp.norm1(w) <= 1,
     "equality": lambda w: A @ w == Y,

@@ -121,18 +121,6 @@ def test_cvxpy_subgradients(name):
     assert (f.infima == (0.0 if ATOMS[name].is_nonneg() else -np.inf)).all()
 
 
-@pytest.mark.parametrize(
-    "name", ["norm_inf residual", "log_sum_exp", "lambda_max", "nuclear", "quad_over_lin rows"]
-)
-def test_cvxpy_form_substitutes(name):
-    x = cp.Variable(4)
-    f = CvxpyRisk(ATOMS[name], W)
-    form = f.cvxpy_form(x)
-    assert form.is_convex() and form.variables() == [x]
-    x.value = POINTS[-1]
-    assert form.value == pytest.approx(f.oracle(x.value)[0])
-
-
 def test_matrix_variables_are_flattened_by_rows():
     V, C = cp.Variable((2, 3)), np.arange(6.0).reshape(2, 3)
     f = CvxpyRisk(cp.sum(cp.multiply(C, V)), V)
@@ -160,25 +148,6 @@ def test_just_outside_the_domain_is_outside():
     f = CvxpyRisk(cp.matrix_frac(W[:1], cp.reshape(W[1], (1, 1), order="F")), W)
     assert f.oracle(np.array([1.0, 1e-10, 0.0, 0.0]))[0] == pytest.approx(1e10)
     assert f.oracle(np.array([1.0, -1e-10, 0.0, 0.0]))[0] == np.inf
-
-
-def test_parameters_follow_their_values():
-    v, p = cp.Variable(2), cp.Parameter(nonneg=True, value=1.0)
-    f = CvxpyRisk(p * cp.norm_inf(v), v)
-    x = np.array([1.0, -2.0])
-    assert f.oracle(x)[0] == 2.0
-    p.value = 3.0
-    assert f.oracle(x)[0] == 6.0 and f.oracle(x)[1].tolist() == [0.0, -3.0]
-
-
-def test_the_variable_is_restored_after_an_error():
-    v, p = cp.Variable(2), cp.Parameter(nonneg=True, value=1.0)
-    f = CvxpyRisk(p * cp.norm1(v), v)
-    v.value = [1.0, 2.0]
-    p.value = None
-    with pytest.raises((TypeError, AttributeError, ValueError)):
-        f.oracle(np.zeros(2))
-    assert v.value.tolist() == [1.0, 2.0]
 
 
 def test_not_convex():

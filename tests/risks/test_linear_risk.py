@@ -2,12 +2,9 @@ import pickle
 import tracemalloc
 from itertools import pairwise
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
@@ -174,23 +171,6 @@ def test_other_number_types_become_float64(convert):
     np.testing.assert_array_equal(f.image(np.array([1.0, 2.0])), [1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_line_is_the_risk_on_the_line(loss, weighted):
-    X, y, weights, rng = instance(loss)
-    f = LinearRisk(X, y, loss, weights if weighted else None, blocks=3)
-    w0, w1 = rng.standard_normal((2, N))
-    line = f.line(f.image(w0), f.image(w1))
-    for t in (0.0, 0.3, 1.0, 2.5, -1.0):
-        w = w0 + t * (w1 - w0)
-        value, slope = line(t)
-        assert value == pytest.approx(f.oracle(w)[0].sum(), rel=1e-12)
-        z = f.combine(f.image(w0), f.image(w1), t)
-        np.testing.assert_allclose(z, f.image(w), atol=1e-12)
-        ahead = line(t + 1e-7)[0]
-        assert slope == pytest.approx((ahead - value) / 1e-7, rel=1e-4, abs=1e-5)
-
-
 @pytest.mark.parametrize("loss", [Exponential(), Poisson()], ids=repr)
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_overflow_is_infinite_with_zero_slope(loss, blocks):
@@ -217,44 +197,6 @@ def test_overflow_is_infinite_with_zero_slope(loss, blocks):
     )
     assert weightless.oracle(np.array([1e4])) == (pytest.approx(float(loss.value(0.0, 1.0))), np.zeros(1))
     assert np.isfinite(weightless.line(np.array([0.0, 0.0]), np.array([1e4, 0.0]))(1.0)).all()
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    m=st.integers(1, 9),
-    n=st.integers(1, 4),
-    loss=st.sampled_from(LOSSES),
-    layout=st.sampled_from(sorted(LAYOUTS)),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    scale=st.sampled_from([0.0, 1.0, 30.0]),
-)
-def test_subgradient_inequality(seed, m, n, loss, layout, dtype, scale):
-    X, y, weights, rng = instance(loss, seed, max(m, 2), n)
-    blocks = int(rng.integers(1, y.size + 1))
-    f = LinearRisk(LAYOUTS[layout](X.astype(dtype)), y, loss, weights, bool(rng.integers(2)), blocks)
-    w, other = scale * np.round(rng.standard_normal((2, n)))
-    value, slope = f.oracle(w)
-    at_other = f.oracle(other)[0]
-    assume(np.isfinite(value).all() and np.isfinite(at_other).all())
-    rounding = 1e-12 * (1 + np.abs(value) + np.abs(slope) @ np.abs(other - w))
-    assert (at_other >= value + slope @ (other - w) - rounding).all()
-
-
-@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
-@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Poisson(), Huber()], ids=repr)
-def test_linear_risk_cvxpy_form(layout, loss):
-    X, y, weights, rng = instance(loss)
-    f = LinearRisk(LAYOUTS[layout](X), y, loss, weights)
-    w = cp.Variable(N)
-    form = f.cvxpy_form(w)
-    w.value = rng.standard_normal(N)
-    assert form.is_convex() and form.is_scalar()
-    assert form.value == pytest.approx(f.oracle(w.value)[0], rel=1e-12)
-    biased, x = LinearRisk(LAYOUTS[layout](X), y, loss, weights, intercept=True), cp.Variable(N + 1)
-    form = biased.cvxpy_form(x)
-    x.value = rng.standard_normal(N + 1)
-    assert form.is_convex() and form.value == pytest.approx(biased.oracle(x.value)[0], rel=1e-12)
 
 
 def test_linear_risk_withholds_what_its_loss_does_not_offer():

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import f1_score, fbeta_score, precision_score, recall_score
 from sklearn.preprocessing import StandardScaler
-from vector_risks import LAYOUTS, features
+from vector_risks import features
 
 import cutplane as cut
 from cutplane import L2, MeasureRisk, Problem, RankingRisk, Status
@@ -176,31 +176,6 @@ def test_a_measure_that_is_not_concave_is_found():
     X, y, _ = instance(3)
     f = MeasureRisk(X, y, SquaredErrors())
     assert not check_risk(f, scale=0.3, raise_on_failure=False)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_layouts_give_the_same(layout, dtype):
-    X, y, rng = instance()
-    X = X.astype(dtype)
-    x = rng.standard_normal(N + 1)
-    f = MeasureRisk(LAYOUTS[layout](X), y, FBeta(), intercept=True)
-    loss, u = FBeta().most_violated(X.astype(np.float64) @ x[:-1] + x[-1], y > 0)
-    value, slope = f.oracle(x)
-    assert value == pytest.approx(loss + u @ (X.astype(np.float64) @ x[:-1] + x[-1]), rel=1e-12)
-    np.testing.assert_allclose(slope, np.append(u @ X.astype(np.float64), u.sum()), atol=1e-14)
-
-
-@pytest.mark.parametrize("measure", [FBeta(), FBeta(0.5), PrecisionAt(4), RocArea()], ids=repr)
-def test_gradient_by_finite_differences(measure):
-    X, y, rng = instance(4)
-    f = MeasureRisk(X, y, measure)
-    x = rng.standard_normal(N)
-    slope = f.oracle(x)[1]
-    for j in range(N):
-        step = 1e-7 * np.eye(N)[j]
-        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-7
-        assert slope[j] == pytest.approx(ratio, abs=1e-6)
 
 
 @pytest.mark.parametrize(

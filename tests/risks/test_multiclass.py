@@ -2,19 +2,15 @@ import pickle
 import tracemalloc
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from vector_risks import (
     LAYOUTS,
     check_derivative,
     check_search,
     features,
-    line_of,
     right_derivative,
     some_zero,
     whole_optimum,
@@ -111,18 +107,6 @@ def test_checks_find_nothing_wrong(loss, intercept):
     assert check_risk(MulticlassRisk(X, y, loss, sample_weight=weights, intercept=intercept))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_gradient_by_finite_differences(loss):
-    X, y, weights, rng = instance(1)
-    f = MulticlassRisk(X, y, loss, sample_weight=weights, intercept=True)
-    x = rng.standard_normal(f.dim)
-    slope = f.oracle(x)[1]
-    for j in range(f.dim):
-        step = 1e-6 * np.eye(f.dim)[j]
-        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-6
-        assert slope[j] == pytest.approx(ratio, abs=1e-8)
-
-
 @pytest.mark.parametrize("p", [1, 2, 3, 7])
 def test_passes_for_several_vectors(p):
     rng = np.random.default_rng(0)
@@ -171,15 +155,6 @@ def test_results_do_not_depend_on_the_number_of_threads(loss, layout, small_part
     finally:
         set_threads(before)
     assert answers[0] == answers[1]
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_line_is_the_risk_on_the_line(loss, small_parts):
-    X, y, weights, rng = instance()
-    f = MulticlassRisk(X, y, loss, sample_weight=weights, intercept=True)
-    line = line_of(f, rng)
-    assert (line.derivative is None) == (loss not in HINGES)
-    assert (line.newton is None) == (not isinstance(loss, Softmax))
 
 
 def test_newton_derivatives_of_softmax(small_parts):
@@ -249,26 +224,6 @@ def test_an_envelope_of_many_lines():
     assert whole.slope_jumps.tolist() == [1.0] * (3 * (p - 2))
 
 
-@pytest.mark.parametrize("loss", [Softmax(), Brier()], ids=repr)
-def test_search_of_smooth_losses(loss):
-    rng = np.random.default_rng(2)
-    for _ in range(50):
-        m, p = rng.integers(1, 5), rng.integers(1, 6)
-        f = MulticlassRisk(np.eye(m), rng.integers(0, p, m), loss, n_classes=p)
-        z0, z1 = 3.0 * rng.standard_normal((2, m, p))
-        check_search(f, z0, z1, curvature=1.0, limit=4.0, exact=False)
-
-
-def test_a_line_of_length_zero_is_constant():
-    X, y, _, rng = instance()
-    for loss in LOSSES:
-        f = MulticlassRisk(X, y, loss)
-        z = f.image(rng.standard_normal(f.dim))
-        line = f.line(z, z)
-        assert line(3.0) == (pytest.approx(f.values(z)), 0.0)
-        assert loss not in HINGES or check_derivative(line).kinks.size == 0
-
-
 def test_kinks_too_far_away_to_be_numbers_are_left_out():
     f = MulticlassRisk(np.ones((1, 1)), [0], n_classes=2)
     line = f.line(np.array([[1e300, 0.0]]), np.array([[1e300, 1e-300]]))
@@ -304,19 +259,6 @@ def test_two_classes_are_the_binary_losses():
         assert f.oracle(W)[0] == pytest.approx(g.oracle(w)[0], rel=1e-12)
         half = np.split(f.oracle(W)[1], 2)
         np.testing.assert_allclose(0.5 * (half[1] - half[0]), g.oracle(w)[1], atol=1e-13)
-
-
-@pytest.mark.parametrize("layout", ["C", "csr", "csc_matrix"])
-@pytest.mark.parametrize("loss", [*HINGES, Softmax()], ids=repr)
-@pytest.mark.parametrize("intercept", [False, True])
-def test_cvxpy_form(layout, loss, intercept):
-    X, y, weights, rng = instance()
-    f = MulticlassRisk(LAYOUTS[layout](X), y, loss, sample_weight=weights, intercept=intercept)
-    x = cp.Variable(f.dim)
-    form = f.cvxpy_form(x)
-    x.value = rng.standard_normal(f.dim)
-    assert form.is_convex() and form.is_scalar()
-    assert form.value == pytest.approx(f.oracle(x.value)[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", [*HINGES, Softmax()], ids=repr)
@@ -364,26 +306,6 @@ def test_one_class_costs_nothing(loss):
     value, slope = f.oracle(np.ones(2))
     assert f.shape == (1, 2) and value == 0.0 and not slope.any()
     assert Problem(f, L2(1.0)).solve(tol=1e-6).objective == 0.0
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    m=st.integers(2, 9),
-    n=st.integers(1, 4),
-    loss=st.sampled_from(LOSSES),
-    layout=st.sampled_from(sorted(LAYOUTS)),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    scale=st.sampled_from([0.0, 1.0, 1000.0]),
-    intercept=st.booleans(),
-)
-def test_subgradient_inequality(seed, m, n, loss, layout, dtype, scale, intercept):
-    X, y, weights, rng = instance(seed, m, n)
-    f = MulticlassRisk(LAYOUTS[layout](X.astype(dtype)), y, loss, P, weights, intercept=intercept)
-    x, other = scale * np.round(rng.standard_normal((2, f.dim)))
-    value, slope = f.oracle(x)
-    rounding = 1e-12 * (1 + abs(value) + np.abs(slope) @ np.abs(other - x))
-    assert f.oracle(other)[0] >= value + slope @ (other - x) - rounding
 
 
 def test_a_loss_without_cvxpy_form_is_withheld():

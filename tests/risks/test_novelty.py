@@ -10,7 +10,7 @@ from vector_risks import LAYOUTS, features, some_zero, whole_optimum
 
 from cutplane import BMRM, L2, OCAS, Problem, Status
 from cutplane.exceptions import InvalidInputError
-from cutplane.risks.novelty import NoveltyRisk
+from cutplane.risks.linear import NoveltyRisk
 from cutplane.testing import check_risk
 
 M, N = 23, 5

@@ -13,7 +13,7 @@ from vector_risks import LAYOUTS, features
 from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, load, maximum
 from cutplane.estimators import LinearRanker
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.losses import Hinge, Squared
+from cutplane.losses import Squared
 from cutplane.measures.passes import order_within, wrong_pairs
 from cutplane.runtime.compiling import compiling_at
 from cutplane.testing import check_risk
@@ -154,13 +154,6 @@ def test_checks_find_nothing_wrong(cost):
     assert check_risk(RankingRisk(X, relevance, GROUPS["ids"], COSTS[cost]))
 
 
-def test_sums_and_images_of_rankings_pass_the_checks():
-    X, relevance, rng = instance(3)
-    f, g = (RankingRisk(X, relevance, GROUPS[name], "gain") for name in ("ids", "sizes"))
-    assert check_risk(0.5 * f + g @ rng.standard_normal((N, N)))
-    assert check_risk(maximum(f, g))
-
-
 def test_a_path_and_a_file_keep_the_cuts(tmp_path):
     X, relevance, _ = instance(3)
     problem = Problem(RankingRisk(X, relevance), L2(1.0))
@@ -170,17 +163,6 @@ def test_a_path_and_a_file_keep_the_cuts(tmp_path):
         assert result.objective == pytest.approx(alone.objective, rel=2e-5)
     saved = load(path.results[-1].save(tmp_path / "ranking"))
     assert saved.certificate.verify(Problem(problem.risk, L2(0.01))).valid
-
-
-def test_gradient_by_finite_differences():
-    X, relevance, rng = instance(1)
-    f = RankingRisk(X, relevance, GROUPS["ids"], "gain")
-    x = 0.3 * rng.standard_normal(N)
-    slope = f.oracle(x)[1]
-    for j in range(N):
-        step = 1e-7 * np.eye(N)[j]
-        ratio = (f.oracle(x + step)[0] - f.oracle(x - step)[0]) / 2e-7
-        assert slope[j] == pytest.approx(ratio, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["auto", "proximal", "ocas", Direct()], ids=str)
@@ -198,39 +180,11 @@ def test_the_optimum_is_that_of_all_pairs(method, cost):
     assert result.objective == pytest.approx(expected, rel=2e-6)
 
 
-def test_two_levels_are_the_hinge_loss_of_differences():
-    X, _, rng = instance(6)
-    y = np.where(np.arange(M) < 7, 1.0, -1.0)
-    f = RankingRisk(X, y)
-    differences = (X[y > 0, np.newaxis] - X[y < 0]).reshape(-1, N)
-    g = LinearRisk(differences, np.ones(len(differences)), Hinge())
-    x = rng.standard_normal(N)
-    assert f(x) == pytest.approx(g(x), rel=1e-12)
-
-
-def test_costs_of_real_relevance_and_many_levels():
-    """As many levels as rows, none of them an integer: a tree counts them."""
-    X, _, rng = instance(7)
-    relevance = rng.standard_normal(M)
-    for groups in (None, GROUPS["sizes"]):
-        f = RankingRisk(X, relevance, groups)
-        x = rng.standard_normal(N)
-        value, u = plain(X @ x, pairs(relevance, groups, None))
-        assert f(x) == pytest.approx(value, rel=1e-12)
-        np.testing.assert_allclose(f.oracle(x)[1], X.T @ u, atol=1e-12)
-
-
 def test_a_query_without_a_pair_adds_nothing_and_ties_cost_one():
     X = np.array([[1.0], [2.0], [5.0], [7.0], [9.0]])
     f = RankingRisk(X, [0, 1, 1, 1, 0], groups=[2, 2, 1])
     assert f.n_pairs == 1 and f(np.array([0.25])) == 0.75
     assert f(np.zeros(1)) == 1.0
-
-
-def test_where_scores_overflow_the_risk_is_infinite():
-    f = RankingRisk(np.array([[1e200], [-1e200]]), [0, 1])
-    assert f(np.array([1e200])) == np.inf
-    assert f.oracle(np.array([1e200]))[1].tolist() == [0.0]
 
 
 def test_pickles_and_shows_itself():

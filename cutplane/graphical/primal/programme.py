@@ -24,7 +24,7 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.problem import Problem
 from cutplane.regularizers.separable import NoRegularizer
-from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import LinearObjective
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.status import Status

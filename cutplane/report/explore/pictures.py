@@ -18,7 +18,7 @@ from cutplane.report.explore import figure
 from cutplane.report.explore.bundle_picture import picture_of
 from cutplane.report.explore.figure import Explorer
 from cutplane.report.explore.recording import record
-from cutplane.risks.objective import LinearObjective
+from cutplane.risks.sums import LinearObjective
 from cutplane.sets.base import HalfSpace
 from cutplane.sets.box import Box
 from cutplane.sets.separation import separation_oracle
