@@ -19,11 +19,9 @@ from sklearn.utils import check_random_state
 from cutplane.estimators.base import Classification, Weighted, as_weights, ascending, estimator, uninterrupted
 from cutplane.estimators.formulation import CLASSIFICATION, as_choice, as_loss
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.base import Kernel
-from cutplane.kernels.function import KernelFunction
+from cutplane.kernels.base import Kernel, as_kernel
 from cutplane.kernels.functions import ChiSquare, Cosine, Gaussian, Laplacian, Linear, Polynomial
-from cutplane.kernels.given import as_kernel
-from cutplane.kernels.risk import KernelRisk
+from cutplane.kernels.risk import KernelFunction, KernelRisk
 from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_positive

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cutplane.kernels.bank import Bank, Products
-from cutplane.kernels.base import Kernel
-from cutplane.kernels.function import KernelFunction
+from cutplane.kernels.base import FunctionKernel, Kernel, Precomputed
 from cutplane.kernels.functions import (
     ChiSquare,
     Cosine,
@@ -16,7 +15,6 @@ from cutplane.kernels.functions import (
     Polynomial,
     single_feature_kernels,
 )
-from cutplane.kernels.given import FunctionKernel, Precomputed
 from cutplane.kernels.kernel_bank import KernelBank
 from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 
@@ -27,9 +25,8 @@ if TYPE_CHECKING:
     from cutplane.kernels.held_out import leave_one_out, xi_alpha
     from cutplane.kernels.machine import KernelMachine, MachineSolution
     from cutplane.kernels.newton import FiniteNewton
-    from cutplane.kernels.norm import SquaredNorm
     from cutplane.kernels.nu import NuRisk
-    from cutplane.kernels.risk import KernelRisk
+    from cutplane.kernels.risk import KernelFunction, KernelRisk, SquaredNorm
     from cutplane.tracking.methods import ActiveSet, KernelPathTracking
 
 __all__ = [
@@ -73,13 +70,14 @@ _LATER = {
     "Decomposition": "cutplane.kernels.decomposition",
     "FiniteNewton": "cutplane.kernels.newton",
     "GreedyBasis": "cutplane.kernels.greedy",
+    "KernelFunction": "cutplane.kernels.risk",
     "KernelMachine": "cutplane.kernels.machine",
     "KernelPathTracking": "cutplane.tracking.methods",
     "KernelRisk": "cutplane.kernels.risk",
     "MachineSolution": "cutplane.kernels.machine",
     "NuDecomposition": "cutplane.kernels.decomposition",
     "NuRisk": "cutplane.kernels.nu",
-    "SquaredNorm": "cutplane.kernels.norm",
+    "SquaredNorm": "cutplane.kernels.risk",
     "deformed": "cutplane.kernels.graph",
     "greedy_basis": "cutplane.kernels.greedy",
     "laplacian": "cutplane.kernels.graph",

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.kernels.dual import DualForm, dual_form, multipliers
-from cutplane.kernels.norm import machine_of
+from cutplane.kernels.dual import DualForm, dual_form, machine_of, multipliers
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array

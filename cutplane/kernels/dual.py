@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses.base import ScalarLoss, pieces_of
+from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array, as_positive, as_vector
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
 
 _ROUNDING = 1e-12
 """Relative difference of two values of the losses that is taken for none, because their sums round so far."""
@@ -173,3 +177,18 @@ def multipliers(risk: Any, p: Array) -> Array:
     inside = np.isfinite(risk.loss.conjugate(u, y))
     far = np.where(u > 0.0, _FAR, -_FAR)  # where slopes are next to the ends of the domain
     return u if inside.all() else np.where(inside | (u == 0.0), u, risk.loss.derivative(far, y))
+
+
+def machine_of(
+    problem: Declaration, method: str, remedy: str, kind: Capability = Capability.KERNEL_PREDICTOR
+) -> tuple[Any, float]:
+    """Return the risk of a kernel machine and the weight of its norm; raise if it is no such problem."""
+    require(problem.risk, kind, method, remedy)
+    risk: Any = ask(problem.risk, kind)
+    found = ask(problem.active_regularizer, Capability.KERNEL_NORM)
+    if found is None or found[0] is not risk.gram or not found[1] > 0.0 or not problem.is_unconstrained:
+        raise MissingCapabilityError(
+            f"{method} needs the squared norm of the risk's functions, risk.squared_norm(lam) with lam > 0, "
+            f"and no feasible set; got {problem.regularizer!r} over {problem.feasible_set!r}."
+        )
+    return risk, found[1]

@@ -12,28 +12,32 @@ from scipy import linalg, sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel, select_columns
 from cutplane.kernels.definite import check_definite
-from cutplane.kernels.rows import CachedRows, DenseRows, Rows, gather
+from cutplane.kernels.rows import BlockSource, CachedRows, DenseRows, Rows, gather, product
 from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import as_matrix
 from cutplane.runtime.threads import run_chunks
 
 _TILE = 1 << 17
-"""Entries of a block computed at a time, which stay in a cache of the second level."""
+"""Entries of a block computed at a time, because they stay in a cache of the second level."""
 _STREAM = 256
+"""Rows of a product computed at a time, because so many have the full speed and little memory."""
 _REMEMBERED = 4
+"""Products remembered, because a step needs those of its two ends and of two slopes."""
 _DIGITS = 1e-13
-"""Multiples of a vector that agree so far are multiples but for the rounding of some products and sums."""
+"""Relative difference of a vector from a multiple that is taken for none, because it is the rounding error of
+some products and sums."""
 _ROUNDINGS = 4.0
-"""What a product with K may be off, and what eigenvalues that are left out may hide, in n eps ||K|| ||p||."""
+"""Error of a product with K, and size of omitted eigenvalues, in n eps ||K|| ||p||, because both are such
+sums."""
 _WHOLE = 3000
-"""Rows of a matrix whose eigenvectors are a matter of seconds."""
+"""Rows of a matrix whose eigenvectors are computed, because that takes seconds."""
 
 
-class Gram:
+class Gram(BlockSource):
     """K_ij = k(x_i, x_j) of m examples; rows are kept in a cache, and products of the last vectors too.
 
-    Rows are float64 if all fit the cache, and else float32. Products are float64 at any rate: of rows that
-    are not kept in float64, those that they need are computed again.
+    Rows are float64 if all fit the cache, and else float32. Products are float64: rows that
+    are not kept in float64 are computed again for them.
 
     Parameters
     ----------
@@ -73,11 +77,9 @@ class Gram:
 
     @property
     def n(self) -> int:
-        """Number of examples."""
         return self.X.shape[0]
 
     def diagonal(self) -> Array:
-        """Return the diagonal, shape (m,)."""
         return self._diagonal
 
     @cached_property
@@ -86,7 +88,7 @@ class Gram:
         return CachedRows(self, self.cache_bytes) if self._given is None else DenseRows(self._given)
 
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
-        """Return those rows of K, computed on several threads; float64 unless `out` has another type."""
+        """Return those rows, computed on several threads; float64 unless `out` has another type."""
         out = np.empty((chosen.size, self.n)) if out is None else out
         height = max(8, _TILE // self.n)
         if chosen.size <= height:
@@ -107,7 +109,7 @@ class Gram:
         return self.cache.slots[self.cache.where[i]]
 
     def product(self, a: Array, rows: CachedRows | None = None) -> Array:
-        """Return K a, float64; of a multiple of one of the last vectors, the multiple of what it gave."""
+        """Return K a, float64; for a multiple of one of the last vectors, the multiple of its product."""
         if not a.any():
             return np.zeros(self.n)
         for known, image in self._remembered:
@@ -220,7 +222,7 @@ class Gram:
         return form and form._replace(left=form.left.astype(np.float32), right=form.right.astype(np.float32))
 
     def compute(self, a: Array) -> Array:
-        """Return K a, float64, computed anew and not remembered."""
+        """Return K a, float64, recomputed and not remembered."""
         cache = self.cache
         if isinstance(cache, DenseRows):
             return cache.product(a)
@@ -228,7 +230,7 @@ class Gram:
         support = np.flatnonzero(a)
         if self.dtype == np.float64:
             cache.fetch_all(support)
-            return cache.known_product(a)
+            return product(cache.slots, cache.where, a)
         out = np.zeros(self.n)
         for start in range(0, support.size, _STREAM):
             part = support[start : start + _STREAM]

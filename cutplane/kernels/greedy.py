@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.kernels.smooth_form import SmoothForm, smooth_form
+from cutplane.kernels.newton import SmoothForm, smooth_form
 from cutplane.pieces.lines import quadratic_line
 from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.deadline import check_time

@@ -1,51 +1,112 @@
-"""The finite Newton method for kernel machines, in the primal."""
+"""The finite Newton method for kernel machines whose losses have a second derivative, in the primal."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.engine.line_search import minimise_on_line
-from cutplane.kernels.smooth_form import SmoothForm, smooth_form
-from cutplane.kernels.systems import solve_system
+from cutplane.exceptions import MissingCapabilityError
+from cutplane.kernels.dual import machine_of, mended, multipliers
+from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
+from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.lines import quadratic_line
 from cutplane.pieces.validation import Array, as_count
+from cutplane.runtime.deadline import check_time
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.evaluator import Point
     from cutplane.engine.run import Run
+    from cutplane.kernels.risk import KernelRisk
 
 _FIRST = 10
-"""Steps of conjugate gradients in the first iteration, as published."""
+"""Steps of conjugate gradients in the first iteration, because so many are published as enough."""
 _LOOSE, _TIGHT = 0.1, 1e-12
-"""The residual at which conjugate gradients end, relative to the first: before and after the examples that
-bend have settled."""
+"""The residual at which conjugate gradients end, relative to the first, before and after the examples that
+bend have settled, because an exact solution of a wrong model is of no use."""
 _LEAST = 1e-3
-"""A smaller share of damping is left out."""
+"""Share of damping below which there is none, because it no longer changes the model."""
 _SETTLED = 0.01
-"""The share of the examples whose second derivative changes in an iteration, at most, once they have."""
+"""Share of the examples whose second derivative still changes when they have settled, because few of them
+hardly change the model."""
+_NOTHING = 1e-100
+"""Entries relative to the diagonal that are set to zero, because their products are subnormal, and slow."""
+
+Solve = Callable[[Array, Array | None], Array]
+"""(right, start) -> the solution; conjugate gradients begin at the start."""
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothForm:
+    """sum_i c_i l(z_i, y_i) + lam/2 a'K a with z = K a + b, for a loss with a second derivative."""
+
+    risk: KernelRisk
+    lam: float
+
+    @property
+    def varies(self) -> bool:
+        """Whether the second derivative of the loss is not the same everywhere."""
+        return self.risk.loss.curvature is None
+
+    def slopes(self, z: Array) -> Array:
+        """Return c_i l'(z_i)."""
+        return self.risk.losses.derivatives(z)
+
+    def bends(self, z: Array, least: float = 0.0) -> Array:
+        """Return c_i l''(z_i), each at least a share `least` of what it can be."""
+        risk, bends = self.risk, self.risk.losses.second_derivatives(z)
+        if least == 0.0:
+            return bends
+        steepest = min(risk.loss.smoothness, max(1.0, float((bends[risk.weights > 0.0]).max(initial=0.0))))
+        return np.maximum(bends, least * steepest * risk.weights)
+
+    def multipliers(self, x: Array) -> Array:
+        """Return multipliers of the examples in the domain of the conjugate, close to -lam a / c.
+
+        With an intercept the heavier sign is scaled down, so that their weighted sum is zero: zero is in the
+        domain of every loss that has a minimiser.
+        """
+        weights, u = self.risk.weights, multipliers(self.risk, -self.lam * x[: self.risk.gram.n])
+        if not self.risk.intercept:
+            return u
+        p = mended(weights * u, np.full(u.size, -np.inf), np.full(u.size, np.inf), True)
+        return np.divide(p, weights, out=u, where=weights > 0.0)
+
+
+def smooth_form(problem: Declaration, method: str) -> SmoothForm:
+    """Return a kernel machine in numbers; raise `MissingCapabilityError` if the problem has another form."""
+    remedy = "Use Decomposition() or ProximalBundle()."
+    require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
+    require(problem.risk, Capability.DUAL_CUT, method, remedy)
+    risk: Any = problem.risk
+    phi = pieces_of(risk.loss)
+    if not offers(risk.loss, Capability.SECOND_DERIVATIVE) or (phi is not None and phi.jumps.any()):
+        raise MissingCapabilityError(
+            f"{method} needs a loss without kinks, such as SquaredHinge() or Logistic(), got {risk.loss!r}. "
+            f"{remedy}"
+        )
+    return SmoothForm(*machine_of(problem, method, remedy))
 
 
 @dataclass(eq=False)
 class NewtonState:
-    """Where the method stands.
+    """The machine and the point of the method.
 
     Attributes
     ----------
-    form : SmoothForm
-    point : Point
     bends : ndarray of shape (m,)
         The second derivatives of the last iteration, by which the examples are seen to settle.
     tolerance : float
-        That of conjugate gradients.
+        Of conjugate gradients.
     damping : float
         The share of the largest second derivative that each example has at least in the model: 1 after a step
-        that failed, since that model lies above the losses.
+        that failed, because that model is above the losses.
     """
 
     form: SmoothForm
@@ -117,11 +178,9 @@ class FiniteNewton(Method):
         as_count("FiniteNewton.dense", self.dense, low=0)
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a kernel machine with a loss that has a second derivative."""
         smooth_form(problem, self.name)
 
     def start(self, run: Run) -> NewtonState:
-        """Start from the function at the first point."""
         form = smooth_form(run.problem, self.name)
         return NewtonState(form, run.anchor, np.full(form.risk.gram.n, -1.0))
 
@@ -167,3 +226,83 @@ def _best_share(form: SmoothForm, start: Point, end: Point) -> float:
     if abs(slope) <= 1e-9 * abs(first) or not math.isfinite(first):
         return 1.0
     return minimise_on_line(line, math.inf)
+
+
+def solve_system(
+    form: SmoothForm, x: Array, z: Array, bends: Array, dense: int, tolerance: float, steps: int | None
+) -> Array | None:
+    """Return the (a, b) that minimises the quadratic model of the losses at predictions z; None if it fails.
+
+    With S the examples that bend, D their second derivatives and a known on the others, it solves
+
+        (lam + D^1/2 K_SS D^1/2) v = D^1/2 (z_S - r_S / d_S - K_SN a_N - b),   a_S = D^1/2 v,
+
+    whose matrix is at least lam, for the b with sum a = 0. The system is factorised if it has at most `dense`
+    unknowns and `steps` of conjugate gradients are not given.
+    """
+    risk, lam, slopes = form.risk, form.lam, form.slopes(z)
+    S = np.flatnonzero(bends > 0.0)
+    a = np.where(bends > 0.0, 0.0, -slopes / lam)
+    outside = risk.gram.product(a)[S]
+    roots = np.sqrt(bends[S])
+    right = roots * (z[S] - outside) - slopes[S] / roots
+    if S.size and (S.size > dense or steps is not None):
+        solve, begin = _by_gradients(form, S, roots, tolerance, steps), x[S] / roots
+    else:
+        solve, begin = _by_factor(form, S, roots), None
+    if solve is None:
+        return None
+    first = solve(right, begin)
+    if not risk.intercept:
+        a[S] = roots * first
+        return a if np.isfinite(a).all() else None
+    second = solve(roots, None)
+    share = float(roots @ second)
+    b = (float(roots @ first) + float(a.sum())) / share if share > 0.0 else x[-1]
+    a[S] = roots * (first - b * second)
+    x = np.append(a, b)
+    return x if np.isfinite(x).all() else None
+
+
+def _by_factor(form: SmoothForm, S: Array, roots: Array) -> Solve | None:
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    if not S.size:
+        return lambda right, start: right
+    H = form.risk.gram.rows(S)[:, S]
+    H *= roots[:, np.newaxis]
+    H *= roots
+    H[np.abs(H) < _NOTHING * form.lam] = 0.0
+    np.einsum("ii->i", H)[...] += form.lam
+    try:
+        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    return lambda right, start: cho_solve(factor, right, check_finite=False)
+
+
+def _by_gradients(form: SmoothForm, S: Array, roots: Array, tolerance: float, steps: int | None) -> Solve:
+    whole = np.zeros(form.risk.gram.n)
+
+    def times(v: Array) -> Array:
+        whole[S] = roots * v
+        return form.lam * v + roots * form.risk.gram.product(whole)[S]
+
+    def solve(right: Array, start: Array | None) -> Array:
+        v = np.zeros_like(right) if start is None else start.copy()
+        residual = right - times(v) if v.any() else right.copy()
+        direction, square = residual.copy(), float(residual @ residual)
+        least = tolerance**2 * float(right @ right)
+        for _ in range(2 * S.size if steps is None else steps):
+            if square <= least:
+                break
+            check_time()
+            image = times(direction)
+            step = square / float(direction @ image)
+            v += step * direction
+            residual -= step * image
+            before, square = square, float(residual @ residual)
+            direction = residual + (square / before) * direction
+        return v
+
+    return solve

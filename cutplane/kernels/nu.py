@@ -9,28 +9,25 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.dual import DualForm
-from cutplane.kernels.function import KernelFunction
-from cutplane.kernels.given import as_kernel
 from cutplane.kernels.gram import Gram
-from cutplane.kernels.norm import SquaredNorm
+from cutplane.kernels.risk import KernelExpansion
 from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.scalar import Hinge
 from cutplane.pieces.lines import Line, shortfall_line
 from cutplane.pieces.parameters import set_fields
-from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
-from cutplane.risks.base import ImagedRisk
+from cutplane.pieces.validation import Array, as_scalar, as_vector
 from cutplane.risks.examples import as_weights, bias_slopes, describe
 
 if TYPE_CHECKING:
-    from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
 
 TASKS = "classification", "regression", "novelty"
 _ROUNDING = 1e-12
+"""Relative excess of nu over its bound that is taken for none, because shares are sums with rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NuRisk(ImagedRisk):
+class NuRisk(KernelExpansion):
     """f(a, b) = sum_U c_i max(0, t_i - f_i - b_1) + sum_D c_i max(0, f_i + b_2 - t_i) + nu/2 (b_1 - b_2).
 
     The f_i are sum_j a_j k(x_j, x_i), and the vector of the problem is (a, b_1, b_2). Each term has an
@@ -86,7 +83,6 @@ class NuRisk(ImagedRisk):
     OPTIMAL -0.8 4.0
     """
 
-    black_box = False
     X: Any
     y: Any
     nu: float
@@ -107,11 +103,9 @@ class NuRisk(ImagedRisk):
     def __post_init__(self) -> None:
         if self.task not in TASKS:
             raise InvalidInputError(f"task must be one of {list(TASKS)}, got {self.task!r}.")
-        kernel = as_kernel(self.kernel)
-        gram = Gram(kernel, self.X, as_count("cache_bytes", self.cache_bytes))
-        self._take(kernel, gram, self.y)
+        self._set(self._matrix(), self.y)
 
-    def _take(self, kernel: Any, gram: Gram, y: Any) -> None:
+    def _set(self, gram: Gram, y: Any) -> None:
         m, nu = gram.n, as_scalar("nu", self.nu, low=0.0, high=1.0, low_open=True)
         weights = as_weights(self.sample_weight, m, True)
         shares = [weights, weights]
@@ -138,7 +132,7 @@ class NuRisk(ImagedRisk):
         rows = [np.flatnonzero(share > 0.0) for share in shares]
         sides = np.repeat(np.arange(len(rows)), [part.size for part in rows])
         set_fields(
-            self, X=gram.X, y=y, nu=nu, kernel=kernel, gram=gram, weights=weights, dim=m + len(rows),
+            self, X=gram.X, y=y, nu=nu, kernel=gram.kernel, gram=gram, weights=weights, dim=m + len(rows),
             shares=np.array(shares), goals=y if self.task == "regression" else np.zeros(m),
             _rows=np.concatenate(rows), _sides=sides, _signs=np.where(sides == 0, 1.0, -1.0),
             _costs=np.concatenate([share[part] for share, part in zip(shares, rows, strict=True)]),
@@ -148,33 +142,19 @@ class NuRisk(ImagedRisk):
         return f"NuRisk({self.task}, nu={self.nu:g}, {describe(self.X)}, {self.kernel.name!r})"
 
     def total(self, nu: float) -> float:
-        """Return what the multipliers of each term sum up to: nu / 2, or nu if there is only one term."""
+        """Return the sum of the multipliers of each term: nu / 2, or nu if there is only one term."""
         return nu if self.task == "novelty" else 0.5 * nu
 
     def with_targets(self, y: Any, sample_weight: Any = None, task: str | None = None) -> NuRisk:
         """Return the risk of other targets, weights and maybe task; it shares the kernel matrix."""
-        return self._with(self.gram, y, sample_weight, task or self.task)
+        return self._with(self.gram, y, sample_weight=sample_weight, task=task or self.task)
 
-    def restricted(self, chosen: Array) -> NuRisk:
-        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
-        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
-        return self._with(
-            self.gram.restricted(chosen), None if self.y is None else self.y[chosen], weight, self.task
-        )
-
-    def _with(self, gram: Gram, y: Any, sample_weight: Any, task: str) -> NuRisk:
-        other = object.__new__(NuRisk)
-        set_fields(other, sample_weight=sample_weight, nu=self.nu, task=task, cache_bytes=self.cache_bytes)
-        other._take(self.kernel, gram, y)
-        return other
-
-    def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
-        """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
-        return SquaredNorm(self.gram, len(self.shares), lam)
+    def bias(self, x: Array) -> float:
+        return float(x[self.gram.n :].mean())
 
     def intercept(self, x: Any) -> float:
         """Return b, the mean of b_1 and b_2; for novelty b_1, that is -rho."""
-        return float(as_vector("x", x, self.dim)[self.gram.n :].mean())
+        return self.bias(as_vector("x", x, self.dim))
 
     def margin(self, x: Any) -> float:
         """Return rho, or for regression eps, half the width of the tube; negative ones by rounding are 0."""
@@ -184,26 +164,17 @@ class NuRisk(ImagedRisk):
         half = 0.5 * float(b[0] - b[1])
         return max(0.0, half if self.task == "regression" else -half)
 
-    def function(self, x: Any) -> KernelFunction:
-        """Return the function sum_j a_j k(x_j, .) + b; it keeps examples with a_j != 0."""
-        x = as_vector("x", x, self.dim)
-        support = np.flatnonzero(x[: self.gram.n])
-        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self.intercept(x))
-
     def image(self, x: Array) -> Array:
         """Return f_1, ..., f_m, followed by the intercepts."""
         return np.append(self.gram.product(x[: self.gram.n]), x[self.gram.n :])
 
     def values(self, z: Array) -> float:
-        """Return the risk of the image z."""
         return float(self._costs @ np.maximum(0.0, self._short(z))) + self._level(z)
 
     def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,): a product with the kernel matrix."""
         return self._slope((self._short(z) > 0.0).astype(float))
 
     def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the risk of z0 + t (z1 - z0)."""
         step = z1 - z0
         short, level = self._short(z0), self._level(z0)
         return shortfall_line(short, self._short(z1) - short, self._costs, level, self._level(step))
@@ -237,15 +208,12 @@ class NuRisk(ImagedRisk):
         own = a[self._sides * self.gram.n + self._rows]
         return np.clip(lam * np.abs(own) / self._costs, 0.0, 1.0)
 
-    def own_method(self, problem: Declaration) -> Method | None:
-        """Return the method that suits a problem with this risk; None if none of ours does."""
+    def methods(self) -> tuple[Method, ...]:
         from cutplane.kernels import NuDecomposition
-        from cutplane.methods.estimates import suits
 
-        return NuDecomposition() if suits(NuDecomposition(), problem) else None
+        return (NuDecomposition(),)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
         import cvxpy as cp
 
         m = self.gram.n

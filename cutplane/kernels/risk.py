@@ -1,35 +1,234 @@
-"""The risk of a function of a kernel's space."""
+"""Functions of a kernel's space: their norm, their risk, and their values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.function import KernelFunction
-from cutplane.kernels.given import as_kernel
+from cutplane.kernels.base import Kernel, as_kernel
 from cutplane.kernels.gram import Gram
-from cutplane.kernels.norm import SquaredNorm
 from cutplane.kernels.rows import CACHE_BYTES
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.capabilities import Capability, offers
-from cutplane.pieces.lines import Line
+from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
+from cutplane.regularizers.base import (
+    UNBOUNDED,
+    Minimum,
+    Regularizer,
+    check_lam,
+    minimise_linear,
+    minimum,
+)
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.examples import as_weights, bias_slopes, describe, weighted_conjugates
+from cutplane.risks.matrix import as_matrix
+from cutplane.runtime.threads import run_chunks
+from cutplane.sets.base import is_whole_space
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.losses.weighted import WeightedLoss
     from cutplane.methods.base import Method
+    from cutplane.sets.base import FeasibleSet
+
+_BLOCK = 1 << 18
+"""Entries of a block of kernel values computed at a time, because they stay in a cache of the second
+level."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFunction:
+    """z -> sum_j coefficients_j k(x_j, z) + intercept.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    examples : object
+        Those x_j with a coefficient, as `Kernel.select` returns them.
+    coefficients : ndarray of shape (n_support,) or (n_support, k)
+        Of one function, or of k.
+    intercept : float or ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.kernels import KernelFunction, Linear
+    >>> f = KernelFunction(Linear(), np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 0.5]), 3.0)
+    >>> f.decision_function(np.array([[5.0, 7.0]])).tolist()
+    [15.0]
+    """
+
+    kernel: Kernel
+    examples: Any
+    coefficients: Array
+    intercept: Any = 0.0
+
+    def decision_function(self, Z: Any) -> Array:
+        """Return the values at the rows of Z, shape (n,) or (n, k)."""
+        Z = as_matrix(Z, "Z")
+        Z = Z.tocsr() if not isinstance(Z, np.ndarray) else Z
+        out = np.zeros((Z.shape[0], *self.coefficients.shape[1:])) + self.intercept
+        if self.coefficients.size == 0:
+            return out
+        height = max(1, _BLOCK // len(self.coefficients))
+
+        def part(start: int) -> None:
+            rows = slice(start, start + height)
+            out[rows] += self.kernel.cross(Z[rows], self.examples) @ self.coefficients
+
+        run_chunks(part, range(0, Z.shape[0], height))
+        return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KernelRisk(ImagedRisk):
+class SquaredNorm(Regularizer):
+    """g(a, b) = lam/2 ||sum_j a_j k(x_j, .)||^2 = lam/2 a'K a; intercepts b are free.
+
+    `KernelRisk.squared_norm` makes it: both share one kernel matrix. Its conjugate is computed at the slopes
+    of the risk, which are K p for a p that the matrix remembers; of up to 3000 examples, at any slope.
+
+    Parameters
+    ----------
+    gram : Gram
+    intercept : int
+        The number of intercepts.
+    lam : float, default 1.0
+        Nonnegative and finite.
+    """
+
+    gram: Gram
+    intercept: int
+    lam: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", check_lam(self.lam))
+
+    def __repr__(self) -> str:
+        return f"SquaredNorm({self.lam:g}, {self.gram.kernel.name!r})"
+
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Number of examples, and of intercepts."""
+        return self.gram.n + self.intercept
+
+    def check_dim(self, dim: int) -> None:
+        if dim != self.dim:
+            raise InvalidInputError(f"{self!r} has dimension {self.dim}, but the problem has {dim}.")
+
+    def kernel_norm(self) -> tuple[Gram, float]:
+        """Return the kernel matrix and the weight."""
+        return self.gram, self.lam
+
+    def value(self, x: Array) -> float:
+        a = x[: self.gram.n]
+        return 0.5 * self.lam * max(float(a @ self.gram.product(a)), 0.0)
+
+    def subgradient(self, x: Array) -> Array:
+        return self._whole(self.lam * self.gram.product(x[: self.gram.n]))
+
+    def line(self, x0: Array, x1: Array) -> Line:
+        a, d = x0[: self.gram.n], (x1 - x0)[: self.gram.n]
+        image = self.gram.product(d)
+        return quadratic_line(self.value(x0), self.lam * float(a @ image), self.lam * float(d @ image))
+
+    def conjugate_minimiser(
+        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+    ) -> Minimum | None:
+        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless v = (K p, 0), p known."""
+        if self.lam == 0.0:
+            return minimise_linear(v, feasible_set)
+        if not is_whole_space(feasible_set, v.shape[0]):
+            return None
+        if v[self.gram.n :].any():
+            return UNBOUNDED
+        v = v[: self.gram.n]
+        p = self.gram.preimage(v)
+        if p is None:
+            return UNBOUNDED
+        return minimum(-0.5 * max(float(p @ v), 0.0) / self.lam, self._whole(-p / self.lam))
+
+    def unregularized(self, dim: int) -> Array:
+        return np.arange(dim) >= self.gram.n
+
+    def cvxpy_form(self, x: Any) -> Any:
+        import cvxpy as cp
+
+        K = self.gram.matrix()
+        return 0.5 * self.lam * cp.quad_form(x[: self.gram.n], 0.5 * (K + K.T), assume_PSD=True)
+
+    def _whole(self, a: Array) -> Array:
+        return np.append(a, np.zeros(self.intercept)) if self.intercept else a
+
+
+class KernelExpansion(ImagedRisk):
+    """A risk of a function sum_j a_j k(x_j, .) plus intercepts, on the examples of one kernel matrix."""
+
+    black_box = False
+    X: Any
+    y: Any
+    kernel: Any
+    sample_weight: Any
+    cache_bytes: int
+    gram: Gram
+
+    def _matrix(self) -> Gram:
+        return Gram(as_kernel(self.kernel), self.X, as_count("cache_bytes", self.cache_bytes))
+
+    @abstractmethod
+    def _set(self, gram: Gram, y: Any) -> None:
+        """Check the targets and the weights, and set all fields."""
+
+    @abstractmethod
+    def bias(self, x: Array) -> float:
+        """Return the intercept of the function."""
+
+    @abstractmethod
+    def methods(self) -> tuple[Method, ...]:
+        """Return the methods for this risk with its norm, the best first."""
+
+    def restricted(self, chosen: Array) -> Self:
+        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
+        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
+        y = None if self.y is None else self.y[chosen]
+        return self._with(self.gram.restricted(chosen), y, sample_weight=weight)
+
+    def _with(self, gram: Gram, y: Any, **changes: Any) -> Self:
+        other = object.__new__(type(self))
+        set_fields(other, **{name: getattr(self, name) for name in self._given} | changes)
+        other._set(gram, y)
+        return other
+
+    @property
+    def _given(self) -> list[str]:
+        return [item.name for item in fields(self) if item.init]  # type: ignore[arg-type]
+
+    def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
+        """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
+        return SquaredNorm(self.gram, self.dim - self.gram.n, lam)
+
+    def function(self, x: Any) -> KernelFunction:
+        """Return the function with the coefficients x; it keeps examples with a_j != 0."""
+        x = as_vector("x", x, self.dim)
+        support = np.flatnonzero(x[: self.gram.n])
+        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self.bias(x))
+
+    def own_method(self, problem: Declaration) -> Method | None:
+        """Return the method that suits a problem with this risk; None if none of ours does."""
+        from cutplane.methods.estimates import suits
+
+        return next((method for method in self.methods() if suits(method, problem)), None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelRisk(KernelExpansion):
     """f(a, b) = sum_i c_i l(sum_j a_j k(x_j, x_i) + b, y_i), the loss of a function of a kernel's space.
 
     The function is sum_j a_j k(x_j, .) + b, and the vector of the problem (a, b). Its regularizer is
@@ -81,7 +280,6 @@ class KernelRisk(ImagedRisk):
     [2.0]
     """
 
-    black_box = False
     X: Any
     y: Array
     loss: ScalarLoss
@@ -100,18 +298,14 @@ class KernelRisk(ImagedRisk):
             )
         if not isinstance(self.intercept, bool | np.bool_):
             raise InvalidInputError(f"intercept must be True or False, got {self.intercept!r}.")
-        kernel = as_kernel(self.kernel)
-        gram = Gram(kernel, self.X, as_count("cache_bytes", self.cache_bytes))
-        self._take(kernel, gram, self.y)
+        self._set(self._matrix(), self.y)
 
-    def _take(self, kernel: Any, gram: Gram, y: Any) -> None:
+    def _set(self, gram: Gram, y: Any) -> None:
         m, y = gram.n, self.loss.check_targets(y)
         if y.shape != (m,):
             raise InvalidInputError(f"y must have one target per row of X, shape ({m},), got {y.shape}.")
-        weights = as_weights(self.sample_weight, m, True)
-        set_fields(
-            self, X=gram.X, y=y, kernel=kernel, gram=gram, weights=weights, dim=m + int(self.intercept)
-        )
+        weights, dim = as_weights(self.sample_weight, m, True), m + int(self.intercept)
+        set_fields(self, X=gram.X, y=y, kernel=gram.kernel, gram=gram, weights=weights, dim=dim)
 
     def __repr__(self) -> str:
         intercept = ", intercept" if self.intercept else ""
@@ -119,34 +313,14 @@ class KernelRisk(ImagedRisk):
 
     def with_targets(self, y: Any, sample_weight: Any = None) -> KernelRisk:
         """Return the risk of other targets and weights on the same examples; it shares the kernel matrix."""
-        return self._with(self.gram, y, sample_weight)
+        return self._with(self.gram, y, sample_weight=sample_weight)
 
     def with_kernel(self, kernel: Any) -> KernelRisk:
         """Return the risk with another kernel; with another width the distances are not computed again."""
-        return self._with(self.gram.with_kernel(as_kernel(kernel)), self.y, self.sample_weight)
+        return self._with(self.gram.with_kernel(as_kernel(kernel)), self.y)
 
-    def restricted(self, chosen: Array) -> KernelRisk:
-        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
-        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
-        return self._with(self.gram.restricted(chosen), self.y[chosen], weight)
-
-    def _with(self, gram: Gram, y: Any, sample_weight: Any) -> KernelRisk:
-        other = object.__new__(KernelRisk)
-        names = "loss", "intercept", "cache_bytes"
-        set_fields(other, sample_weight=sample_weight, **{name: getattr(self, name) for name in names})
-        other._take(gram.kernel, gram, y)
-        return other
-
-    def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
-        """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
-        return SquaredNorm(self.gram, int(self.intercept), lam)
-
-    def function(self, x: Any) -> KernelFunction:
-        """Return the function that the coefficients x = (a, b) stand for; it keeps examples with a_j != 0."""
-        x = as_vector("x", x, self.dim)
-        support = np.flatnonzero(x[: self.gram.n])
-        examples = self.kernel.select(self.X, support)
-        return KernelFunction(self.kernel, examples, x[support], float(x[-1]) if self.intercept else 0.0)
+    def bias(self, x: Array) -> float:
+        return float(x[-1]) if self.intercept else 0.0
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
@@ -164,24 +338,19 @@ class KernelRisk(ImagedRisk):
         return np.array([least.sum()])
 
     def image(self, x: Array) -> Array:
-        """Return the predictions, shape (m,)."""
         z = self.gram.product(x[: self.gram.n])
         return z + x[-1] if self.intercept else z
 
     def values(self, z: Array) -> float:
-        """Return the risk of the predictions z."""
         return float(self.losses.values(z)[0])
 
     def slopes(self, z: Array) -> Array:
-        """Return a subgradient, shape (dim,): a product with the kernel matrix."""
         return self._slope(self.losses.derivatives(z))
 
     def cancelled(self, z: Array) -> float:
-        """Return the size of the terms that cancel where the subgradient crosses a kink."""
         return float(self.losses.cancelled(z)[0])
 
     def line(self, z0: Array, z1: Array) -> Line:
-        """Return t -> the risk of the predictions z0 + t (z1 - z0)."""
         return self.losses.line(z0, z1)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
@@ -208,16 +377,12 @@ class KernelRisk(ImagedRisk):
         """Return the examples, their losses and the kernel matrix, for methods on kernel machines."""
         return self
 
-    def own_method(self, problem: Declaration) -> Method | None:
-        """Return the method that suits a problem with this risk; None if none of ours does."""
+    def methods(self) -> tuple[Method, ...]:
         from cutplane.kernels import ActiveSet, Decomposition, FiniteNewton
-        from cutplane.methods.estimates import suits
 
-        methods = Decomposition(), FiniteNewton(), ActiveSet()
-        return next((method for method in methods if suits(method, problem)), None)
+        return Decomposition(), FiniteNewton(), ActiveSet()
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the risk as a cvxpy expression in x, a cvxpy expression of shape (dim,)."""
         import cvxpy as cp
 
         z = cp.Constant(self.gram.matrix()) @ x[: self.gram.n]

@@ -1,4 +1,4 @@
-"""The rows of a kernel matrix as the solver sees them: all in memory, or computed when needed and kept."""
+"""The rows of a kernel matrix for solvers: all in memory, or computed when needed and kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.threads import get_threads, run_chunks
 
 CACHE_BYTES = 200 * 2**20
+"""Memory for rows, because libsvm's default is as much."""
 _WORTH_A_THREAD = 2**20
+"""Products of a thread at least, because starting one takes as long as some hundred thousand."""
 _MOST = 64
-"""Rows computed ahead at most: a matrix product of so many has its full speed."""
+"""Rows computed ahead at most, because a matrix product of so many has its full speed."""
 _CHUNK = 256
+"""Rows of a product computed at a time where they do not fit the cache, because a product of so many has its
+full speed and little memory."""
 _FETCH = 30_000
-"""Entries of rows that are computed in the time that a fetch takes beside them."""
+"""Entries of rows computed in the time of a fetch besides them, because a fetch is interpreted."""
 
 
 @routine(fastmath=SUMS)
@@ -87,37 +91,36 @@ class RowSource(Protocol):
         ...
 
 
-class BlockSource(Protocol):
-    """A kernel matrix that computes many rows at a time.
+class BlockSource(ABC):
+    """A kernel matrix that computes many rows at a time, of type `dtype`."""
 
-    Attributes
-    ----------
-    dtype : dtype
-        That of the rows.
-    """
-
-    dtype: np.dtype[Any]
+    dtype = np.dtype(np.float64)
 
     @property
+    @abstractmethod
     def n(self) -> int:
         """Number of rows."""
-        ...
 
+    @abstractmethod
     def diagonal(self) -> Array:
         """Return the diagonal, shape (n,)."""
-        ...
 
+    @abstractmethod
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
         """Return those rows, shape (k, n), written to `out` if it is given."""
-        ...
 
     def product(self, a: Array, rows: CachedRows) -> Array:
         """Return K a in float64; some rows are in the slots of `rows`."""
-        ...
+        support = np.flatnonzero(a)
+        if support.size <= rows.slots.shape[0]:
+            rows.fetch_all(support)
+            return product(rows.slots, rows.where, a)
+        parts = (support[start : start + _CHUNK] for start in range(0, support.size, _CHUNK))
+        return sum((a[part] @ self.rows(part) for part in parts), np.zeros(a.size))
 
 
 class Rows(ABC):
-    """Row i of K is ``slots[where[i]]`` if ``where[i] >= 0``; `used` holds the time of its last use.
+    """Row i of K is ``slots[where[i]]`` if ``where[i] >= 0``; `used` is the time of its last use.
 
     Attributes
     ----------
@@ -138,11 +141,11 @@ class Rows(ABC):
 
     @abstractmethod
     def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
-        """See to it that row i is in a slot, and maybe rows that `likely` names."""
+        """Compute row i if it is in no slot, and maybe rows that `likely` names."""
 
     @abstractmethod
     def fetch_all(self, chosen: Array) -> None:
-        """See to it that those rows are in slots, as many of the first ones as there are slots."""
+        """Compute those rows that are in no slot, as many of the first ones as there are slots."""
 
     @abstractmethod
     def product(self, a: Array) -> Array:
@@ -169,23 +172,20 @@ class DenseRows(Rows):
         self.diagonal = np.ascontiguousarray(K.diagonal())
 
     def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
-        """Do nothing: every row is there."""
+        """Do nothing, because every row is in memory."""
 
     def fetch_all(self, chosen: Array) -> None:
-        """Do nothing: every row is there."""
+        """Do nothing, because every row is in memory."""
 
     def product(self, a: Array) -> Array:
-        """Return K a, on several threads if it is worth it."""
         return product(self.slots, self.where, a)
 
     def block(self, chosen: Array) -> Array:
-        """Return a new array with those rows and columns."""
         out = np.empty((chosen.size, chosen.size))
         gather(self.slots, chosen, chosen, out)
         return out
 
     def part(self, chosen: Array) -> Rows:
-        """Return those rows, cut to those columns; a copy."""
         return DenseRows(self.block(chosen))
 
 
@@ -216,30 +216,21 @@ class CachedRows(Rows):
         """
         if self.where[i] >= 0:
             return
-        chosen = np.array([i])
+        chosen, m = np.array([i]), self.where.size
         self.fetches += 1
-        if self._is_time_for_all():
+        remaining = (m - self.filled) * m if self.slots.shape[0] == m else np.inf
+        if self.fetches * _FETCH >= remaining:  # all cost no more than the fetches so far
             chosen = np.flatnonzero(self.where < 0)
         elif likely is not None:
-            self._look_back()
+            last = self.used[self._last]
+            if last.size:
+                most_used = 2 * (np.count_nonzero(last > last.min()) + 1) >= last.size
+                self.ahead = min(2 * self.ahead, self.most) if most_used else 1 + self.ahead // 2
             if self.ahead > 1:
                 others = likely(self.ahead)
                 chosen = np.append(chosen, others[others != i])
         self.fetch_all(chosen)
         self._last = self.where[chosen]
-
-    def _is_time_for_all(self) -> bool:
-        """Tell whether fetches so far have cost as much as all rows that are left would, if there is room."""
-        m = self.where.size
-        return self.slots.shape[0] == m and self.fetches * _FETCH >= (m - self.filled) * m
-
-    def _look_back(self) -> None:
-        """Fetch more rows at a time if most of the last ones were used since, else fewer."""
-        if self._last.size:
-            useful = np.count_nonzero(self.used[self._last] > self.used[self._last].min()) + 1
-            self.ahead = (
-                min(2 * self.ahead, self.most) if 2 * useful >= self._last.size else 1 + self.ahead // 2
-            )
 
     def fetch_all(self, chosen: Array) -> None:
         """Compute those rows that are missing, at most as many as there are slots, in the oldest slots."""
@@ -273,15 +264,9 @@ class CachedRows(Rows):
         return np.sort(np.argpartition(self.used, count - 1)[:count])
 
     def product(self, a: Array) -> Array:
-        """Return K a; no row in the cache has to go for it."""
         return self.source.product(a, self)
 
-    def known_product(self, a: Array) -> Array:
-        """Return K a by rows that are in slots, on several threads if it is worth it."""
-        return product(self.slots, self.where, a)
-
     def block(self, chosen: Array) -> Array:
-        """Return a new array with those rows and columns."""
         out = np.empty((chosen.size, chosen.size))
         for start in range(0, chosen.size, self.slots.shape[0]):
             part = chosen[start : start + self.slots.shape[0]]
@@ -296,47 +281,32 @@ class CachedRows(Rows):
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
 
 
-class RowByRow:
+class RowByRow(BlockSource):
     """An object that computes single rows, as a source of many."""
-
-    dtype = np.dtype(np.float64)
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return int(self.source.n)
 
     def diagonal(self) -> Array:
-        """Return the diagonal."""
         return self.source.diagonal()
 
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
-        """Return those rows."""
         out = np.empty((chosen.size, self.n)) if out is None else out
         for k, i in enumerate(chosen.tolist()):
             out[k] = self.source.row(i)
         return out
 
-    def product(self, a: Array, rows: CachedRows) -> Array:
-        """Return K a, one row at a time."""
-        out = np.zeros(a.size)
-        for i in np.flatnonzero(a).tolist():
-            if rows.where[i] < 0 and (rows.owner < 0).any():
-                rows.fetch(i)
-            out += a[i] * (rows.slots[rows.where[i]] if rows.where[i] >= 0 else self.source.row(i))
-        return out
-
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(BlockSource):
     """Some rows of others, cut to the same columns."""
 
     whole: Rows
     chosen: Array
-    dtype = np.dtype(np.float64)
 
     @property
     def n(self) -> int:
@@ -353,17 +323,6 @@ class _Part:
             part = places[start : start + size]
             self.whole.fetch_all(part)
             gather(self.whole.slots, self.whole.where[part], self.chosen, out[start : start + part.size])
-        return out
-
-    def product(self, a: Array, rows: CachedRows) -> Array:
-        support = np.flatnonzero(a)
-        if (rows.where[support] >= 0).all() or support.size <= rows.slots.shape[0]:
-            rows.fetch_all(support)
-            return rows.known_product(a)
-        out = np.zeros(a.size)
-        for start in range(0, support.size, _CHUNK):
-            part = support[start : start + _CHUNK]
-            out += a[part] @ self.rows(part)
         return out
 
 

@@ -14,8 +14,7 @@ from scipy import sparse
 
 from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.kernels.dual import mended, multipliers
-from cutplane.kernels.norm import machine_of
+from cutplane.kernels.dual import machine_of, mended, multipliers
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
