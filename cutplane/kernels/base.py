@@ -169,20 +169,27 @@ class Kernel(ABC):
         """Return the matrix of k(z_i, x_j) with what `select` returned."""
         return self(Z, examples)
 
-    @abstractmethod
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return a new matrix of k(a_i, b_j), float64."""
+        """Return a new matrix of k(a_i, b_j), float64: by default `scaled` applied to `measure`."""
+        measured = self.measure(A, B)
+        if measured is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} must implement evaluate, or measure and scaled."
+            )
+        return self.scaled(measured)
 
     @abstractmethod
     def evaluate_diagonal(self, A: Any) -> Array:
         """Return k(a_i, a_i), a new vector."""
 
     def measure(self, A: Any, B: Any) -> Array | None:
-        """Return a new matrix that kernels of this class are functions of, whatever their scale; or None."""
+        """Return a new matrix of which all kernels of this class are functions, whatever their scale; or
+        None.
+        """
         return None
 
     def scaled(self, measured: Array) -> Array:
-        """Return k(a_i, b_j) where `measure` is known; in place."""
+        """Return k(a_i, b_j) from a `measure`; in place."""
         raise NotImplementedError(f"{type(self).__name__} has no measure.")
 
     def products(self, A: Any, B: Any) -> ProductForm | None:
@@ -230,33 +237,26 @@ class Precomputed(Kernel):
     known = False
 
     def check_examples(self, X: Any) -> Any:
-        """Return X if it is square."""
         if X.shape[0] != X.shape[1]:
             raise InvalidInputError(f"A precomputed kernel matrix must be square, got shape {X.shape}.")
         return self.check(X)
 
     def restrict(self, X: Any, chosen: Array) -> Array:
-        """Return those rows and columns."""
         return X[np.ix_(chosen, chosen)]
 
     def matrix_of(self, X: Any) -> Array:
-        """Return X."""
         return X
 
     def select(self, X: Any, chosen: Array) -> Array:
-        """Return the numbers of the examples, which stand for them."""
         return np.array(chosen)
 
     def cross(self, Z: Any, examples: Any) -> Array:
-        """Return those columns of Z."""
         return np.asarray(Z, dtype=np.float64)[:, examples]
 
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the entries: A itself."""
         return np.array(A, dtype=np.float64)
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return the diagonal of A."""
         return A.diagonal().copy()
 
 
@@ -287,7 +287,6 @@ class FunctionKernel(Kernel):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return what the function returns, as float64."""
         out = np.array(self.function(A, B), dtype=np.float64)
         if out.shape != (A.shape[0], B.shape[0]):
             raise InvalidInputError(
@@ -297,7 +296,6 @@ class FunctionKernel(Kernel):
         return out
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return the diagonals of small blocks."""
         parts = [A[start : start + _TILE] for start in range(0, A.shape[0], _TILE)]
         return np.concatenate([self.evaluate(part, part).diagonal() for part in parts])
 

@@ -113,7 +113,6 @@ class Decomposition(Method):
         return DecompositionState(risk, descent, lam)
 
     def step(self, run: Run, state: DecompositionState) -> Step:
-        """Do some steps; certify both bounds if they are expected to close the gap, or if it is time to."""
         descent, lam = state.descent, state.lam
         most = 1 + _SLICE // (descent.a.size + 1000)
         before = descent.n_steps

@@ -47,23 +47,18 @@ class Linear(Kernel):
     smooth = True
 
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the inner products."""
         return products(A, B)
 
     def products(self, A: Any, B: Any) -> ProductForm:
-        """Return the rows themselves."""
         return ProductForm(A, B, lambda out: out)
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return the squared norms."""
         return squared_norms(A)
 
     def factor_columns(self, n_columns: int) -> int:
-        """Return the number of columns."""
         return n_columns
 
     def evaluate_factor(self, A: Any) -> Array:
-        """Return the columns themselves."""
         return _dense(A)
 
 
@@ -107,32 +102,22 @@ class Polynomial(Kernel):
     def _label(self) -> str:
         return f"polynomial({self.degree})"
 
-    def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the powers of the inner products."""
-        return self.scaled(products(A, B))
-
     def measure(self, A: Any, B: Any) -> Array:
-        """Return the inner products."""
         return products(A, B)
 
     def products(self, A: Any, B: Any) -> ProductForm:
-        """Return the rows themselves, and the power."""
         return ProductForm(A, B, self.scaled)
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return the powers of the squared norms."""
         return self.scaled(squared_norms(A))
 
     def factor_columns(self, n_columns: int) -> int:
-        """Return the number of monomials."""
         return count_monomials(n_columns, self.degree, self.coef0)
 
     def evaluate_factor(self, A: Any) -> Array:
-        """Return the monomials of `degree`, of lower ones too if coef0 > 0."""
         return monomials(_dense(A), self.degree, self.coef0, self.gamma)
 
     def scaled(self, measured: Array) -> Array:
-        """Return the powers of inner products."""
         measured *= self.gamma
         measured += self.coef0
         if self.degree > 4:
@@ -158,7 +143,6 @@ class DistanceKernel(Kernel):
         return f"{super()._label}({self.width:g})"
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return ones."""
         return np.ones(A.shape[0])
 
 
@@ -185,16 +169,10 @@ class Gaussian(DistanceKernel):
 
     smooth = True
 
-    def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the kernel's values."""
-        return self.scaled(squared_distances(A, B))
-
     def measure(self, A: Any, B: Any) -> Array:
-        """Return the squared distances."""
         return squared_distances(A, B)
 
     def scaled(self, measured: Array) -> Array:
-        """Return the exponentials of squared distances."""
         measured /= -2.0 * self.width  # the square of a tiny width would be zero
         measured /= self.width
         return np.exp(measured, out=measured)
@@ -239,16 +217,10 @@ class Laplacian(DistanceKernel):
 
     sparse = False
 
-    def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the kernel's values."""
-        return self.scaled(manhattan_distances(A, B))
-
     def measure(self, A: Any, B: Any) -> Array:
-        """Return the distances."""
         return manhattan_distances(A, B)
 
     def scaled(self, measured: Array) -> Array:
-        """Return the exponentials of distances."""
         measured /= -self.width
         return np.exp(measured, out=measured)
 
@@ -273,24 +245,19 @@ class Cosine(Kernel):
     smooth = True
 
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the cosines."""
         units = unit_rows(A)
         return products(units, units if B is A else unit_rows(B))
 
     def products(self, A: Any, B: Any) -> ProductForm:
-        """Return the rows divided by their norms."""
         return ProductForm(unit_rows(A), unit_rows(B), lambda out: out)
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return 1, or 0 for a zero row."""
         return squared_norms(unit_rows(A))
 
     def factor_columns(self, n_columns: int) -> int:
-        """Return the number of columns."""
         return n_columns
 
     def evaluate_factor(self, A: Any) -> Array:
-        """Return the rows divided by their norms."""
         return _dense(unit_rows(A))
 
 
@@ -337,7 +304,6 @@ class ChiSquare(Kernel):
         return f"chi-square({self.gamma:g})"
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Return X if the kernel can be evaluated there, or raise `InvalidInputError`."""
         A = select_columns(super().check(X, name), self.features)
         if A.min() < 0.0:
             i, j = np.unravel_index(int(A.argmin()), A.shape)
@@ -347,12 +313,7 @@ class ChiSquare(Kernel):
             )
         return X
 
-    def evaluate(self, A: Any, B: Any) -> Array:
-        """Return the kernel's values."""
-        return self.scaled(self.measure(A, B))
-
     def measure(self, A: Any, B: Any) -> Array:
-        """Return the distances."""
         from cutplane.kernels.passes import chi_square_distances
 
         out = np.empty((A.shape[0], B.shape[0]))
@@ -360,12 +321,10 @@ class ChiSquare(Kernel):
         return out
 
     def scaled(self, measured: Array) -> Array:
-        """Return the exponentials of distances."""
         measured *= -self.gamma
         return np.exp(measured, out=measured)
 
     def evaluate_diagonal(self, A: Any) -> Array:
-        """Return ones."""
         return np.ones(A.shape[0])
 
 

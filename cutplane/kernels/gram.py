@@ -88,7 +88,6 @@ class Gram(BlockSource):
         return CachedRows(self, self.cache_bytes) if self._given is None else DenseRows(self._given)
 
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
-        """Return those rows, computed on several threads; float64 unless `out` has another type."""
         out = np.empty((chosen.size, self.n)) if out is None else out
         height = max(8, _TILE // self.n)
         if chosen.size <= height:
@@ -109,7 +108,6 @@ class Gram(BlockSource):
         return self.cache.slots[self.cache.where[i]]
 
     def product(self, a: Array, rows: CachedRows | None = None) -> Array:
-        """Return K a, float64; for a multiple of one of the last vectors, the multiple of its product."""
         if not a.any():
             return np.zeros(self.n)
         for known, image in self._remembered:

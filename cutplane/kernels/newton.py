@@ -185,7 +185,6 @@ class FiniteNewton(Method):
         return NewtonState(form, run.anchor, np.full(form.risk.gram.n, -1.0))
 
     def step(self, run: Run, state: NewtonState) -> Step:
-        """Minimise the model of the losses, search the line to its minimiser, and take the bound there."""
         form, point = state.form, state.point
         z = np.asarray(point.image)
         bends = form.bends(z, state.damping)

@@ -165,7 +165,6 @@ class NuRisk(KernelExpansion):
         return max(0.0, half if self.task == "regression" else -half)
 
     def image(self, x: Array) -> Array:
-        """Return f_1, ..., f_m, followed by the intercepts."""
         return np.append(self.gram.product(x[: self.gram.n]), x[self.gram.n :])
 
     def values(self, z: Array) -> float:

@@ -332,7 +332,6 @@ class KernelRisk(KernelExpansion):
 
     @property
     def infima(self) -> Array:
-        """The weighted sum of the least losses, shape (1,)."""
         with np.errstate(invalid="ignore"):
             least = np.where(self.weights > 0.0, self.weights * self.loss.infimum(self.y), 0.0)
         return np.array([least.sum()])

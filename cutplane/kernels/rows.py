@@ -233,7 +233,6 @@ class CachedRows(Rows):
         self._last = self.where[chosen]
 
     def fetch_all(self, chosen: Array) -> None:
-        """Compute those rows that are missing, at most as many as there are slots, in the oldest slots."""
         missing = chosen[self.where[chosen] < 0]
         if not missing.size:
             return
@@ -275,7 +274,6 @@ class CachedRows(Rows):
         return out
 
     def part(self, chosen: Array) -> Rows:
-        """Return those rows, cut to those columns: copied when they are needed, or now if all are there."""
         if (self.where[chosen] >= 0).all():
             return DenseRows(self.block(chosen))
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)

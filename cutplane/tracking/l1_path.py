@@ -123,7 +123,6 @@ class L1Path(PathWalker):
         self.n_events += 1
 
     def change(self, kind: str, index: int, side: float) -> None:
-        """Change the members; where the active columns become dependent, first move until they are not."""
         if kind == LEAVES:
             place = self.active.index(index)
             self.factor.remove(place)
@@ -144,7 +143,6 @@ class L1Path(PathWalker):
                 self._move_freely(side * null / max(abs(float(row @ null)), 1e-300), self.active)
 
     def keep(self, event: str, coordinates: list[int] | None = None) -> None:
-        """Record a knot; given coordinates may be active although the factor lacks them still."""
         index = self.index if coordinates is None else np.array(coordinates)
         self.knots.add(self.lam, index, self.x[index], event)
 

@@ -259,7 +259,6 @@ class Pivoting(CurveWalk):
             raise ArithmeticError("rounding errors go in circles")
 
     def refresh(self) -> None:
-        """Recompute K p and the factor, and solve the equations."""
         super().refresh()
         self._settle()
 
@@ -403,7 +402,6 @@ class MachinePath(CurveWalk, PathWalker):
         self.join(i, -1.0 if below else 1.0)
 
     def skip(self) -> None:
-        """Continue from the solution at a slightly smaller weight."""
         for known in (self.knots.weights, self.knots.points, self.knots.events, self._slopes):
             del known[self._first :]
         self.n_idle, self.lam = 0, max(self.end, self.lam * (1.0 - _SKIP))

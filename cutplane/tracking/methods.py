@@ -52,7 +52,6 @@ class PathMethod(Method):
     """A method whose state is a `PathWalker`."""
 
     def step(self, run: Run, state: PathWalker) -> Step:
-        """Pass some events; at the end, prove the last point."""
         try:
             done = run.timed(state.advance, _TURN)
         except ArithmeticError as lost:
@@ -107,7 +106,6 @@ class PathTracking(PathMethod):
     """
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem has the form."""
         risk, terms = predictor_of(problem), terms_of(problem)
         phi = None if risk is None else pieces_of(risk.loss)
         if risk is None or risk.n_blocks > 1 or phi is None or phi.jumps.any():
@@ -136,7 +134,6 @@ class PathTracking(PathMethod):
         return math.ceil(count * solve / (_TURN * (_PER_EVENT + PER_DENSE_ENTRY * entries)))
 
     def start(self, run: Run) -> L1Path:
-        """Start at the weight where the path begins."""
         from cutplane.tracking.l1_path import L1Path
 
         return L1Path(run.problem)
@@ -344,7 +341,6 @@ class ActiveSet(Method):
         return ActiveSetState(run.timed(Pivoting, risk.gram, curves, lam, bool(risk.intercept), p))
 
     def step(self, run: Run, state: ActiveSetState) -> Step:
-        """Let some examples join; certify both bounds at the end, and after 1, 2, 4, ... times as many."""
         walk = state.walk
         most = 1 + _SLICE // (walk.p.size * (walk.members.size + 10))
         before = walk.n_changes
